@@ -60,3 +60,20 @@ def test_what_is_no_limit_is_not_found() -> None:
         reply = world.get(path, of=of)
         assert (reply.status, reply.json["type"]) == (404, "urn:stepwell:unknown_limit")
     assert world.get("/limits/held", of="all").status == 422
+
+
+GATHERS = """
+workflow: mails
+batch: {max_size: 3, max_delay: 1m}
+timeline: [{name: last, run: python:m.last}]
+"""
+
+
+def test_a_start_that_becomes_part_of_a_run_is_answered_with_that_run_and_says_so() -> None:
+    world = World(GATHERS)
+    first = world.post("/workflows/mails/runs", {"input": {"to": "ana"}})
+    second = world.post("/workflows/mails/runs", {"input": {"to": "leo"}})
+    assert (first.status, first.json["folded"]) == (201, False)
+    assert (second.status, second.json["folded"], second.json["run_id"]) == (200, True, first.json["run_id"])
+    assert second.json["input"] == {"items": [{"to": "ana"}, {"to": "leo"}]}
+    assert second.json["pending_reason"].startswith("batch: 2 starts of at most 3 so far, begins at ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.definition.compiler import compile_definition
-from stepwell.definition.graph import Concurrency, Graph, RateLimit
+from stepwell.definition.graph import Concurrency, Gathering, Graph, RateLimit
 
 TIMELINE = "timeline: [{name: a, run: python:m.a}]"
 
@@ -72,7 +72,26 @@ def test_a_singleton_is_a_concurrency_of_one(text: str, on_limit: str) -> None:
         "rate_limit: {limit: 1, per: soon}",
         "rate_limit: {limit: 1, per: 1m, burst: 0}",
         'rate_limit: {limit: 1, per: 1m, key: "{{ steps.a.output }}"}',
+        "debounce: {}",
+        "debounce: {period: 0s}",
+        "debounce: {period: 2m, max_delay: 1m}",
+        'debounce: {period: 1m, key: "{{ run.id }}"}',
+        "batch: {max_size: 10}",
+        "batch: {max_size: 101, max_delay: 1m}",
+        "batch: {max_delay: 1m}",
+        "batch: {max_size: 3, max_delay: 366d}",
     ],
 )
 def test_a_wrong_limit_is_one_error_on_its_line(limit: str) -> None:
     assert [line for _, line in errors(limit)] == [2]
+
+
+def test_starts_that_follow_each_other_may_become_one_run() -> None:
+    assert compiled("debounce: {period: 30s}").gathering == Gathering("debounce", 300_000, 30_000)
+    assert compiled("debounce: {period: 30s, maxDelay: 1m}").gathering == Gathering("debounce", 60_000, 30_000)
+    assert compiled("batch: {max_size: 5, max_delay: 1m}").gathering == Gathering("batch", 60_000, max_size=5)
+
+
+@pytest.mark.parametrize("other", ["batch: {max_size: 5, max_delay: 1m}", "start: manual"])
+def test_a_debounce_beside_what_contradicts_it_is_an_error_on_the_others_line(other: str) -> None:
+    assert errors(f"debounce: {{period: 30s}}\n{other}") == [("conflict", 3)]

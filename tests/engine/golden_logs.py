@@ -46,6 +46,7 @@ GOLDEN = Path(__file__).parent / "golden"
 WORKFLOWS = GOLDEN / "workflows"
 
 CALLEE = "{workflow: callee, timeline: [{name: work, run: 'python:golden.note', input: {n: '{{ input.n }}'}}]}"
+GATHERED = "{workflow: gathered, batch: {max_size: 2, max_delay: 1h}, timeline: [{name: nap, sleep: 1m}]}"
 TIMELINE = """
 workflow: timeline
 timeline:
@@ -210,6 +211,12 @@ def _redriven(kit: Stepwell) -> Run:
     return kit.start("timeline", {"order": 10}).redrive(by="kim")
 
 
+def _gathered(kit: Stepwell) -> Run:
+    kit.define(GATHERED)
+    kit.start("gathered", {"n": 1})
+    return kit.start("gathered", {"n": 2})
+
+
 def _reopened(kit: Stepwell) -> Run:
     kit.mock("d", raises=ValueError("no luck"), times=1)
     kit.define(STEPS.replace(", on_failure: skip", ""))
@@ -245,6 +252,7 @@ SCENARIOS = {
     "empty": Scenario("nodes", "a fork without branches", _empty),
     "terminated": Scenario("timeline", "a run that a person ends while it waits", _terminated),
     "redriven": Scenario("timeline", "a run that goes on from where another failed", _redriven),
+    "gathered": Scenario("timeline", "a run that two starts have made", _gathered),
     "reopened": Scenario("steps", "a DAG that goes on from where another failed", _reopened),
     "steps": Scenario("steps", "a DAG with an approval and a failure that is passed over", _steps),
     "actions": Scenario("actions", "a conversation with one answer", _actions),

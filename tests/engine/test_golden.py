@@ -18,7 +18,7 @@ from tests.engine.golden_logs import GOLDEN, MESSAGES, SCENARIOS, folded, record
 NUMBERS = (FORMAT - 1, FORMAT)
 FORMATS = {"timeline", "nodes", "steps", "actions", "durable"}
 NEXT = {CleanUp, Compensate, End, Fork, Goto, Pause, RetryAt}
-SINCE_2 = {Kind.REDRIVEN, Kind.REOPENED}  # no format 1 has them
+SINCE_2 = {Kind.REDRIVEN, Kind.REOPENED, Kind.GATHERED}  # no format 1 has them
 KINDS = {  # of records that each definition format must show
     "timeline": {Kind.STARTED, Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RECEIVED, Kind.RESUMED,
                  Kind.ACTED, Kind.ENDED},

@@ -77,6 +77,7 @@ FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
 # One record for each way through the table, from a phase in which a token can rest.
 WAYS: list[tuple[Phase, Record]] = [
     (Phase.INITIALIZING, Record(0, Kind.STARTED, "s", NOW_MS)),
+    (Phase.INITIALIZING, Record(0, Kind.GATHERED, "s", NOW_MS, rules=("batch",))),
     (Phase.INITIALIZING, REDRIVEN),
     (Phase.EXECUTING_STEP, REDRIVEN),
     (Phase.WAITING_AT_FAN_IN, REDRIVEN),
@@ -231,6 +232,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
         Message.APPROVE: Signal.RESUMED,
         Message.REJECT: Signal.RESUMED,
         Message.START: Signal.STARTED,
+        Message.GATHER: Signal.GATHERED,
         Message.CANCEL: Signal.CANCELLED,
         Message.TERMINATE: Signal.FAILED,
         Message.DEADLINE: Signal.FAILED,

@@ -12,6 +12,7 @@ from stepwell.limits import OUTPUT_PENDING, YEAR_MS
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.starts.starting import Signal, Start
+from tests.sim.gather_programs import GATHERS
 from tests.sim.programs import Program
 from tests.sim.tree import RUN
 from tests.sim.world import START_MS, Read, Told, World
@@ -78,6 +79,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
     service, wait = world.parts.service, str(body.get("wait", ""))
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "start": lambda: service.start(_start_of(world.program)),
+        "gather": lambda: service.start(Start(GATHERS, {"key": body["name"] or None}, key=body["id"])),
         "begin": lambda: service.start_idle(run_id, "kim"),
         "approve": lambda: service.approve(run_id, {"ok": True}, body.get("who", "ana"), wait),
         "reject": lambda: service.reject(run_id, "no", body.get("who", "leo"), wait),

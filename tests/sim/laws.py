@@ -32,6 +32,7 @@ from tests.sim.fork_laws import (
     laws_of_shown_branches,
     live_tokens,
 )
+from tests.sim.gather_laws import laws_of_gathering
 from tests.sim.handed_programs import laws_of_handed
 from tests.sim.limit_laws import laws_of_limits, laws_of_quiet_limits
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
@@ -59,7 +60,13 @@ def check_end(world: World) -> None:
     """All laws, once the last message is gone. Raises BrokenLawError."""
     for of_run in world.runs():
         _check_end_of(of_run)
-    for broken in (*laws_of_children(world), *laws_of_locks(world), *laws_of_limits(world), *laws_of_throttles(world)):
+    for broken in (
+        *laws_of_children(world),
+        *laws_of_locks(world),
+        *laws_of_limits(world),
+        *laws_of_throttles(world),
+        *laws_of_gathering(world),
+    ):
         raise BrokenLawError(broken)
 
 
@@ -119,6 +126,18 @@ def _under_way(world: World) -> dict[str, set[str]]:
     }
 
 
+def _wakes(run_id: str, token: Token) -> set[str]:
+    """The ids of the wakes that push it on: the starts that a run gathers make none stale."""
+    gathers = token.last is not None and token.last.kind is Kind.GATHERED
+    return {Wake(run_id, slot, token.id).id for slot in range(-1 if gathers else token.slot, token.next_slot + gathers)}
+
+
+def _is_in_line(world: World, token: Token) -> bool:
+    """Whether a run that has gathered its starts may wait for a permit: the laws of limits have it."""
+    is_before = token.last is not None and token.last.kind is Kind.STARTED and token.gathered is not None
+    return is_before and world.program.graph.concurrency is not None
+
+
 def _check_quiet_of(world: World) -> None:
     logs = world.logs.look()
     if ROOT not in logs.tokens:
@@ -131,7 +150,7 @@ def _check_quiet_of(world: World) -> None:
     for token in live_tokens(world.program.graph, logs):
         if token.parked is None or token.resumption is not None:
             last = token.last
-            if last is None or not under_way & {last.by, Wake(world.run_id, token.slot, token.id).id}:
+            if last is None or not (under_way & {last.by, *_wakes(world.run_id, token)} or _is_in_line(world, token)):
                 where = f"{token.id} stands at {last and last.kind} {last and last.next}"
                 raise BrokenLawError(f"law 5: {where}, and nothing will wake it")
             continue

@@ -16,7 +16,7 @@ def laws_of_limits(world: World) -> Iterator[str]:
     moves: dict[str, list[tuple[int, int, str]]] = defaultdict(list)  # by workflow: when, one more or less, which run
     for view in _limited(world):
         moves[view.program.graph.name] += _moves(view)
-        for record in _root(view)[1:]:
+        for record in _begun(view)[1:]:
             if record.kind is Kind.ENDED and record.who == WHO:
                 yield f"concurrency: {view.run_id} was cancelled for its limit in slot {record.slot}, under way"
     for workflow, changes in moves.items():
@@ -30,9 +30,13 @@ def laws_of_limits(world: World) -> Iterator[str]:
 
 
 def _moves(view: World) -> Iterator[tuple[int, int, str]]:
-    log, order = _root(view), view.seen.order
+    log, order = _begun(view), view.seen.order
     if log and log[0].kind is not Kind.ENDED:
-        yield order[ROOT, 0], 1, view.run_id  # a run of one record comes and goes: -1 sorts first, and makes none
+        yield (
+            order[ROOT, log[0].slot],
+            1,
+            view.run_id,
+        )  # a run of one record comes and goes
         if isinstance(log[-1].next, End):
             yield order[ROOT, log[-1].slot], -1, view.run_id
 
@@ -49,11 +53,12 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
     live: Counter[str] = Counter()
     waiting = []
     for view in _limited(world):
-        log = _root(view)
-        is_woken = Wake(view.run_id, -1).id in under_way.get(view.run_id, set())
+        log, before = _begun(view), _root(view)
+        wakes = {Wake(view.run_id, slot).id for slot in range(-1, len(before) + 1)} | {one.by for one in before}
+        is_woken = bool(wakes & under_way.get(view.run_id, set()))
         if (log and not isinstance(log[-1].next, End)) or (not log and is_woken):
             live[view.program.graph.name] += 1  # or its machine's clock says that its turn has not come
-        elif not log:
+        elif not log and not (before and before[-1].kind is Kind.GATHERED):
             waiting.append(view)
     for view in waiting:
         workflow = view.program.graph.name
@@ -68,6 +73,11 @@ def _limited(world: World) -> Iterator[World]:
 def _most(world: World, workflow: str) -> int:
     limit = world.programs[workflow].graph.concurrency
     return limit.limit if limit else 0
+
+
+def _begun(view: World) -> list[Record]:
+    """Its log from its first step on: without the starts that it gathered."""
+    return [record for record in _root(view) if record.kind not in {Kind.GATHERED, Kind.STARTED}]
 
 
 def _root(view: World) -> list[Record]:

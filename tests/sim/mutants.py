@@ -31,6 +31,7 @@ from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
+from tests.sim.gather_mutants import OF_GATHERING
 from tests.sim.handed_mutants import OF_HANDED
 from tests.sim.limit_mutants import OF_LIMITS
 from tests.sim.lock_mutants import OF_LOCKS
@@ -245,6 +246,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_CHILDREN,
         *OF_LOCKS,
         *OF_LIMITS,
+        *OF_GATHERING,
         *OF_THROTTLES,
         *OF_PARTS,
         *OF_TURNS,

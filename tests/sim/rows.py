@@ -27,6 +27,7 @@ _RARE = {  # a schedule meets these once in thousands, or never
     _M.DELEGATE: set(_P) - {_P.INITIALIZING, _P.WAITING_FOR_APPROVAL, _P.COMPLETED},
     _M.HEARTBEAT: set(_P) - {_P.WAITING_FOR_EVENT},  # a client looks before it beats
     _M.UPDATE: set(_P) - {_P.INITIALIZING, _P.EXECUTING_STEP, _P.WAITING_FOR_EVENT, _P.WAITING_AT_FAN_IN},
+    _M.GATHER: set(_P) - {_P.INITIALIZING},  # a start looks whether the run is open
     _M.LIMIT: set(_P) - {_P.INITIALIZING},  # only a late worker is refused where another was not
     _M.JOIN: set(_P) - {_P.WAITING_AT_FAN_IN},  # who arrives reads the parent first
     _M.OPERATION: set(_P) - {_P.WAITING_AT_FAN_IN},  # who ends one reads its function first

@@ -22,6 +22,7 @@ from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
+from tests.sim.gather_programs import make_gathered
 from tests.sim.handed_programs import make_handed
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
 from tests.sim.limit_programs import make_limited
@@ -55,6 +56,7 @@ TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with t
 STREAMS_FROM = 4_900_000_000  # seeds from here on are of durable functions whose steps emit live output
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
+GATHERED_FROM = 3_900_000_000  # seeds from here on are of starts that become one run
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
@@ -84,6 +86,7 @@ _MAKERS = (  # by the first of their seeds
     (ASKED_FROM, make_asked),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
+    (GATHERED_FROM, make_gathered),
     (THROTTLED_FROM, make_throttled),
     (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),

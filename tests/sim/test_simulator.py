@@ -26,6 +26,7 @@ from tests.sim import (
     dag_mutants,
     fn_mutants,
     fork_mutants,
+    gather_mutants,
     handed_mutants,
     limit_mutants,
     lock_mutants,
@@ -45,6 +46,7 @@ from tests.sim.schedule import (
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
+    GATHERED_FROM,
     HANDED_FROM,
     LIMITED_FROM,
     LOCKED_FROM,
@@ -132,6 +134,7 @@ OF_OVERLAPS = 60  # schedules of steps that take time
 OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
 OF_TASKS = 60  # schedules of durable functions with tasks
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
+OF_STARTS = 60  # schedules of starts that become one run
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
@@ -148,6 +151,7 @@ OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
 OF_LIMITS = {mutant.__name__ for mutant in limit_mutants.OF_LIMITS}
+OF_GATHERING = {mutant.__name__ for mutant in gather_mutants.OF_GATHERING}
 OF_THROTTLES = {mutant.__name__ for mutant in throttle_mutants.OF_THROTTLES}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
 OF_OVERLAP = {mutant.__name__ for mutant in overlap_mutants.OF_OVERLAP}
@@ -304,6 +308,11 @@ def test_no_piece_of_live_output_hides_from_a_reader_and_tasks_await_child_runs(
     assert lawful(range(STREAMS_FROM, STREAMS_FROM + OF_STREAMS)) is None
 
 
+def test_no_start_that_becomes_part_of_a_run_is_lost_or_in_two_of_them() -> None:
+    """Starts of few keys, close together, some of them repeated, by callers who die."""
+    assert lawful(range(GATHERED_FROM, GATHERED_FROM + OF_STARTS)) is None
+
+
 def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> None:
     """After the schedules of all the tests above."""
     if sum(MET.values()) < ROWS_NEED:
@@ -322,6 +331,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_HANDED_MUTANTS, HANDED_FROM),
             (OF_SHOWN, SHOWN_FROM),
             (OF_LIMITS, LIMITED_FROM),
+            (OF_GATHERING, GATHERED_FROM),
             (OF_THROTTLES, THROTTLED_FROM),
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
@@ -341,7 +351,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|throttle|compensation|functions|tasks|callers|streams|replay|\w+ attempt",
+        r"|throttle|starts|compensation|functions|tasks|callers|streams|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -25,11 +25,13 @@ from stepwell.api.states import (
     waiting_tokens,
 )
 from stepwell.definition.graph import Json
+from stepwell.engine import gathering
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
 from stepwell.engine.permits import Held
 from stepwell.engine.records import TERMINAL, Fork, Parked, RetryAt, Status
+from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
@@ -135,6 +137,10 @@ def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
         at_text = iso(header.start_at_ms)
         timer = Waker(what="timer", at=at_text, detail="its start is due")
         return _Why(f"It starts at {at_text}.", (timer,), header.created_ms)
+    if is_open(at.run, at.token):
+        at_text = iso(gathering.due_ms(at.graph, at.run, at.token))
+        timer = Waker(what="timer", at=at_text, detail="it begins then, if no other start comes")
+        return _Why(f"It gathers starts ({gathering.told(at.graph, at.run, at.token)}).", (timer,), header.created_ms)
     if at.held is not None:
         return _held(at.held, max(header.created_ms, header.start_at_ms))
     if status is Status.PENDING:

@@ -25,7 +25,7 @@ from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
 from stepwell.api.stats import StatsView
 from stepwell.api.steps import StepResult
-from stepwell.api.views import RunSummary, RunView
+from stepwell.api.views import RunSummary, RunView, StartedView
 from stepwell.api.waiting import LinksView
 from stepwell.definition.graph import Json
 
@@ -261,6 +261,7 @@ class ProblemView(TypedDict):
 
 _SHAPES: tuple[Any, ...] = (
     RunView,
+    StartedView,
     RunPage,
     FailurePage,
     HistoryPage,

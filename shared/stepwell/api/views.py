@@ -31,8 +31,10 @@ from stepwell.api.states import (
 from stepwell.api.steps import ErrorView, StepResult, error_view, time_of
 from stepwell.api.waiting import Shown, waiting_data
 from stepwell.definition.graph import Json
+from stepwell.engine import gathering
 from stepwell.engine.names import iso, state_of
 from stepwell.engine.records import Status
+from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
 from stepwell.limits import TOKENS_SHOWN
 from stepwell.prices import Prices, usd_here
@@ -40,7 +42,7 @@ from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.logbook import Standing
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports import STARTS, Header
 from stepwell.runtime.starts.starting import Caller
 
 RESULT_TYPES = {
@@ -121,6 +123,12 @@ class RunView(TypedDict):
     links: dict[str, str]
 
 
+class StartedView(RunView):
+    """A run, as the answer to a start. `folded`: the start became part of a run that another start had made."""
+
+    folded: bool
+
+
 class RunSummary(TypedDict):
     """A run in a list, from its header, which may lag a moment behind its log."""
 
@@ -183,7 +191,7 @@ def run_view(
         waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, status, now_ms),
-        input=header.input,
+        input=at.run.input,
         state=state_of(token),
         steps=steps,
         tokens=list(islice(tokens_of(at, forks), TOKENS_SHOWN)),
@@ -274,7 +282,7 @@ def parent_id(header: Header) -> str | None:
 
 def _origin(header: Header) -> OriginView | None:
     kind, _, run_id = header.origin.partition(":")
-    return OriginView(kind=kind, run_id=run_id) if run_id else None
+    return OriginView(kind=kind, run_id=run_id) if run_id and kind != STARTS else None
 
 
 def links(run_id: str, parent: str | None = None) -> dict[str, str]:
@@ -293,6 +301,8 @@ def _pending_reason(at: Standing, status: Status, now_ms: int) -> str | None:
         return pause_of(at.header)
     if status is not Status.PENDING:
         return None
+    if is_open(at.run, at.token):
+        return gathering.told(at.graph, at.run, at.token)
     if at.header.start_at_ms > now_ms:
         return f"starts at {iso(at.header.start_at_ms)}"
     return "queued" if at.held is None else held_text(at.held)

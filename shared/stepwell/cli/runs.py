@@ -92,7 +92,8 @@ def run(
         elif as_json:
             print_json(started)
         else:
-            told = "started" if is_new else "already started:"
+            folded = "became part of" if started.get("folded") else "already started:"
+            told = "started" if is_new else folded
             console().print(f"{told} {started_id} ({workflow}), {started.get('status')}")
             console().print(f"follow it: stepwell watch {started_id}", style="dim")
 

@@ -152,7 +152,7 @@ class Client(ClientCalls, Blocking):
 
 
 class Handle(RunCalls, Blocking, Generic[R]):
-    """A run. `is_new`: false if the start found an earlier run of the same key or id."""
+    """A run. `is_new`: false if the start found an earlier run of the same key or id, or became part of one."""
 
     def __init__(self, client: Client, run_id: str, read: Reader, is_new: bool = True) -> None:
         self.client, self.id, self.is_new, self._read = client, run_id, is_new, read
@@ -277,7 +277,7 @@ class AsyncClient(ClientCalls, Awaiting):
 
 
 class AsyncHandle(RunCalls, Awaiting, Generic[R]):
-    """A run. `is_new`: false if the start found an earlier run of the same key or id."""
+    """A run. `is_new`: false if the start found an earlier run of the same key or id, or became part of one."""
 
     def __init__(self, client: AsyncClient, run_id: str, read: Reader, is_new: bool = True) -> None:
         self.client, self.id, self.is_new, self._read = client, run_id, is_new, read

@@ -1,13 +1,15 @@
-"""Compiles the limits of a workflow: how many of its runs are under way at once, and how many begin in a time."""
+"""Compiles the flow control of a workflow: its limits, and which of its starts become one run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from stepwell.definition.common import Context
-from stepwell.definition.graph import Concurrency, Expression, Json, RateLimit
+from stepwell.definition.graph import Concurrency, Expression, Gathering, Json, RateLimit
+from stepwell.limits import YEAR_MS
 
 _KNOWN = frozenset({"input", "run"})  # the names that are the same whenever the key is computed
+_PERIODS = 10  # of a debounce: its longest delay, where it names none
 
 
 def concurrency_of(context: Context, document: Mapping[str, Json]) -> Concurrency | None:
@@ -39,12 +41,45 @@ def rate_limit_of(context: Context, document: Mapping[str, Json]) -> RateLimit |
     return RateLimit(given["limit"], per_ms, given.get("burst", 1), key)
 
 
-def _key(context: Context, document: Mapping[str, Json], limit: str) -> Expression | None:
+def gathering_of(context: Context, document: Mapping[str, Json]) -> Gathering | None:
+    """Compiles `debounce` or `batch`; None if there is none or its times are wrong."""
+    mode = next((name for name in ("debounce", "batch") if name in document), None)
+    if mode is None:
+        return None
+    if "debounce" in document and "batch" in document:
+        message = "`debounce` keeps the last input and `batch` all of them, and this workflow has both"
+        context.add("conflict", message, "/batch", "keep one of them")
+    if document.get("start") == "manual":
+        message = f"`start: manual` makes idle runs, and the starts of a `{mode}` become one run"
+        context.add("conflict", message, "/start", "keep one of them")
+    given, path = document[mode], f"/{mode}"
+    period_ms = _time(context, given, "period", path) or 0
+    max_delay_ms = _time(context, given, "max_delay", path) or period_ms * _PERIODS
+    if period_ms > max_delay_ms:
+        message = "`max_delay` is shorter than `period`, so the period would never pass"
+        context.add("bad_value", message, f"{path}/max_delay", "write a longer max_delay, or leave it out")
+    if not max_delay_ms or (mode == "batch" and "max_size" not in given):
+        return None
+    key = _key(context, document, mode, frozenset({"input"}))
+    return Gathering(mode, max_delay_ms, period_ms, given.get("max_size", 0), key)
+
+
+def _time(context: Context, given: Mapping[str, Json], name: str, path: str) -> int | None:
+    """Compiles a time of a gathering: from a millisecond to a year."""
+    time_ms = context.duration_ms(given, name, path)
+    if time_ms is not None and not 1 <= time_ms <= YEAR_MS:
+        context.add("bad_value", f"`{name}` is not between a millisecond and a year", f"{path}/{name}", "such as 30s")
+    return time_ms
+
+
+def _key(
+    context: Context, document: Mapping[str, Json], limit: str, known: frozenset[str] = _KNOWN
+) -> Expression | None:
     """Compiles a limit's key, which is computed again when a run ends, so that it must not depend on the time."""
     context.variables = "actions" in document
     key = context.template(document[limit], "key", f"/{limit}")
     context.variables = False
-    unknown = sorted(key.names - _KNOWN) if key is not None and "actions" not in document else []
+    unknown = sorted(key.names - known) if key is not None and "actions" not in document else []
     if unknown:
         message = f"the key of `{limit}` is computed before the first step, so it cannot read `{unknown[0]}`"
         context.add("bad_limit", message, f"/{limit}/key", "compute it from `input`")

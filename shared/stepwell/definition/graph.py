@@ -272,6 +272,20 @@ class RateLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathering:
+    """Which starts become one run: those of one key, until `period_ms` has passed without another, or so many came.
+
+    `max_delay_ms` counts from the first of them.
+    """
+
+    mode: str  # debounce: the run has the last input | batch: it has them all
+    max_delay_ms: int
+    period_ms: int = 0  # debounce
+    max_size: int = 0  # batch
+    key: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A named limit of the folder: how many steps hold its permits at once, and how fast they get them."""
 
@@ -309,6 +323,7 @@ class Graph:
     lock: Expression | None = None  # a name or a list of names: what the run holds from before its first node on
     concurrency: Concurrency | None = None
     rate_limit: RateLimit | None = None
+    gathering: Gathering | None = None
 
     @property
     def first(self) -> Node:

@@ -32,7 +32,7 @@ from stepwell.definition.model_parts import (
     WaitFor,
     Written,
 )
-from stepwell.limits import APPROVERS, CONCURRENCY, EVENT_PENDING, HISTORY_WINDOW_MAX
+from stepwell.limits import APPROVERS, BATCH_STARTS, CONCURRENCY, EVENT_PENDING, HISTORY_WINDOW_MAX
 
 _ACTION = "the same as run; beside `agent`: what the agent is asked to do, a part of its input"
 
@@ -282,6 +282,24 @@ class RateLimitDef(Written):
     key: KeyDef | None = Field(default=None, description="the limit is for each value by itself")
 
 
+class DebounceDef(Written):
+    """Starts that follow each other quickly become one run, with the last input."""
+
+    period: Duration = Field(description="the run begins when no start has come for so long")
+    max_delay: Duration | None = Field(
+        default=None, description="it begins so long after the first start at the latest; default: ten times the period"
+    )
+    key: KeyDef | None = Field(default=None, description="the starts of each value become a run of their own")
+
+
+class BatchDef(Written):
+    """Several starts become one run, whose input is `items`: the inputs of all of them."""
+
+    max_size: Annotated[int, Field(ge=1, le=BATCH_STARTS)]
+    max_delay: Duration = Field(description="the run begins so long after the first start, however few there are")
+    key: KeyDef | None = Field(default=None, description="the starts of each value become a run of their own")
+
+
 class WorkflowDef(Written):
     """A definition with exactly one of `nodes`, `timeline`, `steps`, `actions` and `function`."""
 
@@ -304,6 +322,8 @@ class WorkflowDef(Written):
     concurrency: ConcurrencyDef | None = None
     singleton: SingletonDef | None = None
     rate_limit: RateLimitDef | None = None
+    debounce: DebounceDef | None = None
+    batch: BatchDef | None = None
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
         default=None, description="when the run's state and history are saved as a file"

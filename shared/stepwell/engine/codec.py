@@ -35,7 +35,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Aside, Begun, Cleaning, Locks, Outlook, Permit, StepView, Token, Undoing
+from stepwell.engine.token import Aside, Begun, Cleaning, Gathered, Locks, Outlook, Permit, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -96,6 +96,7 @@ def encode_token(token: Token) -> str:
             "locks",
             "released",
             "permit",
+            "gathered",
             "returned",
             "aside",
             "tasks",
@@ -106,7 +107,7 @@ def encode_token(token: Token) -> str:
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
             out[name] = _next_to_json(following)
-    for name in ("error", "resumption", "cleaning", "locks", "permit"):
+    for name in ("error", "resumption", "cleaning", "locks", "permit", "gathered"):
         if (part := getattr(token, name)) is not None:
             out[name] = _plain(part)
     for name in ("received", "released", "returned"):
@@ -157,6 +158,7 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
         permit=_part(Permit, raw.get("permit")),
+        gathered=_gathered_from_json(raw["gathered"]) if raw.get("gathered") else None,
         returned=tuple(_build(Permit, one) for one in raw.get("returned", ())),
         aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
         tasks={int(slot): _begun_from_json(one) for slot, one in raw.get("tasks", {}).items()},
@@ -198,6 +200,10 @@ def _aside_from_json(raw: Mapping[str, Json]) -> Aside:
 
 def _locks_from_json(raw: Mapping[str, Json]) -> Locks:
     return _build(Locks, raw, names=tuple(raw["names"]))
+
+
+def _gathered_from_json(raw: Mapping[str, Json]) -> Gathered:
+    return _build(Gathered, raw, given=tuple(raw["given"]))
 
 
 def _undoing_to_json(undoing: Undoing) -> dict[str, Json]:

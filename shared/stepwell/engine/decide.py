@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import approvals, permits, receiving
+from stepwell.engine import approvals, gathering, permits, receiving
 from stepwell.engine import durable as functions
 from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
@@ -18,6 +18,7 @@ from stepwell.engine.inputs import (
     Cancelled,
     Closed,
     DeadlinePassed,
+    GatheringOver,
     Input,
     LocksAnswered,
     OverLimit,
@@ -25,6 +26,7 @@ from stepwell.engine.inputs import (
     PermitAnswered,
     Redriven,
     Started,
+    StartGathered,
     StepBegins,
     StepEnded,
     Terminated,
@@ -42,6 +44,7 @@ from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pau
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.settle import settle
+from stepwell.engine.starts import is_open
 from stepwell.engine.table import Message, Phase, Verdict, receive
 from stepwell.engine.throttle_records import needed, permit_record, refused
 from stepwell.engine.token import Branch, Token
@@ -74,6 +77,10 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
             return _of_step(moment, token, given) if token.slot == given.slot else Drop()
         case WorkerLost():
             return _lost(moment, token, given)
+        case StartGathered(starts_with):
+            return gathering.taken(moment, token, starts_with)
+        case GatheringOver(slot):
+            return gathering.over(moment, token) if token.slot == slot else Drop()
         case Paused() | Unpaused():
             return _held(moment, token, given)
         case Started() | Redriven() | Cancelled() | OverLimit() | Terminated() | DeadlinePassed() | Closed():
@@ -94,7 +101,12 @@ def _too_late(token: Token, given: Input) -> Drop:
 
 
 def is_stale(token: Token, slot: int, by: str) -> bool:
-    """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused."""
+    """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused.
+
+    The starts that a run gathers do not make the wake of the first one stale, with which it begins.
+    """
+    if slot < 0 and token.last is not None and token.last.kind is Kind.GATHERED:
+        return False
     return token.slot != slot and (token.last is None or token.last.by != by)
 
 
@@ -133,6 +145,8 @@ def _refusal(token: Token, given: Input) -> Refuse:
         case Message.CANCEL if token.cleaning is not None:
             return Refuse("the run is cancelled already, and cleans up", "cleaning_up",
                           "terminate ends it at once, without the rest of its clean-up")  # fmt: skip
+        case Message.GATHER:
+            return Refuse("the run has begun", gathering.IS_OVER)
         case Message.REDRIVE:
             return Refuse("the run is under way", "not_ended")
         case Message.CANCEL:
@@ -246,6 +260,8 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     action = _next(moment, token)
     if given.slot is None or isinstance(action, Rest):
         return action
+    if is_open(moment.run, token):
+        return action
     if isinstance(action, RunStep):
         action = _throttled(moment, token, action)
     if token.branch is not None:
@@ -290,9 +306,12 @@ def _coming(moment: Moment, token: Token) -> Action:
     if token.last is not None and token.last.reopens is not None:
         last = token.last
         return Write(record(moment, token, Kind.REOPENED, token.node, next=last.reopens, evaluator=last.evaluator))
-    if token.last is None or token.last.kind is Kind.STARTED or (token.last.kind is Kind.REDRIVEN and not token.node):
+    if token.last is None or token.last.kind in _BEFORE_FIRST or (token.last.kind is Kind.REDRIVEN and not token.node):
         return _first(moment, token)
     return _go_on(moment, token, token.last)
+
+
+_BEFORE_FIRST = frozenset({Kind.STARTED, Kind.GATHERED})
 
 
 def _is_waiting(token: Token) -> bool:
@@ -348,6 +367,8 @@ def _first(moment: Moment, token: Token) -> Action:
         return _enter(moment, token, token.branch.start)
     if moment.run.idle and token.last is None:
         return Rest()
+    if is_open(moment.run, token):
+        return gathering.next_action(moment, token)
     if moment.now_ms < moment.run.start_at_ms:
         return Rest(moment.run.start_at_ms)
     lock = wanted(moment.graph, token, "")

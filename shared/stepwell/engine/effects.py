@@ -146,6 +146,11 @@ class GiveBackPermits:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveGathering:
+    """The run takes no start any more: the next one makes another run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Announce:
     """Send an event of Stepwell's own to whoever listens."""
 
@@ -196,6 +201,7 @@ Effect: TypeAlias = (
     | TakePermit
     | GiveBackPermits
     | ReturnPermit
+    | LeaveGathering
     | Announce
     | Open
     | Arrive
@@ -259,13 +265,19 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
 
 
 def _of_start(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    """Shows an idle run that was started, or a redriven one, whose time begins here."""
+    """Shows an idle run that was started, or a redriven one, whose time begins here; and that of gathered starts."""
+    if token.gathered is not None and record.kind is Kind.STARTED:
+        return (LeaveGathering(), *_deadline(graph, token, record))
     if record.kind is Kind.STARTED:
         return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
     shown = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms, picked_up=True)
+    return (shown, *_deadline(graph, token, record))
+
+
+def _deadline(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
     if graph.timeout_ms is None:
-        return (shown,)
-    return (shown, SetDeadline((token.started_ms or record.at_ms) + graph.timeout_ms))
+        return ()
+    return (SetDeadline((token.started_ms or record.at_ms) + graph.timeout_ms),)
 
 
 def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
@@ -396,7 +408,9 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     elif place is None and graph.announces:
         ended = {"workflow": graph.name, "status": end.status.value, "success": end.status is Status.COMPLETED}
         told = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
-    return (*left, *closed, *told, *returned(graph, token), shown)
+    never_began = graph.gathering is not None and place is None and not token.started_ms
+    gathers: tuple[Effect, ...] = (LeaveGathering(),) if never_began else ()
+    return (*left, *closed, *told, *gathers, *returned(graph, token), shown)
 
 
 def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Status.COMPENSATING) -> tuple[Effect, ...]:

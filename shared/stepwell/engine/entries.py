@@ -13,6 +13,7 @@ PHASE = "phase.changed"  # left out of histories unless it is asked for
 ENTRY_TYPES: dict[str, str] = {
     "run.created": "the run was created; `data.input` is what it was given",
     "run.pending": "the run waits for a worker: from its creation on, or since it was started",
+    "start.gathered": "a start became part of the run (`debounce`, `batch`): `data.input`; the `data.number`-th one",
     "run.started": "a worker picked the run up",
     "run.paused": "the run was paused, by `by`: `data.reason`; subscribers are told, and no history has it",
     "run.unpaused": "a paused run goes on; subscribers are told, and no history has it",

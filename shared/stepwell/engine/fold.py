@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from stepwell.engine import locks, tasks, throttles
+from stepwell.engine import locks, starts, tasks, throttles
 from stepwell.engine.copying import changed
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
@@ -43,6 +43,7 @@ _SIGNALS = {
     Kind.RESUMED: Signal.RESUMED,
     Kind.REDRIVEN: Signal.REDRIVEN,
     Kind.REOPENED: Signal.REOPENED,
+    Kind.GATHERED: Signal.GATHERED,
 }
 Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
 
@@ -76,7 +77,7 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
             raise EngineFault(f"slot {record.slot}: a {record.kind} record without its parts", code="broken_record")
 
 
-_BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED, Kind.REDRIVEN})
+_BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED, Kind.REDRIVEN, Kind.GATHERED})
 _BY_FUNCTION = frozenset({Kind.WAITING, Kind.RETURNED})  # while its tasks wait
 
 
@@ -376,6 +377,7 @@ def _undone(token: Token, record: Record) -> Changes:
 
 _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.STARTED: _started,
+    Kind.GATHERED: starts.gathered,
     Kind.REDRIVEN: _redriven,
     Kind.REOPENED: _reopened,
     Kind.BEGAN: _began,

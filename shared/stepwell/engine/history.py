@@ -115,7 +115,7 @@ class _Teller:
 
 def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Signal, ...]) -> bool:
     """A run that ended from outside in its first step has no record that says so; its header does."""
-    if before.phase is not Phase.INITIALIZING or record.kind in {Kind.STARTED, Kind.REDRIVEN}:
+    if before.phase is not Phase.INITIALIZING or record.kind in {Kind.STARTED, Kind.REDRIVEN, Kind.GATHERED}:
         return False
     return Signal.PICKED_UP in told or run.started_ms > 0
 
@@ -130,7 +130,7 @@ def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
 def _trigger(record: Record) -> str:
     if record.resumption is not None:
         return coming_of(record.resumption).trigger
-    if record.kind in {Kind.STARTED, Kind.REDRIVEN}:
+    if record.kind in {Kind.STARTED, Kind.REDRIVEN, Kind.GATHERED}:
         return "call"
     if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate | CleanUp):
         if record.by.startswith("parent:"):
@@ -141,7 +141,15 @@ def _trigger(record: Record) -> str:
 
 
 def _started(tell: _Teller, record: Record, before: Token, after: Token) -> None:
-    tell.add("run.pending", trigger="call")
+    if after.gathered is not None:
+        tell.add("run.pending", data={"starts": after.gathered.count})
+    else:
+        tell.add("run.pending", trigger="call")
+
+
+def _gathered(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    count = after.gathered.count if after.gathered is not None else 0
+    tell.add("start.gathered", trigger="call", data={"input": record.output, "number": count})
 
 
 def _redriven(tell: _Teller, record: Record, before: Token, after: Token) -> None:
@@ -350,6 +358,7 @@ def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) 
 
 _TELL = {
     Kind.STARTED: _started,
+    Kind.GATHERED: _gathered,
     Kind.REDRIVEN: _redriven,
     Kind.REOPENED: _reopened,
     Kind.BEGAN: _began,

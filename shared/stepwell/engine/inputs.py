@@ -212,6 +212,22 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class StartGathered:
+    """A start is to become part of this run, which has not begun."""
+
+    message: ClassVar = Message.GATHER
+    given: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatheringOver:
+    """The next start finds that this run, with its last record in `slot`, gathers no more of them: it begins."""
+
+    message: ClassVar = Message.GATHER
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What is other in a run that is forked off another."""
 
@@ -311,6 +327,8 @@ Input: TypeAlias = (
     | JoinCompleted
     | OperationEnded
     | Started
+    | StartGathered
+    | GatheringOver
     | Redriven
     | Paused
     | Unpaused

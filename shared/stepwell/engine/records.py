@@ -64,6 +64,7 @@ class Kind(StrEnum):
     RETURNED = "returned"  # a durable function ended, or continues as new
     REDRIVEN = "redriven"  # the run goes on from where another failed, whose records it has until here
     REOPENED = "reopened"  # after REDRIVEN in a fork: the branches go on that had not completed
+    GATHERED = "gathered"  # a start became part of the run, which has not begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +311,7 @@ class Record:
     node: str = ""  # JOINED: the fan-in node, or the forking one where there is none
     attempt: int = 0  # STEP, BEGAN, ACTED, UNDONE: the try; WAITING: how often it was waited before
     started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began; REDRIVEN: when `first_run` did
-    output: Json = None  # STEP, MOVED, ACTED, UNDONE: the node's result; RECEIVED, RESUMED: the ended operation's
+    output: Json = None  # STEP, MOVED, ACTED, UNDONE: the result; RECEIVED, RESUMED: an operation's; GATHERED: an input
     error: Failure | None = (
         None  # STEP, MOVED, ACTED, JOINED, UNDONE, REDRIVEN: what failed; RECEIVED, RESUMED: an operation
     )
@@ -318,7 +319,7 @@ class Record:
     writes: Mapping[str, Json] | None = (
         None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED, REDRIVEN: or nothing
     )
-    rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
+    rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order; GATHERED: `debounce` or `batch`
     next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes; WAITING: what tasks began
     parked: Parked | None = None  # WAITING
     resumption: Resumption | None = None  # RECEIVED, RESUMED
@@ -351,4 +352,5 @@ class RunInfo:
     idle: bool = False  # created, to be started later
     start_at_ms: int = 0  # not before
     is_paused: bool = False  # when its header was last looked at
+    gathers: bool = False  # its starts are records of its log; `input` is what they were when it was read
     deadline_ms: int | None = None

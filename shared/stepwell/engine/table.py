@@ -69,6 +69,7 @@ class Signal(StrEnum):
     UNDONE = "undone"
     REDRIVEN = "redriven"  # the log of a failed run goes on in this one
     REOPENED = "reopened"  # and the fork in which it failed
+    GATHERED = "gathered a start"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -78,6 +79,7 @@ P, S = Phase, Signal
 
 LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.INITIALIZING, S.STARTED): P.INITIALIZING,
+    (P.INITIALIZING, S.GATHERED): P.INITIALIZING,
     (P.INITIALIZING, S.PICKED_UP): P.EXECUTING_STEP,
     (P.INITIALIZING, S.REDRIVEN): P.EXECUTING_STEP,
     (P.INITIALIZING, S.CANCELLED): P.CANCELLED,
@@ -174,6 +176,7 @@ class Message(StrEnum):
     DELEGATE = "delegate"
     HEARTBEAT = "heartbeat"
     START = "start"
+    GATHER = "gather"  # another start is to become part of the run, or no more are
     REDRIVE = "redrive"  # the run is to go on from where another failed
     LIMIT = "limit"  # its workflow's limit is reached
     PAUSE = "pause"
@@ -216,6 +219,7 @@ reject     r    r     r     t        r     r        r       r     r       r     
 delegate   r    r     r     t        r     r        r       r     r       r         r      r
 heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
 start      t    r     r     r        r     r        r       r     r       r         r      r
+gather     t    r     r     r        r     r        r       r     r       r         r      r
 redrive    t    t     r     r        r     r        t       r     r       r         r      r
 limit      t    d     d     d        d     d        d       d     d       d         d      d
 pause      t    t     t     t        t     t        t       r     r       r         r      r

@@ -14,6 +14,7 @@ from stepwell.engine.records import Kind, Parked, Record, Resumption
 from stepwell.engine.token import Permit, Token
 
 PERMITTED, REFUSED = "permitted", "limit_refused"  # what ends the wait: a permit, or there is no such limit
+TURN = {"for": "turn"}  # what the end of a wait for a rate alone brings
 _KEEPS = frozenset({Kind.RESUMED, Kind.RECEIVED, Kind.BEGAN})  # records under which a permit stays
 
 
@@ -34,7 +35,9 @@ def asked(record: Record, parked: Parked) -> Permit:
 
 def answered(token: Token, came: Resumption | None) -> Permit | None:
     """Returns the permit that was granted or refused."""
-    return None if token.permit is None or came is None else replace(token.permit, state=came.kind)
+    if token.permit is None or came is None:
+        return None
+    return replace(token.permit, state=came.kind, is_shared=came.payload != TURN)
 
 
 def after(token: Token, record: Record) -> dict[str, Any]:

@@ -97,6 +97,7 @@ class Permit:
     slot: int  # of the wait that asked for it
     since_ms: int = 0
     state: str = ""  # "" while it waits; then what came of it: permitted | limit_refused
+    is_shared: bool = True  # it is one of so many; else a turn, which is not given back
 
     @property
     def name(self) -> str:
@@ -133,6 +134,17 @@ class Begun:
     open: tuple[int, ...] = ()  # operations that have not ended, by index
     cancelled: tuple[Place, ...] = ()
     waits: Mapping[int, Outlook] = field(default_factory=dict)  # by index: the operations that are waits
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The starts that have become one run. `given`: their inputs; of a `debounce` the last one."""
+
+    mode: str  # debounce | batch
+    count: int
+    since_ms: int  # when the first one came
+    last_ms: int
+    given: tuple[Json, ...]
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
@@ -176,6 +188,7 @@ class Token:
     tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
     dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended
     tasks_waited: bool = False  # before the last record, all of its tasks waited: so the header says
+    gathered: Gathered | None = None  # of a run that several starts have made
     branch: Branch | None = None  # None: the root
     undoing: Undoing | None = None  # the run is being undone
     cleaning: Cleaning | None = None  # a durable function may still clean up

@@ -176,7 +176,7 @@ def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
     """Returns the run's deadline; None if it has no limit, has not started yet, or is compensating."""
     if token.cleaning is not None:
         return token.cleaning.until_ms
-    if graph.timeout_ms is None or token.undoing is not None or (run.idle and not token.started_ms):
+    if graph.timeout_ms is None or token.undoing is not None or ((run.idle or run.gathers) and not token.started_ms):
         return None
     return max(token.started_ms or run.created_ms, run.start_at_ms) + graph.timeout_ms
 

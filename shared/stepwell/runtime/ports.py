@@ -21,6 +21,7 @@ from stepwell.limits import EVENT_PENDING
 
 REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # before the run's id in a header's `origin`
 EVERY = "*"  # in the place of a workflow's name: all of them
+STARTS = "starts"  # in `origin` of a run that gathers starts, before the place where they find it
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every reading
@@ -50,7 +51,7 @@ class Header:
     changed_ms: int = 0  # when `status` last changed
     expires_ms: int = 0  # ended runs: when their data may be dropped
     due_ms: int | None = None  # by when something is expected of the run; None: it waits for the outside world
-    origin: str = ""  # the run that it was made from: redrive:<run>, rerun:<run>, fork:<run>
+    origin: str = ""  # what it was made from: redrive:<run>, rerun:<run>, fork:<run>; starts:<place>
     watched: bool = False  # the sweeper has looked at it once: `list_due` lists it when it is due
     paused_ms: int = 0  # since when it is paused; 0: it is not
     paused_by: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.requests import Body, NoQuery, StartBody, StartIdleBody, WaitQuery
@@ -37,7 +38,8 @@ async def start_run(call: Call) -> Answer:
     run_id = started.header.run_id
     if wait > 0 and not body.create_only:
         await service.wait_for_end(run_id, math.ceil(wait * 1000))
-    return await shown(call, run_id, 201 if started.created else 200)
+    answer = await shown(call, run_id, 201 if started.created else 200)
+    return replace(answer, body={**answer.body, "folded": started.folded})
 
 
 async def start_idle_run(call: Call) -> Answer:
@@ -84,11 +86,12 @@ STARTING_ROUTES = (
         "Start a run",
         {
             201: "the run was created",
-            200: "the earlier run of the same key or id; with `event`, the run that got it",
+            200: "the earlier run of the same key or id; with `event`, the run that got it; with `folded`, the run "
+            "that the start became part of (`debounce`, `batch`)",
             404: "no such workflow",
             409: "the key or id was used with another body; with `event`, the run has ended",
         },
-        shape="RunView",
+        shape="StartedView",
         body=StartBody,
         query=WaitQuery,
         headers={

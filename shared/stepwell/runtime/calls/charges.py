@@ -27,6 +27,7 @@ from stepwell.engine.effects import (
     EndChildren,
     Forget,
     GiveBackPermits,
+    LeaveGathering,
     Open,
     Register,
     ReleaseLocks,
@@ -59,11 +60,13 @@ from stepwell.engine.records import (
     Status,
     Tally,
 )
+from stepwell.engine.starts import DEBOUNCE
 from stepwell.engine.token import Token
 from stepwell.engine.waits.topics import run_of
 from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports import STARTS, Header
+from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.stores.jsontext import encode
 
 Counts: TypeAlias = Counter[str]
@@ -88,7 +91,12 @@ def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
     if header.started_ms:
         yield "write_units", (graph.concurrency is not None) + (graph.rate_limit is not None)
     if not header.idle:
-        yield from _message_at(header.start_at_ms - header.created_ms)
+        gathering = graph.gathering if header.origin.startswith(f"{STARTS}:") else None
+        due_ms = header.start_at_ms - header.created_ms
+        if gathering is not None:
+            yield "write_units", 1  # the place where its starts find it
+            due_ms = gathering.period_ms or gathering.max_delay_ms
+        yield from _message_at(due_ms)
         if graph.timeout_ms is not None:
             yield from _message_at(graph.timeout_ms)
 
@@ -112,6 +120,7 @@ def _of_token(
 ) -> Iterator[Charge]:
     """`since_ms`: of a run that goes on from another, when it was made. Older records it only keeps."""
     saved, timers = -1, dict[int, int]()
+    yield from _messages(_looks(graph, records))
     for record in records:
         token = apply(token, record)
         if record.at_ms < since_ms:
@@ -124,6 +133,8 @@ def _of_token(
         # whoever ended the run performs the effects, and so does the worker who undoes it
         is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
         for effect in effects(graph, token):
+            if isinstance(effect, ReturnPermit) and graph.concurrency is None:
+                continue  # a turn that is over leaves nothing behind
             if isinstance(effect, SetTimer):
                 if effect.slot in timers:
                     continue
@@ -150,12 +161,28 @@ def _of_record(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
         yield "steps", 1
         yield "step_seconds", max(record.at_ms - record.started_ms, 0) / 1_000 if record.started_ms else 0
         yield "output_bytes", len(json.dumps(record.output))
+    if record.kind is Kind.GATHERED and record.by.startswith(KEYED):
+        yield "write_units", 1  # its home
     if record.kind is Kind.WAITING:
         yield "waits", 1
     if isinstance(record.next, Fork):
         yield "forks", 1
     if isinstance(record.next, RetryAt) and _is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
+
+
+def _looks(graph: Graph, records: Sequence[Record]) -> int:
+    """Counts how often the wake of a run that gathers starts found that others had come since."""
+    times = [record.at_ms for record in records if record.kind is Kind.GATHERED]
+    if graph.gathering is None or graph.gathering.mode != DEBOUNCE or not times:
+        return 0
+    rules, at_ms, looks = graph.gathering, times[0] + graph.gathering.period_ms, 0
+    while True:
+        last_ms = max(time_ms for time_ms in times if time_ms <= at_ms)
+        due_ms = min(last_ms + rules.period_ms, times[0] + rules.max_delay_ms)
+        if due_ms <= at_ms:
+            return looks
+        at_ms, looks = due_ms, looks + 1
 
 
 def _kept(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
@@ -219,10 +246,10 @@ def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
             yield "write_units", len(names)
         case ReleaseLocks(locks):
             yield "write_units", sum(len(one.names) for one in locks)
-        case ReturnPermit() | TakePermit():
+        case ReturnPermit() | TakePermit() | LeaveGathering():
             yield "write_units", 1
         case GiveBackPermits(permits):
-            yield "write_units", len(permits)
+            yield "write_units", sum(one.is_shared for one in permits)
         case Arrive() if not _is_of_tasks(token):
             yield "write_units", 1
 

@@ -15,12 +15,15 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
+from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id
-from stepwell.engine.records import ROOT, Fork
+from stepwell.engine.records import ROOT, Fork, Kind
+from stepwell.engine.starts import input_of
+from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput
 from stepwell.limits import EXPORT_BYTES
 from stepwell.runtime.log.claims import fetch
-from stepwell.runtime.ports import Header, Ports, Saved
+from stepwell.runtime.ports import STARTS, Header, Ports, Saved
 from stepwell.runtime.stores.jsontext import encode
 
 FORMAT = "stepwell.export/1"
@@ -60,13 +63,23 @@ async def _facts(ports: Ports, header: Header) -> Json:
         "workflow": header.workflow,
         "version": header.version,
         "status": header.status.value,
-        "input": header.input,
+        "input": await _given(ports, header),
         "created_ms": header.created_ms,
         "started_ms": header.started_ms,
         "start_at_ms": header.start_at_ms,
         "idle": header.idle,
     }
     return {"format": FORMAT, "run": run, "definition": None if definition is None else json.loads(definition)}
+
+
+async def _given(ports: Ports, header: Header) -> Json:
+    """The run's input, which the log has where several starts have made it."""
+    if not header.origin.startswith(f"{STARTS}:"):
+        return header.input
+    saved = await ports.log.read_log(header.run_id, ROOT)
+    records = [decode_record(await fetch(one.body, ports.blobs)) for one in saved]
+    starts = fold((record for record in records if record.kind is Kind.GATHERED), Token())
+    return None if starts.gathered is None else input_of(starts.gathered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
+from stepwell.engine import gathering
 from stepwell.engine.decide import is_held
 from stepwell.engine.records import Fork, RetryAt, Status
+from stepwell.engine.starts import is_open
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import BATCH_SHOWN, MINUTE_MS, PAGE_ITEMS_MAX
@@ -96,6 +98,9 @@ class Recovery:
             return False
         if at.token.last is None and header.start_at_ms > self._ports.clock.now_ms():
             await self._starter.set_going(header)
+            return True
+        if is_open(at.run, at.token):
+            await self._starter.set_going(header, gathering.due_ms(at.graph, at.run, at.token))
             return True
         limit_ms = deadline_ms(at.graph, at.run, at.token)
         if limit_ms is not None:

@@ -22,6 +22,7 @@ from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of
+from stepwell.engine.starts import with_input
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.forks.forking import Forking
@@ -68,7 +69,10 @@ class Redriver:
         was, graph = await self._starter.pinned(old), await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
             check_fits(was, graph, kept)
-        header = there or await self._created(graph, old, max(records[-1].at_ms, plan.last_ms), asked)
+        given = with_input(run_info(old), plan.root.token).input
+        header = there or await self._created(
+            graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked
+        )
         await self.copy(header.run_id, plan)
         for kept in plan.branches:
             await self._go_on(header, graph, kept, records[-1], old, who)

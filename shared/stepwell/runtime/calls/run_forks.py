@@ -19,13 +19,14 @@ from stepwell.engine.records import ROOT, Kind, Record, Status
 from stepwell.engine.redriving import Kept
 from stepwell.engine.routing import violations
 from stepwell.engine.run_forks import kept_before
+from stepwell.engine.starts import with_input
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.calls.redriving import Redriver, check_fits
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
 from stepwell.runtime.ports import FORK, Header, Ports
-from stepwell.runtime.starts.starting import Started, Starter, check_input
+from stepwell.runtime.starts.starting import Started, Starter, check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class RunForker:
     async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:
         """The way that the new run would take, as far as the log of this run has the results. Nothing is written."""
         graph, records, kept = await self._kept(old, asked, None)
-        header = replace(old, input=self._input(old, asked), workflow=graph.name, version=graph.version)
+        header = replace(old, input=_input(old, kept, asked), workflow=graph.name, version=graph.version)
         at = Standing(header, run_info(header), graph, kept.token, -1)
         moment = self._logbook.moment(at, f"{FORK}:{old.run_id}")
         begun = self._redriver.begun(at, self._given(old, kept, asked), moment.by)
@@ -88,7 +89,7 @@ class RunForker:
     async def _made(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
         graph, _, kept = await self._kept(old, asked, there)
         plan = await Keeper(self._logbook, self._redriver.forking, old.run_id).plan(kept)
-        header = there or await self._created(graph, old, run_id, plan, asked)
+        header = there or await self._created(graph, replace(old, input=_input(old, kept, asked)), run_id, plan, asked)
         await self._redriver.copy(header.run_id, plan)
         at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
         return await self._redriver.mark(at, self._given(old, kept, asked), f"{FORK}:{old.run_id}")
@@ -101,7 +102,7 @@ class RunForker:
         check_fits(await self._starter.pinned(old), graph, replace(kept, node=_node(kept)))
         _check_change(graph, kept, records, asked)
         if asked.input:
-            check_input(graph, asked.input[0])
+            check_whole(graph, asked.input[0])
         return graph, records, kept
 
     def _given(self, old: Header, kept: Kept, asked: RunFork) -> Redriven:
@@ -109,16 +110,13 @@ class RunForker:
         change = Change(asked.state, asked.result)
         return Redriven(old.run_id, kept.first_run, first_ms, who=asked.who, change=change)
 
-    def _input(self, old: Header, asked: RunFork) -> Json:
-        return asked.input[0] if asked.input else old.input
-
     async def _created(self, graph: Graph, old: Header, run_id: str, plan: Plan, asked: RunFork) -> Header:
         now_ms = max(self._ports.clock.now_ms(), plan.last_ms + 1)  # what it keeps is older than the run
         header = Header(
             run_id=run_id,
             workflow=graph.name,
             version=graph.version,
-            input=self._input(old, asked),
+            input=old.input,
             created_ms=now_ms,
             status=Status.PENDING,
             fingerprint=_fingerprint(asked),
@@ -133,6 +131,10 @@ class RunForker:
 def forked_id(run_id: str, key: str) -> str:
     """Returns the id of the run that a call makes of this one."""
     return "run_" + hashlib.sha256(json.dumps([FORK, run_id, key]).encode()).hexdigest()[:26]
+
+
+def _input(old: Header, kept: Kept, asked: RunFork) -> Json:
+    return asked.input[0] if asked.input else with_input(run_info(old), kept.token).input
 
 
 def _fingerprint(asked: RunFork) -> str:

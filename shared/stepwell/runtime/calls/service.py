@@ -27,6 +27,7 @@ from stepwell.runtime.admission import check_event_key, check_event_name, check_
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.calls.gathering import Gatherer, check_gathered
 from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
@@ -44,7 +45,7 @@ from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import RERUN, Header, Pause, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
-from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_input
+from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_whole
 from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
@@ -81,6 +82,7 @@ class Service:
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
         self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)
+        self._gatherer = Gatherer(ports, logbook, starter, door, advance, new_id)
         self.forker = RunForker(ports, logbook, starter, self._redriver)
 
     # -- starting
@@ -101,9 +103,12 @@ class Service:
     async def _begun(self, graph: Graph, request: Start) -> Started:
         self._check_request(request)
         header = self._header(graph, request)
+        if graph.gathering is not None and not request.origin:
+            check_gathered(graph, request)
+            return await self._gatherer.take(graph, header, is_keyed=bool(request.key or request.run_id))
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input
-            check_input(graph, request.input)
+            check_whole(graph, request.input)
         if request.event is not None:  # before the run: should the caller die in between, it asks again
             await self._signal(graph, there, header.run_id, request.event)
         there = there or await self._starter.create(graph, header)
@@ -181,7 +186,8 @@ class Service:
     async def rerun(self, run_id: str, key: str = "") -> Started:
         """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict."""
         old = await self.header(run_id)
-        return await self.start(Start(old.workflow, old.input, key=key, tags=old.tags, priority=old.priority,
+        given = (await self._standing(run_id)).run.input
+        return await self.start(Start(old.workflow, given, key=key, tags=old.tags, priority=old.priority,
                                       origin=f"{RERUN}:{run_id}"))  # fmt: skip
 
     # -- asking

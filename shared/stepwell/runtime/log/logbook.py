@@ -15,10 +15,12 @@ from stepwell.engine.copying import changed
 from stepwell.engine.durable import with_operation
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
+from stepwell.engine.gathering import is_full
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.permits import Held
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record, RunInfo
+from stepwell.engine.starts import is_open, with_input
 from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
@@ -36,7 +38,7 @@ from stepwell.runtime.log.claims import claim_of, fetch, stow
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.waypoints import Waypoints
-from stepwell.runtime.ports import FORK, REDRIVE, EventTaken, Header, Marked, Ports, Saved
+from stepwell.runtime.ports import FORK, REDRIVE, STARTS, EventTaken, Header, Marked, Ports, Saved
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
@@ -61,12 +63,21 @@ class Standing:
         return self.header.run_id
 
     def wake(self, hops: int = 0) -> Wake:
-        """Says that the token's last record wants pushing on, to the workers who run the step where it stands."""
+        """Says that the token's last record wants pushing on, to the workers who run the step where it stands.
+
+        A run that gathers starts has one for when it is due, and one for when it is full. Who has it begin goes on.
+        """
         pool = pool_at(self.graph, node_of(self.graph, self.token))
-        return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
+        slot, last = self.token.slot, self.token.last
+        if self.run.gathers and last is not None and last.kind is Kind.STARTED:
+            slot = int(last.by.rpartition(":")[2])
+        elif is_open(self.run, self.token) and not is_full(self.graph, self.token):
+            slot = -1
+        return Wake(self.run_id, slot, self.token.id, pool, hops)
 
     def after(self, record: Record) -> Standing:
-        return changed(self, token=apply(self.token, record), turn=None, is_marked=False)
+        token = apply(self.token, record)
+        return changed(self, token=token, run=with_input(self.run, token), turn=None, is_marked=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,7 @@ class Logbook:
                 return None
             graph = await self.graph_of(header)
             at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
+            at = changed(at, run=with_input(at.run, at.token))
             return at if _is_whole(at) else None
         parent_id, slot, index = place
         fork = await self.fork(run_id, parent_id, slot, known)
@@ -141,7 +153,7 @@ class Logbook:
     async def refreshed(self, at: Standing) -> Standing:
         """Looks at the run's header again. A fork that was read before has the one of then."""
         header = await self._runs.get_run(at.run_id)
-        return at if header is None else changed(at, header=header, run=run_info(header))
+        return at if header is None else changed(at, header=header, run=run_info(header, at.run))
 
     async def behind_mark(self, at: Standing, record: Record) -> Standing:
         """Clears the way for a record. While the run is paused, the mark goes to the slot behind it first.
@@ -243,9 +255,10 @@ class Logbook:
     async def _slot_of_members(self, at: Standing) -> int:
         """Where a DAG forked; of a redriven run, where it did so last."""
         slot = int(at.run.idle) + (2 if at.graph.lock else 0)
-        if not at.token.origin:
+        if not at.token.origin and at.token.gathered is None:
             return slot
-        records = await self._decoded(await self._log.read_log(at.run_id, ROOT, -1, slot + 4))
+        limit = None if at.token.gathered is not None else slot + 4
+        records = await self._decoded(await self._log.read_log(at.run_id, ROOT, -1, limit))
         return max((record.slot for record in records if isinstance(record.next, Fork)), default=-1)
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
@@ -403,18 +416,20 @@ def whole_minute(at_ms: int) -> int:
     return at_ms - at_ms % MINUTE_MS
 
 
-def run_info(header: Header) -> RunInfo:
-    """What the engine may know of a run."""
+def run_info(header: Header, known: RunInfo | None = None) -> RunInfo:
+    """What the engine may know of a run. `known`: as it was read before, with the input that its starts gave it."""
+    gathers = header.origin.startswith(f"{STARTS}:")
     return RunInfo(
         run_id=header.run_id,
         workflow=header.workflow,
         version=header.version,
-        input=header.input,
+        input=known.input if gathers and known is not None else header.input,
         created_ms=header.created_ms,
         started_ms=header.started_ms,
         idle=header.idle,
         start_at_ms=header.start_at_ms,
         is_paused=header.paused_ms > 0,
+        gathers=gathers,
     )
 
 

@@ -13,6 +13,7 @@ from stepwell.engine.effects import (
     Forget,
     GiveBackPermits,
     LeaveChildren,
+    LeaveGathering,
     Open,
     Register,
     ReleaseLocks,
@@ -38,6 +39,7 @@ from stepwell.runtime.log.door import Door, Found
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Deadline, Publish, Timer, to_json
 from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.starts.places import leave
 from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.mailbox import Mailbox
@@ -85,16 +87,26 @@ class Performer:
                 await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
             case SetDeadline(at_ms):
                 await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
+            case ReleaseLocks() | GiveBackPermits() | ReturnPermit() | LeaveGathering():
+                await self._leave(at, effect)
+            case Forget(parked, slot):
+                await self.mailbox.forget(at, parked, slot)
+            case Announce():
+                await self._announce(at, effect)
+
+    async def _leave(
+        self, at: Standing, effect: ReleaseLocks | GiveBackPermits | ReturnPermit | LeaveGathering
+    ) -> None:
+        """Gives back what others may want."""
+        match effect:
             case ReleaseLocks():
                 await self.locks.release(at, effect)
             case GiveBackPermits():
                 await self.throttling.give_back_all(at, effect)
             case ReturnPermit():
                 await self.permits.give_back(at)
-            case Forget(parked, slot):
-                await self.mailbox.forget(at, parked, slot)
-            case Announce():
-                await self._announce(at, effect)
+            case LeaveGathering():
+                await leave(self._ports.notes, at.header)
 
     async def let_go(self, at: Standing, granted: HeldLocks | Permit) -> None:
         """Gives back what the token was granted and no longer wants."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import permits, throttles
+from stepwell.engine import gathering, permits, throttles
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.decide import is_held
 from stepwell.engine.locks import waits
@@ -21,6 +21,7 @@ from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
+from stepwell.engine.starts import is_open
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
@@ -167,6 +168,8 @@ class Sweeper:
             return Look("overdue", now_ms)
         if waiting and parked is not None and parked.children:
             return await self._look_at_children(at, parked, still_ms)
+        if is_open(at.run, at.token):
+            return await self._look_at_gathering(at, still_ms)
         if _rests(at, now_ms):
             return Look(due_ms=None if at.run.idle else at.run.start_at_ms)
         if (held_ms := await self._held_ms(at)) is not None:
@@ -180,6 +183,14 @@ class Sweeper:
             return Look(due_ms=due_of_wait(at, now_ms))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return Look("no_progress" if has_waker else "nothing_wakes", now_ms)
+
+    async def _look_at_gathering(self, at: Standing, still_ms: int) -> Look:
+        """A run that gathers starts, and that should have begun."""
+        now_ms, at_ms = self._ports.clock.now_ms(), gathering.due_ms(at.graph, at.run, at.token)
+        if at_ms + still_ms >= now_ms:
+            return Look(due_ms=at_ms)
+        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return Look("no_progress", now_ms)
 
     async def _is_stuck(self, at: Standing) -> bool:
         """Whether a token that waits for locks or for a permit could go on, and nobody has told it."""

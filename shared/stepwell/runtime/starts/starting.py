@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import EventSettings, Graph, Json
+from stepwell.engine.gathering import alone
 from stepwell.engine.records import Status
 from stepwell.engine.routing import violations
+from stepwell.engine.starts import BATCH, ITEMS
 from stepwell.engine.token import Token
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import InvalidInput, Problem
@@ -49,10 +51,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run, and whether this call made it; a repeated call gets the first one's."""
+    """The run, and whether this call made it; a repeated call gets the first one's.
+
+    `folded`: the start became part of a run that another start had made.
+    """
 
     header: Header
     created: bool
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ class Starter:
     ) -> Header:
         """The header of a child run, no older than `called_ms`. Raises InvalidInput for an input that is refused."""
         check_input(graph, given)
+        given = alone(graph, given)
         now_ms = max(self._ports.clock.now_ms(), called_ms)
         return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=priority,
                       parent=str(caller), changed_ms=now_ms, trace=trace)  # fmt: skip
@@ -139,3 +146,16 @@ def check_input(graph: Graph, given: Json) -> None:
         problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
         hint = f"give it what input_schema of {graph.name} asks for; on the command line: -i FILE|JSON"
         raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems, hint=hint)
+
+
+def check_whole(graph: Graph, given: Json) -> None:
+    """The same for the input of a run as it was, which may be a batch's."""
+    if graph.gathering is None or graph.gathering.mode != BATCH:
+        check_input(graph, given)
+        return
+    items = given.get(ITEMS) if isinstance(given, dict) else None
+    if not isinstance(items, list):
+        raise InvalidInput(f"the input of a batch has `{ITEMS}`, a list", code="bad_input",
+                           hint=f"write {{{ITEMS}: [...]}}")  # fmt: skip
+    for item in items:
+        check_input(graph, item)

@@ -76,7 +76,8 @@ class Throttling:
         if await self._is_late(at, permit):  # who gave it back may have looked before we asked for it again
             await self.give_back(at, permit)
             return []
-        return [Found(at, PermitAnswered(permit, Resumption(throttles.PERMITTED)))] if may_go else []
+        brought = throttles.TURN if limit.concurrency is None else None
+        return [Found(at, PermitAnswered(permit, Resumption(throttles.PERMITTED, payload=brought)))] if may_go else []
 
     async def _is_late(self, at: Standing, permit: Permit) -> bool:
         """Whether the token has moved on since, and no longer wants the permit."""

@@ -1,0 +1,173 @@
+"""Gathering: a start of a workflow with `debounce` or `batch` becomes part of the run that gathers those of its key.
+
+    start ── home: where it was put before ── is a record there? that run answers
+               └── the place of its key ── a run that is open ── home ── its record ── full? it is woken
+                                       └── none: another run is named there, made, and woken for when it is due
+
+A home is what a start with a key, or an id, leaves behind, so that a repeated one becomes no second record. It moves
+on only from a run that has begun without it, which is for good. The place is only where to look: the run's log has
+the last word. Whoever dies on the way leaves a run that is made, woken and named by the next start, or by the sweeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from stepwell.definition.graph import Graph
+from stepwell.engine.actions import Refuse
+from stepwell.engine.gathering import IS_DUE, due_ms, is_full
+from stepwell.engine.inputs import GatheringOver, StartGathered
+from stepwell.engine.records import ROOT, Topic
+from stepwell.engine.starts import is_open
+from stepwell.errors import Conflict, InvalidInput, PortError
+from stepwell.limits import LOCK_TRIES
+from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.ports import Event, Header, Ports
+from stepwell.runtime.starts import places
+from stepwell.runtime.starts.places import KEYED
+from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
+
+_HOMES = "stepwell.start"  # the topic of the homes of a start
+
+
+def check_gathered(graph: Graph, request: Start) -> None:
+    """Raises InvalidInput for what a start that becomes part of a run cannot have."""
+    mode = graph.gathering.mode if graph.gathering is not None else ""
+    named = {"start_at": request.start_at_ms, "create_only": request.create_only, "event": request.event}
+    for name, given in named.items():
+        if given:
+            raise InvalidInput(f"{graph.name} has a `{mode}`, so a start of it has no `{name}`", code="gathered_start",
+                               hint="the definition says when its runs begin; leave it out")  # fmt: skip
+
+
+class Gatherer:
+    """Puts starts into runs. Everything here may be done twice."""
+
+    def __init__(
+        self, ports: Ports, logbook: Logbook, starter: Starter, door: Door, advance: Advance, new_id: Callable[[], str]
+    ) -> None:
+        self._ports, self._logbook, self._starter = ports, logbook, starter
+        self._door, self._advance, self._new_id = door, advance, new_id
+
+    async def take(self, graph: Graph, given: Header, *, is_keyed: bool) -> Started:
+        """`given`: the header of the run that the start would make by itself. `is_keyed`: it may be repeated.
+
+        Raises InvalidInput, Conflict (the key with another body).
+        """
+        origin = places.origin_at(graph, given)
+        is_checked = False
+        for _ in range(LOCK_TRIES):
+            homes = await self._homes(given) if is_keyed else ()
+            if is_keyed and not homes and (there := await self._before(given)) is not None:
+                return Started(there, created=False)
+            at = await self._made(graph, given, homes[-1], origin) if homes else None
+            if at is not None and (slot := await self._slot_of(at, given)) is not None:
+                return Started(at.header, created=False, folded=slot > 0)
+            if not is_checked:  # else the first run answers, whatever today's schema says of its input
+                check_input(graph, given.input)
+                is_checked = True
+            if at is None or not is_open(at.run, at.token):
+                at = await self._opened(graph, given, origin)
+            if at is None or (is_keyed and not await self._moved_in(graph, given, homes, at.run_id)):
+                continue
+            by = _by(given) if is_keyed else f"offer:{given.run_id}"
+            answer = await self._door.put(at, StartGathered(given.input), by)
+            if answer.is_mine:
+                return await self._took(answer)
+            if isinstance(answer.action, Refuse) and answer.action.code == IS_DUE:
+                await self._closed(answer.at)
+        raise PortError(f"the starts of {graph.name} were gathered by others {LOCK_TRIES} times")
+
+    # -- homes
+
+    async def _homes(self, given: Header) -> Sequence[str]:
+        """The runs in which this start was to be, in their order. Raises Conflict for another body."""
+        now_ms = self._ports.clock.now_ms()
+        events = await self._ports.mailbox.pending_events(Topic(_HOMES, given.run_id), now_ms)
+        found = sorted(events, key=lambda one: int(one.id))
+        if found:
+            _check_same(found[0].payload["fingerprint"], given)
+        return [one.payload["run_id"] for one in found]
+
+    async def _before(self, given: Header) -> Header | None:
+        """The run that the same start made while the workflow did not gather any."""
+        there = await self._ports.runs.get_run(given.run_id)
+        if there is None or there.origin:
+            return None
+        _check_same(there.fingerprint, given)
+        return there
+
+    async def _moved_in(self, graph: Graph, given: Header, homes: Sequence[str], run_id: str) -> bool:
+        """False where the same start, repeated, was put into another run meanwhile."""
+        if homes and homes[-1] == run_id:
+            return True
+        now_ms = self._ports.clock.now_ms()
+        payload = {"run_id": run_id, "fingerprint": given.fingerprint}
+        topic = Topic(_HOMES, given.run_id)
+        return await self._ports.mailbox.put_event(
+            Event(topic, str(len(homes)), payload, now_ms, now_ms + graph.retention_ms)
+        )
+
+    async def _slot_of(self, at: Standing, given: Header) -> int | None:
+        """Where the start is in the run's log."""
+        records = await self._logbook.history(at.run_id, ROOT, -1, None)
+        return next((record.slot for record in records if record.by == _by(given)), None)
+
+    # -- the run
+
+    async def _opened(self, graph: Graph, given: Header, origin: str) -> Standing | None:
+        """The run that gathers the starts of this place. None: others were faster, look again."""
+        named = await places.found(self._ports.notes, origin)
+        at = await self._made(graph, given, named, origin) if named is not None else None
+        if at is not None and is_open(at.run, at.token):
+            return at
+        is_taken = await self._ports.runs.get_run(given.run_id) is not None
+        run_id = f"run_{self._new_id()}" if is_taken else given.run_id
+        if not await places.name(self._ports.notes, origin, run_id, named):
+            return None
+        return await self._made(graph, given, run_id, origin)
+
+    async def _made(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing:
+        """The run as it is; one that nobody has made yet, or woken, is made and woken."""
+        at = await self._logbook.load(run_id)
+        if at is None:
+            header = replace(given, run_id=run_id, input=None, fingerprint="", origin=origin)
+            await self._starter.create(graph, header)
+            at = await self._logbook.load(run_id)
+        if at is None:
+            raise PortError(f"run {run_id} is not there")
+        if at.token.last is None and is_open(at.run, at.token):
+            await self._starter.set_going(at.header, due_ms(at.graph, at.run, at.token))
+        return at
+
+    async def _took(self, answer: Answer) -> Started:
+        at = await self._logbook.save_if_due(answer.at)
+        slot = at.token.slot
+        if is_open(at.run, at.token) and is_full(at.graph, at.token):
+            await self._advance.wake(at)
+        return Started(at.header, created=slot == 0, folded=slot > 0)
+
+    async def _closed(self, at: Standing) -> None:
+        """Writes that a run takes no more starts, in the name of its wake: that is late, and goes on from there.
+
+        The wake of a full one may have been lost with whoever filled it.
+        """
+        if is_full(at.graph, at.token):
+            await self._advance.wake(at)
+        by = at.wake().id
+        answer = await self._door.put(at, GatheringOver(at.token.slot), by)
+        if answer.is_mine:
+            await self._advance.settle(answer.at, by)
+
+
+def _check_same(fingerprint: str, given: Header) -> None:
+    if fingerprint != given.fingerprint:
+        raise Conflict("this idempotency key, or run id, started another run, with another body",
+                       code="already_used", hint="repeat the first body, or take a new one")  # fmt: skip
+
+
+def _by(given: Header) -> str:
+    return f"{KEYED}{given.run_id}"

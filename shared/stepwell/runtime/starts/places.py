@@ -1,0 +1,52 @@
+"""Places of gatherings: where the starts of one key find the run that gathers them. A place is a note.
+
+NOTES#starts:<digest>   NOTE#open   the run, until it has begun or ended
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from stepwell.definition.graph import Graph
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.permits import text_of_key
+from stepwell.engine.token import Token
+from stepwell.errors import ExpressionError, InvalidInput
+from stepwell.runtime.log.logbook import run_info
+from stepwell.runtime.ports import STARTS, Header, Notes
+
+KEYED = "start:"  # before the id of a start with a key, in what its record is written by
+_OPEN = "open"
+
+
+def origin_at(graph: Graph, header: Header) -> str:
+    """The `origin` of the run in which a start belongs: of its key, version, tags and priority.
+
+    Raises InvalidInput for a key that is none.
+    """
+    key = ""
+    if graph.gathering is not None and graph.gathering.key is not None:
+        moment = Moment(graph, run_info(header), header.created_ms, "")
+        try:
+            key = text_of_key(graph.gathering.key.evaluate(Names(moment, Token())), graph.gathering.mode)
+        except ExpressionError as error:
+            raise InvalidInput(str(error), code="bad_key", hint="the start's input must have the key") from error
+    parts = [graph.name, graph.version, key, sorted(header.tags.items()), header.priority]
+    return f"{STARTS}:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
+
+
+async def found(notes: Notes, origin: str) -> str | None:
+    """The run that is named there. It may have begun since."""
+    return await notes.get_note(origin, _OPEN)
+
+
+async def name(notes: Notes, origin: str, run_id: str, before: str | None) -> bool:
+    """Names a run in the place of another, or of none. False where another than `before` is named."""
+    return await notes.put_note(origin, _OPEN, run_id, before)
+
+
+async def leave(notes: Notes, header: Header) -> None:
+    """The run is named no more, unless another is. Idempotent."""
+    if header.origin.startswith(f"{STARTS}:"):
+        await notes.drop_note(header.origin, _OPEN, header.run_id)
