@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from unittest import mock
 
 import pytest
 
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.effects import Effect, ShowStatus, effects
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import PortError
-from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.limits import HOPS, HOUR_MS, MINUTE_MS
+from stepwell.local.memory import MemoryQueue
+from stepwell.runtime.log.messages import DeadLetter, Wake
 from stepwell.runtime.loop import perform
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
 from tests.runtime.test_permit_kills import Watched, deliver
 
@@ -28,6 +32,13 @@ nodes:
 LOCKED = "workflow: flow\nlock: l\ntimeline: [{name: rest, sleep: 2h}]"
 CALLED = "workflow: called\ntimeline: [{name: rest, sleep: 2h}, {name: work, run: python:m.work}]"
 CALLS = "workflow: flow\ntimeline: [{name: calls, children: [{workflow: called}], timeout: 20h}]"
+PAGES = """
+workflow: flow
+nodes:
+  open: {transitions: [{to: rest, foreach: "{{ input }}"}]}
+  rest: {wait: {for: event, name: e}, transitions: [{to: met}]}
+  met: {fan_in: {policy: all}}
+"""
 ENDED = {"cancel": Status.CANCELLED, "terminate": Status.FAILED}
 
 
@@ -88,3 +99,29 @@ def test_a_header_that_shows_the_end_first_leaves_branches_running(monkeypatch: 
     monkeypatch.setattr(perform, "effects", shown_first)
     with pytest.raises(AssertionError, match="a step ran after the run was ended"):
         test_a_caller_who_dies_while_it_ends_a_run_leaves_nothing_running((FORK,), "cancel", done=False)
+
+
+def test_a_run_that_ends_for_its_hops_is_closed_though_whoever_ended_it_died_after_the_first_page() -> None:
+    """The branch whose wake it was is in that page, so the wake is stale when it comes again."""
+    world = World(PAGES)
+    run_id = world.start(given=list(range(150)))
+    world.deliver()
+    lost = DeadLetter(Wake(run_id, 0, "0/0.0", hops=HOPS))
+
+    async def send_all(lane: Lane, messages: list[Json]) -> None:
+        await MemoryQueue.send_all(world.queue, lane, messages[:1])
+        raise PortError("the caller died")
+
+    with mock.patch.object(world.queue, "send_all", send_all), pytest.raises(PortError):
+        run_now(world.parts.coordinator.handle(lost))
+    world.deliver()  # what it has sent
+    assert [_has_ended(world, run_id, index) for index in (0, 149)] == [True, False]
+    run_now(world.parts.coordinator.handle(lost))
+    world.deliver()
+    assert _has_ended(world, run_id, 149)
+    assert world.header(run_id).status is Status.FAILED
+
+
+def _has_ended(world: World, run_id: str, index: int) -> bool:
+    (branch,) = run_now(world.service.branches(run_id, "0/0", index, 1))
+    return branch.token.ended

@@ -15,6 +15,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.locks import Claim
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
+from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
@@ -404,6 +405,20 @@ def test_a_worker_that_asks_too_late_takes_its_claim_back() -> None:
     world.store.before["put_note"] = lambda *_: run_now(world.service.cancel(run_id))
     world.deliver()
     assert (world.header(run_id).status, queue(world, "thread-7")) == ("cancelled", [holder])
+
+
+def test_a_late_copy_of_a_wake_leaves_the_queue_that_it_joined_again() -> None:
+    """The records are its own, so it goes on with them; but the run has ended since, and let its lock go."""
+    world = World(HOLD)
+    run_id = world.start(given={"thread": 7})
+
+    def sooner(*_: object) -> None:
+        run_now(world.parts.worker.handle(Wake(run_id, -1), Unlimited()))
+        run_now(world.service.cancel(run_id))
+
+    world.store.before["append"] = sooner
+    world.deliver()
+    assert (world.header(run_id).status, queue(world, "thread-7")) == ("cancelled", [])
 
 
 def test_a_claim_that_others_keep_changing_comes_again() -> None:

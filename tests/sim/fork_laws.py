@@ -84,7 +84,7 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
 
 
 def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Iterator[str]:
-    """A header says `waiting`, for the wait that comes first, where all live branches of the run wait; else not.
+    """A header says `waiting`, for the wait that comes first, where all live branches of its fork wait; else not.
 
     Left out are forks of several pages of which more than ten may be under way, if that is bounded. So is a run one of
     whose records may still be shown: the message under which it was written is there, its worker has died.
@@ -102,6 +102,7 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
     live = list(live_tokens(world.program.graph, logs))
     if any(token.id == ROOT for token in live):
         return
+    live = [token for token in live if token.id.startswith(f"{fork_id(ROOT, opened.slot)}.")]  # others were abandoned
     waiting = [token.parked for token in live if token.parked and token.resumption is None]
     if live and len(waiting) == len(live):
         until_ms = min(waiting, key=lambda one: (one.kind != "approval", one.until_ms or math.inf)).until_ms

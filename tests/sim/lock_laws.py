@@ -104,8 +104,11 @@ def _first(world: World, name: str) -> tuple[str, str] | None:
 
 
 def _left_in_queues(world: World) -> Iterator[str]:
-    """Who holds nothing and waits for nothing stands in no queue, unless a late worker put him there and died of it."""
-    if world.seen.crashes:
+    """Who holds nothing and waits for nothing stands in no queue, unless a late worker put him there and died of it,
+
+    or met a record there that needs newer code.
+    """
+    if world.seen.crashes or world.has_left:
         return
     for kind in [kind for kind in world.memory._notes if kind.startswith("lock:")]:
         queue = _queue(world, kind.removeprefix("lock:"))

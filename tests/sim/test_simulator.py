@@ -140,6 +140,7 @@ OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
+CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
@@ -271,6 +272,11 @@ def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> Non
 def test_a_late_copy_of_a_shared_message_is_a_copy_of_the_wakes_that_it_holds() -> None:
     """A branch has one name, in the message that it shared and in its own: who goes on with it repeats one wake."""
     assert lawful([LATE_COPIES]) is None
+
+
+def test_a_function_whose_time_to_clean_up_is_over_leaves_no_branch_though_its_canceller_died() -> None:
+    """The fork where it stood is closed by whoever ends it."""
+    assert lawful([CLEANED_UP_LATE]) is None
 
 
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:

@@ -189,6 +189,7 @@ class World:
         self.current: Actor | None = None
         self.turns_left = 0
         self.calls = self.sent = self.tempted = self.written = 0
+        self.has_left = False  # old code has left a message to newer code, in the midst of its work
         self.mended_at = 0  # records of the world, when code was last deployed that can be imported
         self.seen_of: dict[str, Seen] = defaultdict(Seen)
         self.seen = self.seen_of[RUN]
@@ -439,6 +440,7 @@ class _Queue:
     async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
         async def put() -> None:
             taken = self._world.current.envelope.body if self._world.current else None
+            self._world.has_left |= message is taken
             self._world.post(Envelope(str(lane), message, at_ms or self._world.now_ms, is_left=message is taken))
 
         await self._world.call(f"send {lane}", put)

@@ -425,7 +425,8 @@ def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Stat
 def _closed_from_outside(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
     """The fork where the token stood; and the one whose join it had just passed: whoever closes that may have died.
 
-    Also of a run that is terminated before anybody has begun to undo it.
+    Also of a run that is terminated before anybody has begun to undo it, and of a function whose time to clean up is
+    over.
     """
     fork = token.fork
     closed: tuple[Effect, ...] = ()
@@ -433,6 +434,8 @@ def _closed_from_outside(graph: Graph, token: Token, record: Record) -> tuple[Ef
         return ()
     is_left = token.error is None and fan_in_of(graph, fork).on_early_complete == "abandon"
     stood = record.slot - 1
+    if token.cleaning is not None and isinstance(record.next, End):  # its own fork, or the one that was broken off
+        return (Close(stood - 1), Close(stood))
     if token.undoing is not None and isinstance(record.next, End) and token.early_slot != stood:
         stood -= 1  # before the record that broke it off
     if token.early_slot == stood and not is_left:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stepwell.engine.actions import Drop, Look
-from stepwell.engine.inputs import Input, TimerFired
+from stepwell.engine.inputs import Input, LocksAnswered, TimerFired
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
@@ -73,6 +73,8 @@ class Advance:
                 answer = await self._door.put(here, found.given, found.by or by, budget)
             if isinstance(answer.action, Drop) and answer.action.lets_go is not None:
                 await self._performer.let_go(answer.at, answer.action.lets_go)
+            if isinstance(found.given, LocksAnswered) and answer.is_mine and not answer.is_new:
+                await self._performer.locks.drop_late(answer.at, found.given)
             if _is_same(at, answer.at):
                 at = answer.at
             if answer.is_mine and answer.at.run_id != at.run_id:

@@ -230,6 +230,8 @@ class Coordinator:
         if at.token.tasks:  # it may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id) and not mine:
+            if wake.hops >= HOPS:
+                await self._end_again(wake.run_id, by)
             return
         died_at = await self._pushed_on(at, wake)
         if died_at is not None:
@@ -248,6 +250,12 @@ class Coordinator:
             await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
             return
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
+
+    async def _end_again(self, run_id: str, by: str) -> None:
+        """The branch was closed by whoever closes its run's, which an earlier delivery has ended and died of."""
+        root = await self._logbook.load(run_id, ROOT)
+        if root is not None and root.token.ended and root.token.last is not None and root.token.last.by == by:
+            await self._advance.settle(root, by)
 
     async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
         """The parent, where the branch had ended and its worker died of what the parent does next."""

@@ -68,6 +68,16 @@ class Locks:
             await self.let_go(claim, effect.names)
         return []
 
+    async def drop_late(self, at: Standing, given: LocksAnswered) -> None:
+        """Leaves the queues that a late copy has joined again, if its locks have been let go since its wait ended.
+
+        worker   first ── locked ───────────────────── ended ── out of the queue
+        copy                   └── the same record is there ──────────────────── in the queue ── out of it
+        """
+        claim = Claim(at.run_id, at.token.id, given.slot)
+        if not await self._asks(claim):
+            await self.let_go(claim, given.names)
+
     async def _answer(self, at: Standing, effect: TakeLocks, turn: Turn, name: str) -> Resumption | None:
         """What ends the wait for locks; None where it goes on."""
         if turn is Turn.MINE:
