@@ -277,6 +277,13 @@ def test_explain_names_the_event_and_its_key(world: World) -> None:
     assert any("'7'" in waker["detail"] for waker in told["wakers"] if waker["what"] == "event")
 
 
+def test_explain_of_an_approval_in_whose_place_an_event_may_come() -> None:
+    world = World(
+        "workflow: either\ntimeline: [{name: ask, wait: {any: [{for: approval}, {for: event, name: settled, key: 7}]}}]"
+    )
+    assert "for approval or settled since" in world.get(f"/runs/{world.start('either')}/explain").json["why"]
+
+
 def test_explain_of_a_queued_run_an_idle_one_and_an_ended_one(world: World) -> None:
     queued = world.post("/workflows/quick/runs", {}).json["run_id"]
     told = world.get(f"/runs/{queued}/explain").json

@@ -52,8 +52,9 @@ def reaches(dev: Dev, run_id: str, status: str) -> str:
 def furnish(dev: Dev) -> dict[str, str]:
     """Starts a run for each thing that a page shows. Returns their ids."""
     order = {"order_id": "A-1001", "amount": 420}
+    first = start(dev, "order", order, tags={"team": "shop", "region": "eu"})
     runs = {
-        "waiting": start(dev, "order", order, tags={"team": "shop", "region": "eu"}),
+        "waiting": reaches(dev, first, "waiting"),  # due first: the inbox opens with it
         "hostile": start(dev, "order", {"order_id": HOSTILE, "amount": 1, "note": HOSTILE}, tags={"note": HOSTILE}),
         "done": start(dev, "order", {"order_id": "A-1002", "amount": 12}),
         "failed": start(dev, "order", {"order_id": "A-1003", "amount": 800}),

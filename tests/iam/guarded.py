@@ -24,6 +24,7 @@ import pytest
 from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import ANY_SECRET, Emulator
 from stepwell.cli.synthesis import synthesise
+from tests.contract.live_socket import Socket
 from tests.emulator.kit import DEADLINE_SECONDS
 from tests.functions.kit import POOLS, ROOT
 from tests.iam.stack import HTTP_HOSTS, SECRET, WORKFLOWS
@@ -31,7 +32,7 @@ from tests.iam.stack import HTTP_HOSTS, SECRET, WORKFLOWS
 POOL = {"timeout_seconds": 30, "memory_mb": 256}
 CONTEXT = {
     "emulator": True,
-    "live": False,
+    "live": True,
     "folder": str(WORKFLOWS),
     "auth": "api_key",
     "pools": {"default": POOL, "heavy": POOL},
@@ -56,6 +57,7 @@ class Guarded:
     stack: Stack
     api: httpx.Client
     log: Path
+    certificate: Path
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """With the API's key. The answer must be one."""
@@ -73,6 +75,16 @@ class Guarded:
             "x-hub-signature-256": f"sha256={signature}",
         }
         return self.api.post(f"/webhooks/{source}", content=content, headers=headers)
+
+    def watch(self, run_id: str) -> Socket:
+        """The live feed of a run, by the ticket that the API gave for it."""
+        place = self.ask("GET", f"/stream?run={run_id}")["url"]
+        return Socket(f"localhost:{self.emulator.port}", place, tls=ssl.create_default_context(cafile=self.certificate))
+
+    def watchers(self) -> int:
+        """How many connections the feed's own table has."""
+        (table,) = [name for id_, name in self.stack.of_type("AWS::DynamoDB::Table").items() if "Live" in id_]
+        return int(self.emulator.client("dynamodb").scan(TableName=table, Select="COUNT")["Count"])
 
     def invoke(self, handler: str) -> Any:
         """The handler's own answer to an empty event."""
@@ -99,7 +111,7 @@ def guarded(data: Path, patch: pytest.MonkeyPatch) -> Iterator[Guarded]:
         (stack,) = deploy(emulator, data / "cdk.out")
         name_the_secrets(emulator, stack)
         with _connected(emulator, stack, certificate) as api:
-            yield Guarded(emulator, stack, api, data / "log")
+            yield Guarded(emulator, stack, api, data / "log", certificate)
 
 
 def name_the_secrets(emulator: Emulator, stack: Stack) -> None:
@@ -107,7 +119,7 @@ def name_the_secrets(emulator: Emulator, stack: Stack) -> None:
     secrets, roles = emulator.client("secretsmanager"), emulator.client("iam")
     arns = {name: secrets.describe_secret(SecretId=name)["ARN"]
             for name in stack.of_type("AWS::SecretsManager::Secret").values()}  # fmt: skip
-    for handler in ("authorizer", "api", *(f"worker{pool}" for pool in POOLS)):
+    for handler in ("authorizer", "api", "live", *(f"worker{pool}" for pool in POOLS)):
         place = {"RoleName": role_of(stack, handler), "PolicyName": "engine"}
         document = json.dumps(roles.get_role_policy(**place)["PolicyDocument"])
         assert any(f'"{name}"' in document for name in arns), "ministack resolves it now: this can go"
@@ -128,7 +140,7 @@ def _one(stack: Stack, kind: str, logical: str) -> str:
 
 @contextmanager
 def _connected(emulator: Emulator, stack: Stack, certificate: Path) -> Iterator[httpx.Client]:
-    (api_id,) = stack.of_type("AWS::ApiGatewayV2::Api").values()
+    (api_id,) = [name for id_, name in stack.of_type("AWS::ApiGatewayV2::Api").items() if "Live" not in id_]
     key = emulator.client("secretsmanager").get_secret_value(SecretId=stack.outputs["ApiKeySecret"])["SecretString"]
     with httpx.Client(
         base_url=emulator.url,

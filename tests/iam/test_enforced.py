@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.live_kit import seen
 from tests.emulator.kit import until
 from tests.iam.guarded import Guarded, guarded, role_of
 
@@ -50,6 +51,21 @@ def test_a_run_goes_by_every_handler_and_nothing_is_denied(stack: Guarded) -> No
     files = stack.emulator.client("s3")
     place = {"Bucket": stack.stack.outputs["BucketName"], "Prefix": f"runs/tour/{run_id}.jsonl"}
     until(lambda: files.list_objects_v2(**place)["KeyCount"], "the snapshot is written")
+    assert stack.denials() == []
+
+
+def test_a_watcher_of_a_run_is_told_of_its_end_and_nothing_is_denied(stack: Guarded) -> None:
+    """The ticket, the connections' own table, and what the stream function sends: each by its own role."""
+    run_id = stack.ask("POST", "/workflows/asks/runs", {"input": {"key": "none"}})["run_id"]
+    reaches(stack, run_id, waiting_for="approval")
+    watcher = stack.watch(run_id)
+    assert watcher.is_open, stack.denials()
+    assert ("approval.requested", "ask") in seen([watcher.ask(after="")])
+    assert stack.watchers() == 1
+    stack.ask("POST", f"/runs/{run_id}/approve", {"by": "ana"})
+    watcher.until("run.completed")
+    watcher.close()
+    until(lambda: stack.watchers() == 0, "the connection is forgotten")
     assert stack.denials() == []
 
 

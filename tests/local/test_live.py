@@ -2,68 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection, CloseConnection, Event, RejectConnection, Request, TextMessage
+from wsproto.events import CloseConnection, RejectConnection, TextMessage
 
+from tests.contract import live_socket
 from tests.contract.live_kit import AFTER, BEFORE, FLOW, STEPS, page, seen
-from tests.local.kit import DEADLINE_SECONDS, Dev, until
+from tests.local.kit import Dev, until
 
 
-class Socket:
+class Socket(live_socket.Socket):
     """A WebSocket of the dev server."""
 
     def __init__(self, dev: Dev, path: str, origin: str = "") -> None:
-        host = urlsplit(dev.url).netloc
-        self._socket = socket.create_connection(tuple(host.split(":")), DEADLINE_SECONDS)
-        self._protocol, self._events = WSConnection(ConnectionType.CLIENT), iter(list[Event]())
-        headers = [(b"origin", origin.encode())] if origin else []
-        self._send(Request(host=host, target=path, extra_headers=headers))
-        self.is_open = isinstance(self.event(), AcceptConnection)
-
-    def _send(self, event: Event) -> None:
-        self._socket.sendall(self._protocol.send(event))
-
-    def event(self) -> Event:
-        while (found := next(self._events, None)) is None:
-            self._protocol.receive_data(self._socket.recv(65_536) or None)
-            self._events = iter(list(self._protocol.events()))
-        return found
-
-    def ask(self, after: str | None = None) -> str:
-        self._send(TextMessage(json.dumps({} if after is None else {"after": after})))
-        return self.frame()
-
-    def frame(self) -> str:
-        parts: list[str] = []
-        while isinstance(event := self.event(), TextMessage):
-            parts.append(event.data)
-            if event.message_finished:
-                return "".join(parts)
-        raise AssertionError(f"the feed ended: {event}")
-
-    def until(self, kind: str) -> list[str]:
-        """The frames up to the one with an entry of this type."""
-        frames = [self.frame()]
-        while not any(one == kind for one, _ in seen(frames)):
-            frames.append(self.frame())
-        return frames
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def __enter__(self) -> Socket:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(urlsplit(dev.url).netloc, path, origin)
 
 
 @pytest.fixture(scope="module")
