@@ -15,6 +15,9 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "emulator": ("ministack", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
 }
+# What calls AWS needs beside `stepwell`, and how to get it.
+OF_AWS = frozenset({"boto3", "botocore"})
+BOTO3 = 'pip install boto3, or "stepwell[deploy]", which has it'
 
 
 def require(extra: str, what: str) -> None:

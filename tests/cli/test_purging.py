@@ -48,7 +48,7 @@ def test_purge_does_nothing_unless_it_is_told_to(api: FakeApi, cli: Cli) -> None
 
 def test_purge_without_a_filter_is_refused_before_anything_is_sent(cli: Cli) -> None:
     result = cli("purge", "--yes")
-    assert (result.exit_code, "[empty_filter]" in result.stderr) == (2, True)
+    assert (result.exit_code, "[no_filter]" in result.stderr) == (2, True)
 
 
 def test_purge_fails_where_runs_were_refused(api: FakeApi, cli: Cli) -> None:

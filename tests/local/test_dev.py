@@ -106,6 +106,15 @@ def test_a_broken_definition_is_told_and_the_others_are_served(dev: Start, folde
     assert [one["name"] for one in server.call("GET", "/workflows")[1]["items"]] == ["order"]
 
 
+def test_a_function_that_is_not_there_is_told_at_the_start_and_after_a_reload(dev: Start, folder: Path) -> None:
+    (folder / "quick.yaml").write_text("workflow: quick\nnodes:\n  ship: {run: python:shop.shipp, timeout: 1m}\n")
+    server = dev()
+    assert "quick.yaml:3:10: error unknown_function" in server.errors
+    (folder / "quick.yaml").write_text("workflow: quick\nnodes:\n  ship: {run: python:shop.sh, timeout: 1m}\n")
+    until(lambda: "no function 'sh' in shop" in server.errors, "the reload")
+    until(lambda: "quick: changed; new runs take the new version" in server.errors, "that it is served all the same")
+
+
 def test_a_body_of_two_megabytes_is_refused_by_the_server_itself(dev: Start) -> None:
     status, answer = dev().call("POST", "/events", b"x" * 2_000_000)
     assert (status, answer["code"]) == (413, "body_too_large")

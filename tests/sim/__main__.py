@@ -7,6 +7,7 @@ import logging
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from multiprocessing import get_context
 from time import perf_counter
 
 from tests.sim.mutants import MUTANTS
@@ -36,7 +37,7 @@ def _many(first: int, count: int, mutant: str | None, jobs: int) -> int:
     size = 500
     chunks = [(start, min(size, first + count - start), mutant) for start in range(first, first + count, size)]
     broken: list[tuple[int, str]] = []
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:  # others cannot import `__main__`
         for number, found in enumerate(pool.map(_chunk, chunks), 1):
             broken += found
             if sys.stderr.isatty():

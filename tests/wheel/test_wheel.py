@@ -98,8 +98,9 @@ def test_the_construct_without_its_extra_names_it(light: Installed, shop: Path, 
     assert 'pip install "stepwell[deploy]"' in told.stderr.splitlines()[-1]
 
 
-def test_a_signed_call_without_boto3_says_what_to_install(light: Installed, shop: Path) -> None:
-    told = light.run(shop, "stepwell", "runs", STEPWELL_URL="https://a.execute-api.eu-west-1.amazonaws.com")
+@pytest.mark.parametrize("command", ["runs", "alarms"])
+def test_a_call_to_aws_without_boto3_says_what_to_install(light: Installed, shop: Path, command: str) -> None:
+    told = light.run(shop, "stepwell", command, STEPWELL_URL="https://a.execute-api.eu-west-1.amazonaws.com")
     assert told.returncode == 2
     assert "hint: pip install boto3" in told.stderr
 

@@ -95,7 +95,10 @@ class Emulator:
         try:
             self._child.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(self._child.pid, signal.SIGKILL)  # the functions are of its session
+            if hasattr(os, "killpg"):
+                os.killpg(self._child.pid, signal.SIGKILL)  # the functions are of its session
+            else:  # Windows
+                self._child.kill()
             self._child.wait()
         if self._child.stdin is not None:
             self._child.stdin.close()

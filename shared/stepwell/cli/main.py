@@ -41,6 +41,7 @@ from stepwell.cli.examples import epilog
 from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
+from stepwell.extras import BOTO3, OF_AWS
 from stepwell.os_errors import explained
 from stepwell.settings import fix_hash_seed
 
@@ -65,6 +66,12 @@ class Commands(TyperGroup):
                 raise
             print_error(UserError(error.format_message(), code="bad_usage"), as_json=True)
             raise typer.Exit(WRONG_USAGE) from error
+        except ModuleNotFoundError as error:
+            if error.name not in OF_AWS:
+                raise
+            wanted = UserError(f"this needs {error.name}, which is not installed", code="not_installed", hint=BOTO3)
+            print_error(wanted, as_json="--json" in given)
+            raise typer.Exit(status_of(wanted)) from error
         except OSError as error:
             found = explained(error)
             if found is None:

@@ -51,7 +51,7 @@ def purge(
     if tag:
         read_pairs([tag], "--tag")
     if not (tag or workflow or since or before):
-        raise UserError("purge deletes runs for good, so it needs to know which", code="empty_filter",
+        raise UserError("purge deletes runs for good, so it needs to know which", code="no_filter",
                         hint="stepwell purge --tag customer=c7 --dry-run; or --workflow, --since")  # fmt: skip
     since, before = (read_since(one) if one else "" for one in (since, before))
     if not dry_run and not yes:

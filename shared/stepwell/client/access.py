@@ -13,6 +13,7 @@ import httpx
 
 from stepwell.client.errors import AccessProblem, Unreachable
 from stepwell.errors import StepwellError, UserError
+from stepwell.extras import BOTO3
 from stepwell.settings import environment
 
 _GATEWAY = re.compile(r"[^.]+\.execute-api\.(?:([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|localhost)")  # or an emulator's
@@ -105,6 +106,5 @@ def _signature(region: str) -> httpx.Auth:
         if (error.name or "").startswith("stepwell"):
             raise
         message = f"a deployed API needs {error.name}, which is not installed"
-        hint = 'pip install boto3, or "stepwell[deploy]", which has it'
-        raise StepwellError(message, code="not_installed", hint=hint) from error
+        raise StepwellError(message, code="not_installed", hint=BOTO3) from error
     return signature(region)

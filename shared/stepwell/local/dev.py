@@ -30,7 +30,7 @@ from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
-from stepwell.local.reloading import Reloader, tell_problems
+from stepwell.local.reloading import Reloader, code_problems, tell_problems
 from stepwell.local.run_logs import Lines, logging_runs
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
@@ -58,7 +58,7 @@ def serve(
     with claim_folder(data), logging_runs(data):
         listening = listen(port)
         loaded = load_folder(folder)
-        tell_problems(loaded.problems)
+        tell_problems((*loaded.problems, *code_problems(folder)))
         _tell_missing(project_of(folder))
         local = open_local(
             data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening), limits=loaded.limits

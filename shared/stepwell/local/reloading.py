@@ -16,6 +16,7 @@ from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
 from stepwell.project import project_of
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.code import check_folder_code
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
@@ -58,7 +59,7 @@ class Reloader:
             log.info("reloaded modules: %s", ", ".join(sorted(path.name for path in changed if path.suffix == ".py")))
         before = dict(self._local.parts.catalog.current)
         loaded = load_folder(self._folder)
-        tell_problems(loaded.problems)
+        tell_problems((*loaded.problems, *code_problems(self._folder)))
         broken = {problem.file for problem in loaded.errors}
         graphs = loaded.graphs if not broken else with_the_last_good(before, loaded.graphs)
         are_limits_broken = broken & {str(self._folder / name) for name in LIMIT_FILES}
@@ -104,6 +105,11 @@ def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tupl
         if after[name].version != before[name].version
     ]
     return tuple(lines)
+
+
+def code_problems(folder: Path) -> tuple[Problem, ...]:
+    """What `stepwell check` finds in the code. It is served all the same: a run waits where it needs that code."""
+    return check_folder_code(folder, project_of(folder).sources[1:])
 
 
 def tell_problems(problems: Iterable[Problem]) -> None:
