@@ -172,17 +172,25 @@ HELD = []
 def use():
     return str(HELD[0].now())
 
+async def awaits():
+    return await HELD[0].step(double, 1)
+
 @workflow
 async def flow(ctx, where: str):
     HELD[:] = [ctx]
     if where == "step":
         await ctx.step(use)
+    if where == "async":
+        await ctx.step(awaits)
     threading.Thread(target=use).start()
 """
     )
     in_a_step, in_a_thread = kit.start("flow", {"where": "step"}), kit.start("flow", {"where": "thread"})
     assert in_a_step.error is not None
     assert in_a_step.error["type"] == "no_workflow"
+    in_an_async_step = kit.start("flow", {"where": "async"})
+    assert in_an_async_step.error is not None
+    assert in_an_async_step.error["type"] == "no_workflow"
     assert in_a_thread.error is not None
     assert in_a_thread.error["type"] == "not_deterministic"
 

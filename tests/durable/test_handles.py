@@ -132,13 +132,23 @@ def test_an_operation_that_is_left_behind_fails_the_run_with_its_line(flows: Flo
         "await asyncio.to_thread(print)",
         "await asyncio.get_running_loop().run_in_executor(None, print)",
         "loop = asyncio.SelectorEventLoop()\nloop.close()\nawait loop.create_future()",
+        "await asyncio.Event().wait()",
+        "await asyncio.get_running_loop().create_future()",
+        """async def out():
+    await asyncio.to_thread(print)
+async with asyncio.TaskGroup() as group:
+    group.create_task(out())""",
+        """try:
+    await asyncio.to_thread(print)
+except Exception as error:
+    raise OSError("lost") from error""",
     ],
 )
 def test_what_comes_from_outside_fails_the_run_with_its_line(flows: Flows, body: str) -> None:
     kit = flows(flow(body))
     run = kit.start("flow")
     assert run.error is not None
-    line = 15 + len(body.splitlines())
+    line = 15 + max(number for number, text in enumerate(body.splitlines(), 1) if "await " in text)
     assert (run.error["type"], f"flow.py:{line}" in run.error["message"]) == ("foreign_await", True), run.error
 
 

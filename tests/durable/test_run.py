@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.errors import InvalidInput
 from tests.durable.conftest import Flows
 
 HEAD = """
@@ -116,13 +117,13 @@ except StepFailed as failed:
 
 def test_a_failed_attempt_leaves_nothing_behind_for_the_next(flows: Flows, sessions: int) -> None:
     kit = flows(flow("""
-seen = []
+seen = {"all": []}
 def once():
-    seen.append(1)
-    CALLS.append(len(seen))
+    seen["all"].append(1)
+    CALLS.append(len(seen["all"]))
     if len(CALLS) < 3:
         raise ConnectionError("down")
-    return len(seen)
+    return len(seen["all"])
 return [await ctx.run(once, retry=Retry(5, "constant", "5s")), CALLS]
 """), sessions=sessions)  # fmt: skip
     run = kit.start("flow")
@@ -212,3 +213,87 @@ return [at > 0, drawn < 1]
     run = kit.start("flow")
     kit.advance("2h")
     assert run.result == [True, True], run.error
+
+
+CLOSURES = """
+import asyncio
+from functools import partial
+from stepwell import workflow
+
+class Box:
+    total = 0
+
+def fill(box, n):
+    box["n"] = n
+
+@workflow
+async def flow(ctx):
+    found, names, box, count = [], {}, Box(), 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("await ctx.run(lambda: found.append(1))", 15),
+        ("await ctx.run(found.append, 1)", 15),
+        ("await ctx.run(partial(found.append, 1))", 15),
+        ("await ctx.run(lambda: names.update(a=1), name='n')", 15),
+        ("def f():\n        names['a'] = 1\n    await ctx.run(f)", 16),
+        ("def f():\n        del found[0]\n    await ctx.run(f)", 16),
+        ("def f():\n        box.total += 1\n    await ctx.run(f)", 16),
+        ("def f():\n        nonlocal count\n        count += 1\n    await ctx.run(f)", 15),
+        ("async def f():\n        await asyncio.sleep(0)\n        found.append(1)\n    await ctx.run(f)", 17),
+        ("await ctx.all(ctx.run(lambda: found.append(1)), ctx.run(lambda: 1, name='b'))", 15),
+        ("await ctx.map(lambda n: ctx.run(lambda: found.append(n), name='n'), [1, 2])", 15),
+        ("def add(to):\n        to.append(1)\n    await ctx.run(add, found)", 16),
+        ("await ctx.run(fill, names, 2)", 9),
+    ],
+)
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_what_would_be_lost_in_a_replay_is_told_with_its_line(
+    flows: Flows, code: str, line: int, sessions: int
+) -> None:
+    run = flows(f"{CLOSURES}    {code}\n    return [found, names, box.total, count]\n", sessions=sessions).start("flow")
+    assert run.error is not None, run.result
+    assert (run.status, run.error["type"]) == ("failed", "lost_in_branch")
+    if "fill" not in code:
+        assert f" at flow.py:{line}" in run.error["message"], run.error
+
+
+def test_what_it_makes_itself_it_may_change(flows: Flows) -> None:
+    run = flows(f"""{CLOSURES}
+    def f(given):
+        own, other = [], Box()
+        own.append(len(found)), own.extend(given), own.sort()
+        other.total = len(own)
+        count = {{}}
+        count["a"] = other.total
+        return count
+    found.append(7)
+    names["a"] = [await ctx.run(f, (3, 1)), await ctx.run(sorted, found), await ctx.run(found.copy)]
+    return names["a"]
+""").start("flow")
+    assert run.result == [{"a": 3}, [7], [7]], run.error
+
+
+@pytest.mark.parametrize("line", ["asked.append(1)", "names['a'] = 1"])
+def test_a_query_that_changes_something_is_refused(flows: Flows, line: str) -> None:
+    run = flows(f"""
+from stepwell import workflow
+@workflow
+async def flow(ctx):
+    asked, names = [], {{}}
+    @ctx.query("asked")
+    def count():
+        {line}
+    @ctx.query("fine")
+    def fine():
+        own = []
+        own.append(len(asked))
+        return own
+    await ctx.sleep("1h")
+""").start("flow")
+    with pytest.raises(InvalidInput) as refused:
+        run.query("asked")
+    assert (refused.value.code, run.query("fine")) == ("read_only_query", [0])

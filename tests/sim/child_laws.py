@@ -101,7 +101,8 @@ class ChildrenWait:
     @property
     def written(self) -> int:
         """When what followed it was written."""
-        return self.world.seen.order[self.token, self.record.slot + 1]
+        slot = self.record.slot + 1 if self.after is None else self.after.slot
+        return self.world.seen.order[self.token, slot]
 
     def had_ended(self, child: Child | None) -> bool:
         """Whether a child's end was recorded before this wait's."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import assert_type
+from uuid import UUID
 
-from stepwell import Retry, StepContext, WorkflowContext, step, workflow
+from stepwell import Retry, StepContext, Transient, WorkflowContext, step, workflow
 
 
 @dataclass
@@ -132,3 +136,49 @@ async def handles(ctx: WorkflowContext) -> None:
     assert_type(shown(), list[str])
     ctx.query("count", lambda: len(items))
     ctx.update("clear", items.clear)
+
+
+@step
+def words(ctx: StepContext, question: str) -> Generator[str, None, int]:
+    ctx.emit({"word": question})
+    yield "a"
+    return 3
+
+
+@step
+async def pieces(question: str) -> AsyncIterator[str]:
+    yield question
+
+
+@workflow
+async def more(ctx: WorkflowContext, order: Order) -> None:
+    await ctx.until(lambda: order.id, timeout=timedelta(hours=1))
+    await ctx.sleep(timedelta(days=1))
+    decision = await ctx.approval("manager", {"id": order.id}, approvers=["ana"], need=1, timeout="2d")
+    print(decision["by"])
+    async with ctx.lock("room", order.id):
+        pass
+    both = await asyncio.gather(ctx.step(charge, order), ctx.child(fraud, order))
+    assert_type(both, tuple[Receipt, bool])
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(ctx.step(charge, order))
+    assert_type(task.result(), Receipt)
+    assert_type(await asyncio.wait_for(ctx.event("paid", type=Receipt), 60), Receipt)
+    child = asyncio.create_task(ctx.child(fraud, order))
+    assert_type(await child, bool)
+    async for handle in ctx.as_completed([ctx.start(ctx.step(ship, order)), ctx.start(leg(1))]):
+        assert_type(await handle, str)
+    assert_type(await ctx.step(words, "why"), int)
+    assert_type(await ctx.step(words, "why", timeout="1m"), int)
+    assert_type(await ctx.step(pieces, "why"), None)
+    first = await ctx.first(ctx.start(leg(1)), ctx.start(ctx.step(ship, order)))
+    assert_type(first.winner, int)
+    assert_type(ctx.now(), datetime)
+    assert_type(ctx.uuid(), UUID)
+    assert_type(ctx.random(), float)
+    ctx.state["n"] = 3
+    ctx.log.info("x %s", order)
+    assert_type(ctx.patched("x"), bool)
+    steps = [ctx.step(ship, order) for _ in range(3)]
+    assert_type(await ctx.all(*steps), list[str])
+    raise Transient("x", retry_after=3)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell import WorkflowContext
-from tests.types.right import Order, Receipt, charge, fraud, leg, ship, stamped
+from stepwell import Retry, StepContext, Transient, WorkflowContext, step
+from tests.types.right import Order, Receipt, charge, fraud, leg, pieces, ship, stamped, words
 
 
 async def steps(ctx: WorkflowContext, order: Order) -> None:
@@ -69,3 +69,42 @@ async def handles(ctx: WorkflowContext) -> None:
     print(await add(5))  # wrong
     ctx.update("clear", "items")  # wrong
     print(shown)
+
+
+@step(retrys=Retry(3))  # wrong
+def unlike() -> None: ...
+
+
+@step
+def emits(ctx: StepContext) -> None:
+    ctx.emit()  # wrong
+
+
+async def more(ctx: WorkflowContext, order: Order) -> Receipt:
+    await ctx.until(5)  # wrong
+    await ctx.until(lambda: True, timout="1h")  # wrong
+    await ctx.sleep(None)  # wrong
+    await ctx.approval("x", {}, need="2")  # wrong
+    async with ctx.lock(object()):  # wrong
+        pass
+    await ctx.transact([1])  # wrong
+    at: int = ctx.now()  # wrong
+    for one in ctx.as_completed([ctx.start(leg(1))]):  # wrong
+        print(one)
+    ctx.patched(3)  # wrong
+    await ctx.child(charge, order)  # wrong
+    await ctx.step(fraud, order)  # wrong
+    ctx.start(5)  # wrong
+    await ctx.event(5)  # wrong
+    await ctx.timer()  # wrong
+    Retry("3")  # wrong
+    Transient("x", retry_after=[1])  # wrong
+    receipt: Receipt = ctx.step(charge, order)  # wrong
+    ctx.continue_as(charge, order)  # wrong
+    await ctx.map(leg, ["a"])  # wrong
+    ctx.state.x = 1  # wrong
+    ctx.run_id = "x"  # wrong
+    count: int = await ctx.step(pieces, "why")  # wrong
+    text: str = await ctx.step(words, "why")  # wrong
+    print(at, receipt, count, text)
+    return await ctx.step(ship, order)  # wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Def: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,13 +24,18 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module. `names`: what its top level defines. `meanings`: full names of what it imports, or makes by a call."""
+    """A module. `names`: what its top level defines. `meanings`: full names of what it imports, or makes by a call.
+
+    `values`: what its top level gives to names. `classes`: its own.
+    """
 
     name: str
     file: str
     functions: Mapping[str, Function]
     names: frozenset[str]
     meanings: Mapping[str, str]
+    values: Mapping[str, ast.expr] = field(default_factory=dict)
+    classes: Mapping[str, ast.ClassDef] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the module may have this name: one that imports `*`, or makes names when asked, may have any."""
@@ -59,9 +64,15 @@ class Code:
         """The folder's function that this expression names."""
         if isinstance(node, ast.Name) and node.id in module.functions:
             return module.functions[node.id]
-        home, _, name = module.meaning(node).rpartition(".")
-        other = self.modules.get(home)
+        other, name = self.home(module, node)
         return other.functions.get(name) if other is not None else None
+
+    def home(self, module: Module, node: ast.expr) -> tuple[Module | None, str]:
+        """The folder's module that has what this expression names, and its name there."""
+        if isinstance(node, ast.Name) and (node.id in module.values or node.id in module.classes):
+            return module, node.id
+        home, _, name = module.meaning(node).rpartition(".")
+        return self.modules.get(home), name
 
     def functions(self) -> Iterator[Function]:
         for module in self.modules.values():
@@ -89,7 +100,9 @@ def _module(name: str, file: str, tree: ast.Module) -> Module:
             draft = Module(name, file, {}, frozenset(), meanings)
             meanings |= {one.id: draft.meaning(node.value.func) for one in node.targets if isinstance(one, ast.Name)}
     functions: dict[str, Function] = {}
-    module = Module(name, file, functions, frozenset(_defined(tree)) | meanings.keys(), meanings)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    names = frozenset(_defined(tree)) | meanings.keys()
+    module = Module(name, file, functions, names, meanings, dict(_values(tree)), classes)
     for node in tree.body:
         if isinstance(node, Def):
             functions[node.name] = Function(node.name, node, module, _mark(node))
@@ -116,6 +129,16 @@ def _defined(tree: ast.Module) -> Iterator[str]:
             yield node.arg
         elif isinstance(node, ast.ImportFrom):  # a relative one has no meaning, but its names are there
             yield from (one.asname or one.name for one in node.names)
+
+
+def _values(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if value is not None:
+            yield from ((one.id, value) for one in targets if isinstance(one, ast.Name))
 
 
 def _mark(node: Def) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from stepwell.definition.at_import import named_source, of_class, of_defaults, source_in
 from stepwell.definition.code import Code, Def, Function
+from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
 from stepwell.definition.set_loops import loops_over_sets
 from stepwell.definition.signatures import CONTEXT, misfit
@@ -18,6 +20,8 @@ _OPERATIONS = frozenset({
     "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
     "lock", "until", "start",
 })  # fmt: skip
+_AT_ONCE = frozenset({"start", "lock"})  # they are no operations that would be awaited themselves
+_READERS = frozenset({"query", "validator"})
 
 
 def check_code(code: Code) -> list[Problem]:
@@ -76,6 +80,72 @@ class _Body:
                 yield self._not_the_same("environment", "os.environ reads the environment", "pass it as input", node)
         for node in loops_over_sets(self._nodes):
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
+        yield from self._never_awaited()
+        yield from self._at_import()
+        yield from self._changed_outside()
+
+    def _never_awaited(self) -> Iterator[Problem]:
+        for node in self._nodes:
+            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+                continue
+            operation, called = _operation(node.value), self._called(node.value.func)
+            inner = self._inner(node.value.func)
+            if operation and operation not in _AT_ONCE:
+                what, hint = f"the operation ctx.{operation}(…)", "await it, or hold it with ctx.start"
+            elif isinstance(inner or (called and not called.mark and called.node), ast.AsyncFunctionDef):
+                what, hint = f"{ast.unparse(node.value.func)}(…)", "await it, or begin it with ctx.start"
+            else:
+                continue
+            yield self._problem("never_awaited", f"{what} is made, and neither awaited nor started", hint, node)
+
+    def _at_import(self) -> Iterator[Problem]:
+        """What each process makes anew as it imports the module."""
+        module = self._function.module
+        for value, name, source in of_defaults(module, self._function.node):
+            yield self._not_the_same(source.kind, f"{name} {source.does} once for each process", source.hint, value)
+        for node in self._nodes:
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and self._meant(node):
+                home, name = self._code.home(module, node)
+                made = home.values.get(name) if home is not None else None
+                if home is not None and made is not None and (found := source_in(home, made)):
+                    what = f"{found[0]} {found[1].does} as {home.name} is imported, for each process anew"
+                    yield self._not_the_same(found[1].kind, what, found[1].hint, node)
+
+    def _changed_outside(self) -> Iterator[Problem]:
+        """What is kept in the module, and what only one process gets to see."""
+        values = self._function.module.values
+        kept = {name for name, value in values.items() if is_container(value)} - self._locals
+        for name, node in (*rebound(self._nodes, ast.Global), *changes(self._nodes, kept)):
+            what = f"{name} is the module's: each process, and each replay, has another"
+            yield self._not_the_same("module", what, "keep it in the function, or in ctx.state", node)
+        for inner, code, does, hint in self._of_no_replay():
+            for name, node in lost_of(inner, self._locals):
+                yield self._problem(code, f"{does} changes {name} of the function", hint, node)
+
+    def _of_no_replay(self) -> Iterator[tuple[Inner, str, str, str]]:
+        """The functions in it that a replay does not call, or that change nothing."""
+        for node in ast.walk(self._function.node):
+            if isinstance(node, ast.Call) and _operation(node) == "run" and node.args:
+                given = node.args[0] if isinstance(node.args[0], ast.Lambda) else self._inner(node.args[0])
+                if given is not None:
+                    yield given, "lost_in_branch", "what ctx.run calls", "return it: a replay does not call this again"
+            for mark in node.decorator_list if isinstance(node, Def) else ():
+                called = mark.func if isinstance(mark, ast.Call) else mark
+                if isinstance(node, Def) and isinstance(called, ast.Attribute) and called.attr in _READERS:
+                    yield node, "read_only_query", f"a {called.attr}", "change it in the function, or in an update"
+
+    def _inner(self, node: ast.expr) -> Def | None:
+        """The function of this name within the function."""
+        found = (
+            one for one in ast.walk(self._function.node) if isinstance(one, Def) and one is not self._function.node
+        )
+        return next((one for one in found if isinstance(node, ast.Name) and one.name == node.id), None)
+
+    def _meant(self, node: ast.expr) -> bool:
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return isinstance(root, ast.Name) and root.id not in self._locals
 
     def _not_the_same(self, kind: str, what: str, hint: str, node: ast.AST) -> Problem:
         return self._problem("not_deterministic", f"{kind}: {what}", hint, node)
@@ -98,12 +168,24 @@ class _Body:
         if source is not None and id(node) not in self._told:
             self._told |= {id(one) for one in ast.walk(node.func)}  # `Thread(…).start()` is one problem
             yield self._not_the_same(source.kind, f"{name} {source.does}", source.hint, node)
+        yield from self._of_references(node)
         called = self._called(node.func)
         if called is not None and called.mark == "step":
             message = f"{called.name}(…) calls a step as a function: each replay runs it again"
             yield self._problem("step_called", message, f"await ctx.step({called.name}, …)", node)
         elif called is not None and not called.mark:
             yield from _Body(self._code, called, self._seen).problems()
+
+    def _of_references(self, node: ast.Call) -> Iterator[Problem]:
+        """What it is given to call, and what the class of the folder that it makes an object of calls."""
+        for given in (*node.args, *(one.value for one in node.keywords)):
+            is_named = isinstance(given, ast.Name | ast.Attribute) and self._meant(given)
+            if is_named and (found := named_source(self._function.module, given, has_arguments=True)):
+                yield self._not_the_same(found[1].kind, f"{found[0]} {found[1].does}", found[1].hint, given)
+        home, name = self._code.home(self._function.module, node.func) if self._meant(node.func) else (None, "")
+        if home is not None and name in home.classes and (found := of_class(home, home.classes[name])):
+            what = f"{found[0]} {found[1].does}, for each {name} that gives no other value"
+            yield self._not_the_same(found[1].kind, what, found[1].hint, node)
 
     def _of_target(self, node: ast.Call, target: ast.expr, operation: str) -> Iterator[Problem]:
         function = self._called(target)

@@ -76,6 +76,11 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], l
             message = f"@workflow needs an `async def`, but `{node.name}` is none"
             problems.append(Problem("bad_workflow", message, file=file, line=node.lineno))
             continue
+        if any(isinstance(one, ast.Yield) for one in _of_its_own(node)):
+            message = f"the workflow {node.name} yields, and a generator cannot be a workflow"
+            hint = "return what it gives at its end; let a step yield what others are to see meanwhile"
+            problems.append(Problem("bad_workflow", message, hint=hint, file=file, line=node.lineno))
+            continue
         if next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), "") != _CONTEXT:
             message = f"the first parameter of the workflow {node.name} is not `ctx`"
             hint = f"async def {node.name}(ctx, …)"
@@ -91,6 +96,15 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], l
         path = f"python:{module or PurePath(file).stem}.{node.name}"
         found.append(Found({"workflow": options.pop("name", node.name), "function": path, **options}, node.lineno))
     return found, problems
+
+
+def _of_its_own(function: ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+    """The nodes of its body, without those of functions in it."""
+    left: list[ast.AST] = [*function.body]
+    while left:
+        yield (node := left.pop())
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
 
 
 def _parsed(text: str, file: str) -> ast.Module:

@@ -48,8 +48,10 @@ SOURCES = (
     ),
     Source(
         "environment", "reads the environment", "pass it as input, or read it in a step",
-        re.compile(r"os\.(getenv|environ\.get)"),
+        re.compile(r"os\.(getenv|environ\.get|getpid|getppid|getlogin|uname|cpu_count)|getpass\.\w+|platform\.\w+"),
     ),
+    Source("file", "reads from the terminal", "wait for an event, an approval or an update",
+           re.compile(r"(builtins\.)?input")),
     Source(
         "socket", "uses the network", _STEP,
         re.compile(r"(socket|ssl|urllib\.request|http\.client|smtplib|ftplib|httpx|requests|aiohttp|urllib3|boto3"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 _UNORDERED = frozenset({"sorted", "sum", "len", "min", "max", "any", "all", "set", "frozenset"})
-_ORDERED = frozenset({"list", "tuple", "enumerate", "iter", "zip", "map", "filter"})
+_ORDERED = frozenset({"list", "tuple", "enumerate", "iter", "zip", "map", "filter", "deque"})
 _METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 
 
@@ -28,7 +28,7 @@ def _gone_through(node: ast.AST) -> list[ast.expr]:
             return [one.iter for one in several]
         case ast.Call(func=ast.Name(name), args=args) if name in _ORDERED:
             return args
-        case ast.Call(func=ast.Attribute(attr="join"), args=args):
+        case ast.Call(func=ast.Attribute(attr="join" | "fromkeys" | "extend" | "as_completed"), args=args):
             return args
         case ast.Call(func=ast.Attribute(value=of, attr="pop"), args=[]):
             return [of]

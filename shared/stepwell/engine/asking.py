@@ -31,8 +31,8 @@ def lock_in_task() -> Failure:
     return Failure("lock_in_task", "validation", message)
 
 
-def never_ends() -> Failure:
-    message = "it awaits something that nothing of it can end: no operation is under way, and no timer is set"
+def never_ends(place: str) -> Failure:
+    message = f"it awaits something that nothing of it can end: no operation is under way, and no timer is set{place}"
     return Failure("foreign_await", "validation", message)
 
 

@@ -46,6 +46,10 @@ class Runner(Protocol):
         """Tells whether the function has tasks beside it."""
 
     @property
+    def place(self) -> str:
+        """Where in users' code the function waits, as ` at file:line`; empty: not known."""
+
+    @property
     def due_ms(self) -> int | None:
         """The time of its next timer."""
 

@@ -206,7 +206,7 @@ class Session:
             if not fresh and runner.due_ms is not None and not self.takes_updates:
                 return Suspended(self._sleep(runner.due_ms))
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
-            return Failed(never_ends())
+            return Failed(never_ends(runner.place))
         if any(one.asked.kind in OF_LOCKS for one in fresh):
             return Failed(lock_in_task())
         return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)

@@ -14,6 +14,7 @@ from stepwell.engine.journal import RUN
 from stepwell.engine.turns import IN_SESSION, Asked
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.arguments import checked_name
+from stepwell.runtime.durable.kept import check_rebinding
 from stepwell.runtime.durable.operations import Operation, Reader, result_reader
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import defaults_of
@@ -35,6 +36,7 @@ def called_here(
     if not callable(function) or hasattr(function, WORKFLOW_MARK):
         raise InvalidInput(f"{function!r:.80} cannot be run as a step", code="bad_step",
                            hint="give a function, a method or a lambda; run a workflow with ctx.child")  # fmt: skip
+    check_rebinding(function, "lost_in_branch")
     own = defaults_of(function)
     shown = checked_name(name or own.name or _name_of(function))
     limit_ms = own.timeout_ms if options.timeout is None else parse_duration(options.timeout)

@@ -19,6 +19,8 @@ from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.threads import StepInterrupted
 
+_REACHES_OUT = frozenset({"foreign_await", "not_deterministic"})
+_DEEPEST = 20  # of causes and groups
 _logger = logging.getLogger("stepwell.worker")
 
 
@@ -28,9 +30,19 @@ def told(at: Standing, error: BaseException) -> Failure:
         return error.failure
     if isinstance(error, StepInterrupted):
         raise error
+    error = _of_ours(error) or error
     if not isinstance(error, UserError):
         _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
     return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)
+
+
+def _of_ours(error: BaseException, depth: int = 0) -> UserError | None:
+    """What a library has wrapped: that the function's code reached outside of it."""
+    if isinstance(error, UserError):
+        return error if error.code in _REACHES_OUT else None
+    within = [*(error.exceptions if isinstance(error, BaseExceptionGroup) else ()), error.__cause__]
+    found = (_of_ours(one, depth + 1) for one in within if one is not None and depth < _DEEPEST)
+    return next((one for one in found if one is not None), None)
 
 
 def changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Json]:

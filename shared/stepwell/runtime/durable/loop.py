@@ -28,7 +28,7 @@ from stepwell.engine.runner import Pending
 from stepwell.engine.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
-from stepwell.runtime.durable.places import foreign, here
+from stepwell.runtime.durable.places import foreign, here, waits_at
 from stepwell.runtime.durable.sending import ChildTask
 from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 
@@ -68,6 +68,10 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
     @property
     def is_ready(self) -> bool:
         return bool(self.ready or self._conditions)
+
+    @property
+    def place(self) -> str:
+        return waits_at(self.main.get_coro())
 
     @property
     def is_shared(self) -> bool:

@@ -18,6 +18,7 @@ from stepwell.engine.turns import Asked
 from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.made import Made
+from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
 
 T = TypeVar("T")
@@ -42,6 +43,8 @@ class Operation(Coroutine[Any, Any, T]):
     def __await__(self) -> Generator[Any, Any, T]:
         if self.has_begun:
             return (yield from self._again())
+        if self._by is None:
+            raise no_workflow()
         self.has_begun = True
         self.taken()
         try:

@@ -23,6 +23,12 @@ def foreign(what: str, place: str) -> InvalidInput:
                         "into a step")  # fmt: skip
 
 
+def no_workflow() -> InvalidInput:
+    """Returns the error of code that uses `ctx` where no workflow runs."""
+    return InvalidInput(f"ctx was used outside of its workflow{here()}", code="no_workflow",
+                        hint="a step gets a context of its own, as its parameter ctx; pass it values")  # fmt: skip
+
+
 def caller() -> tuple[CodeType, int] | None:
     """Returns the innermost users' code that is running, and its line: cheap, because each operation asks for it."""
     frame: FrameType | None = sys._getframe(2)
@@ -41,7 +47,7 @@ def caller() -> tuple[CodeType, int] | None:
 
 def shown(found: tuple[CodeType, int] | None) -> str:
     """Returns a place as ` at file:line`."""
-    return "" if found is None else _place(found[0].co_filename, found[1])
+    return "" if found is None else place(found[0].co_filename, found[1])
 
 
 def here() -> str:
@@ -55,7 +61,7 @@ def waits_at(coro: Any) -> str:
     while coro is not None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
         if frame is not None and _is_users(frame.f_code.co_filename):
-            found = _place(frame.f_code.co_filename, frame.f_lineno)
+            found = place(frame.f_code.co_filename, frame.f_lineno)
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
     return found
 
@@ -64,5 +70,6 @@ def _is_users(file: str) -> bool:
     return not file.startswith((*_NOT_USERS, "<"))
 
 
-def _place(file: str, line: int) -> str:
+def place(file: str, line: int) -> str:
+    """Returns a line of a file as ` at file:line`."""
     return f" at {Path(file).name}:{line}"

@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -17,9 +17,10 @@ from stepwell.engine.records import Failure, Record, Resumption
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked
 from stepwell.errors import InvalidInput, NotFound
+from stepwell.runtime.durable.kept import Kept, check_rebinding
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
-from stepwell.runtime.durable.places import here
+from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import binding_of
 
 _ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the handler of its update did")
@@ -34,6 +35,7 @@ class FunctionSession(Session):
     updates: dict[str, Callable[..., Any]]  # what changes it when somebody asks, by name
     validators: dict[str, Callable[..., Any]]  # what may refuse that, by name
     is_answering = False  # a query, which changes nothing
+    kept: Kept | None = None  # by the function, while it answers
     is_updating = False  # a handler of an update runs
     callbacks = 0  # given out so far
     made: Made  # its operations
@@ -70,12 +72,19 @@ class FunctionSession(Session):
         if name not in self.queries:
             known = ", ".join(sorted(self.queries)) or "none"
             raise NotFound(f"the run answers no query {name!r}", code="unknown_query", hint=f"it answers: {known}")
-        token = CURRENT.set(self)
-        self.is_answering = True
-        try:
+        with self._reading(self.queries[name]):
             return stored(self.queries[name](), f"the answer to {name}")
+
+    @contextmanager
+    def _reading(self, handler: Callable[..., Any]) -> Iterator[None]:
+        """Makes it the session that `ctx` finds, for a handler that changes nothing."""
+        check_rebinding(handler, "read_only_query")
+        token = CURRENT.set(self)
+        self.is_answering, self.kept = True, Kept(handler, "read_only_query")
+        try:
+            yield
         finally:
-            self.is_answering = False
+            self.is_answering, self.kept = False, None
             CURRENT.reset(token)
 
     def bound(self, came: Resumption) -> Callable[[], dict[str, Json]]:
@@ -97,13 +106,8 @@ class FunctionSession(Session):
         if validator is None:
             return
         arguments = binding_of.__wrapped__(validator).bind(came.payload["input"], None, came.name)
-        token = CURRENT.set(self)
-        self.is_answering = True
-        try:
+        with self._reading(validator):
             validator(**arguments)
-        finally:
-            self.is_answering = False
-            CURRENT.reset(token)
 
     def _handled(
         self, handler: Callable[..., Any], arguments: Mapping[str, object], came: Resumption
@@ -149,15 +153,15 @@ class FunctionSession(Session):
         return None
 
 
-class _Outside:
+class Outside:
     """In place of a session, where a step runs that closes over `ctx`."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
 
     @property
     def made(self) -> Made:
-        raise _no_workflow()
-
-
-OUTSIDE: Any = _Outside()
+        raise no_workflow()
 
 
 class Logger(logging.LoggerAdapter[logging.Logger]):
@@ -180,13 +184,8 @@ def running() -> FunctionSession:
     """Raises InvalidInput where none is: `ctx` has left its workflow."""
     session = CURRENT.get(None)
     if not isinstance(session, FunctionSession):
-        raise _no_workflow()
+        raise no_workflow()
     return session
-
-
-def _no_workflow() -> InvalidInput:
-    return InvalidInput(f"ctx was used outside of its workflow{here()}", code="no_workflow",
-                        hint="a step gets a context of its own, as its parameter ctx; pass it values")  # fmt: skip
 
 
 def going_on() -> FunctionSession:

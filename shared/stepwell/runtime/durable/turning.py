@@ -14,8 +14,9 @@ from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.handlers import changed, told
+from stepwell.runtime.durable.kept import Kept
 from stepwell.runtime.durable.operations import Operation
-from stepwell.runtime.durable.running import OUTSIDE, FunctionSession
+from stepwell.runtime.durable.running import FunctionSession, Outside
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import UnknownStepError
@@ -68,7 +69,8 @@ def function_of(turn: Turn, name: str) -> Callable[[], object] | None:
     function = asked.function
 
     def apart() -> object:
-        CURRENT.set(OUTSIDE)
+        outside: Any = Outside(Kept(function, "lost_in_branch"))
+        CURRENT.set(outside)
         return function()
 
     return apart

@@ -4,7 +4,7 @@ A call with options has its other arguments by position: no type can tell a keyw
 """
 
 from asyncio import Task
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import timedelta
 from types import UnionType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, TypeVarTuple, Unpack, overload
@@ -44,6 +44,11 @@ class AllOptions(TypedDict, total=False):
 class MapOptions(StepOptions, total=False):
     max_concurrency: int
     tolerate: Tolerate | None
+
+class EventOptions(TypedDict, total=False):
+    key: str | int | None
+    match: str | None
+    timeout: Duration | timedelta | None
 
 class Timer(Operation[None]): ...
 
@@ -105,6 +110,38 @@ class WorkflowContext(Context):
         **options: Unpack[StepOptions],
     ) -> Operation[T]: ...
     @overload
+    def step(
+        self, function: Callable[P, Generator[Any, Any, T]], /, *args: P.args, **named: P.kwargs
+    ) -> Operation[T]: ...
+    @overload
+    def step(
+        self,
+        function: Callable[Concatenate[StepContext, P], Generator[Any, Any, T]],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> Operation[T]: ...
+    @overload
+    def step(
+        self, function: Callable[[*Ts], Generator[Any, Any, T]], /, *args: *Ts, **options: Unpack[StepOptions]
+    ) -> Operation[T]: ...
+    @overload
+    def step(
+        self,
+        function: Callable[[StepContext, *Ts], Generator[Any, Any, T]],
+        /,
+        *args: *Ts,
+        **options: Unpack[StepOptions],
+    ) -> Operation[T]: ...
+    @overload
+    def step(
+        self, function: Callable[P, AsyncIterator[Any]], /, *args: P.args, **named: P.kwargs
+    ) -> Operation[None]: ...
+    @overload
+    def step(
+        self, function: Callable[Concatenate[StepContext, P], AsyncIterator[Any]], /, *args: P.args, **named: P.kwargs
+    ) -> Operation[None]: ...
+    @overload
     def step(self, function: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> Operation[T]: ...
     @overload
     def step(
@@ -132,32 +169,28 @@ class WorkflowContext(Context):
         **options: Unpack[RunOptions],
     ) -> Operation[T]: ...
     @overload
+    def run(
+        self, function: Callable[P, Generator[Any, Any, T]], /, *args: P.args, **named: P.kwargs
+    ) -> Operation[T]: ...
+    @overload
+    def run(
+        self, function: Callable[[*Ts], Generator[Any, Any, T]], /, *args: *Ts, **options: Unpack[RunOptions]
+    ) -> Operation[T]: ...
+    @overload
+    def run(
+        self, function: Callable[P, AsyncIterator[Any]], /, *args: P.args, **named: P.kwargs
+    ) -> Operation[None]: ...
+    @overload
     def run(self, function: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> Operation[T]: ...
     @overload
     def run(self, function: Callable[[*Ts], T], /, *args: *Ts, **options: Unpack[RunOptions]) -> Operation[T]: ...
     def sleep(self, duration: Duration | timedelta) -> Timer: ...
     def timer(self, duration: Duration | timedelta) -> Timer: ...
     @overload
-    def event(
-        self,
-        name: str,
-        *,
-        type: type[T],
-        key: str | int | None = None,
-        match: str | None = None,
-        timeout: Duration | timedelta | None = None,
-    ) -> Operation[T]:
+    def event(self, name: str, *, type: type[T], **options: Unpack[EventOptions]) -> Operation[T]:
         """Waits for an event of this name, and key, and gives its payload. `match`: CEL over `event`."""
     @overload
-    def event(
-        self,
-        name: str,
-        *,
-        type: UnionType | None = None,
-        key: str | int | None = None,
-        match: str | None = None,
-        timeout: Duration | timedelta | None = None,
-    ) -> Operation[Any]: ...
+    def event(self, name: str, *, type: UnionType | None = None, **options: Unpack[EventOptions]) -> Operation[Any]: ...
     @overload
     def callback(
         self,

@@ -16,21 +16,22 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from stepwell.definition.nondeterminism import Source, source_of
 from stepwell.engine.session import CURRENT
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.places import here
-from stepwell.runtime.durable.running import OUTSIDE
 from stepwell.runtime.steps.binding import CONTEXT
 from stepwell.runtime.steps.folders import own_place
 
 _LOOK = "__stepwell_look__"  # the name of `_look` in the modules of the folder
+_LOOK_AT_OWNER = "__stepwell_look_at_owner__"
 _KINDS = frozenset({"clock", "chance", "thread", "file", "socket"})
 _PUBLIC = {"posix": "os", "nt": "os", "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
-           "_io": "io", "_sqlite3": "sqlite3"}  # fmt: skip
-_HARMLESS = frozenset(dir(builtins)) - {"open"}
+           "asyncio.runners": "asyncio", "_io": "io", "_socket": "socket", "_sqlite3": "sqlite3"}  # fmt: skip
+_Part = TypeVar("_Part", ast.Subscript, ast.Attribute)
+_HARMLESS = frozenset(dir(builtins)) - {"open", "input"}
 
 
 def watch(function: Callable[..., object]) -> None:
@@ -43,6 +44,7 @@ def watch(function: Callable[..., object]) -> None:
             continue
         left += {name for value in vars(module).values() if isinstance(name := _home(value), str)}
         setattr(module, _LOOK, _look)
+        setattr(module, _LOOK_AT_OWNER, _look_at_owner)
         _compile_anew(module, Path(file))
 
 
@@ -108,13 +110,48 @@ class _Watched(ast.NodeTransformer):
     """Puts a look into each call, but for those of names that are known to be harmless, and of `ctx`."""
 
     def __init__(self, harmless: frozenset[str] | set[str]) -> None:
-        self._harmless = harmless
+        self._harmless, self._depth = harmless, 0
+        self._is_flow = False  # within the code of an `async def` of the module itself: no closure's
+
+    def _within(self, node: ast.AST) -> ast.AST:
+        self._depth += 1
+        try:
+            return self.generic_visit(node)
+        finally:
+            self._depth -= 1
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self._is_flow = self._is_flow and self._depth > 0
+        return self._within(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        self._is_flow = not self._depth
+        return self._within(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return self._within(node)
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         if not self._is_harmless(node.func):
             look, has_arguments = ast.Name(_LOOK, ast.Load()), ast.Constant(bool(node.args))
             node.func = ast.copy_location(ast.Call(look, [node.func, has_arguments], []), node.func)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        self.generic_visit(node)
+        return self._with_owner(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
+        self.generic_visit(node)
+        return self._with_owner(node)
+
+    def _with_owner(self, node: _Part) -> _Part:
+        """Has a look taken at the object of which a function sets a part: one that `ctx.run` may be given."""
+        is_closure = self._depth > 1 or not self._is_flow
+        if is_closure and isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load):
+            look = ast.Call(ast.Name(_LOOK_AT_OWNER, ast.Load()), [node.value], [])
+            node.value = ast.copy_location(look, node.value)
         return node
 
     def _is_harmless(self, called: ast.expr) -> bool:
@@ -126,13 +163,24 @@ class _Watched(ast.NodeTransformer):
 def _look(called: Any, has_arguments: bool) -> Any:
     """Returns what is about to be called. Raises InvalidInput for what a function must not call in its turn."""
     session = CURRENT.get(None)
-    if session is None or session is OUTSIDE or getattr(session, "is_answering", False):  # a step's code, or a query's
+    kept = getattr(session, "kept", None)
+    if kept is not None:  # code of `ctx.run`, or a query's
+        kept.check_call(called)
+    if session is None or kept is not None:
         return called
     name = _name_of(called)
     source = _source(name, has_arguments) if name else None
     if source is None:
         return called
     raise InvalidInput(f"{source.kind}: {name} {source.does}{here()}", code="not_deterministic", hint=source.hint)
+
+
+def _look_at_owner(owner: Any) -> Any:
+    """Returns the object of which an item or an attribute is about to be set. Raises InvalidInput if it may not be."""
+    kept = getattr(CURRENT.get(None), "kept", None)
+    if kept is not None:
+        kept.check(owner)
+    return owner
 
 
 @lru_cache(maxsize=4_096)

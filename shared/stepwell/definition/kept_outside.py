@@ -1,0 +1,61 @@
+"""What code changes outside itself: variables of the function around it, and of the module, which a replay has not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeAlias
+
+Inner: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+MUTATORS = frozenset({
+    "append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove", "clear", "sort",
+    "reverse", "add", "discard", "update", "setdefault", "intersection_update", "difference_update",
+    "symmetric_difference_update", "subtract", "rotate",
+})  # fmt: skip
+_CONTAINERS = frozenset({"list", "dict", "set", "defaultdict", "deque", "Counter", "OrderedDict", "bytearray"})
+
+
+def changes(nodes: Iterable[ast.AST], names: Collection[str]) -> Iterator[tuple[str, ast.AST]]:
+    """Yields which of these names is changed, and where: by a method such as `append`, or by an item or an attribute.
+
+    Such names stand for objects that are there before: to give one another value is no change of theirs.
+    """
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+            base: ast.expr | None = node.func.value
+        elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            base = node.value
+        else:
+            base = None
+        if isinstance(base, ast.Name) and base.id in names:
+            yield base.id, node
+
+
+def rebound(nodes: Iterable[ast.AST], kind: type[ast.Global] | type[ast.Nonlocal]) -> Iterator[tuple[str, ast.AST]]:
+    """Yields the names that a `global` or `nonlocal` statement takes, and that get another value."""
+    several = list(nodes)
+    stored = {one.id for one in several if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)}
+    for node in several:
+        if isinstance(node, kind):
+            yield from ((name, node) for name in node.names if name in stored)
+
+
+def lost_of(inner: Inner, around: Collection[str]) -> Iterator[tuple[str, ast.AST]]:
+    """What a function within another changes of the variables around it."""
+    nodes = [node for node in ast.walk(inner) if node is not inner]
+    own = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    own |= {one.arg for one in ast.walk(inner) if isinstance(one, ast.arg)}
+    own -= {name for node in nodes if isinstance(node, ast.Nonlocal) for name in node.names}
+    yield from rebound(nodes, ast.Nonlocal)
+    yield from changes(nodes, set(around) - own)
+
+
+def is_container(value: ast.expr) -> bool:
+    """Whether the value of a module's name is one that can be changed in place, as far as the text tells."""
+    match value:
+        case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp() | ast.SetComp():
+            return True
+        case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
+            return name in _CONTAINERS
+        case _:
+            return False
