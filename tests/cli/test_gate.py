@@ -148,7 +148,7 @@ def test_exports_on_disk_are_checked_and_many_by_several_processes(
 def test_no_more_runs_are_read_than_asked_for(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder), "--most", "1")
     assert result.stdout == "1 open runs: 1 compatible\n"
-    assert "the newest 1 open runs are checked" in result.stderr
+    assert "the newest 1 runs are checked" in result.stderr
 
 
 def test_a_batch_under_way_is_in_no_deployments_way(folder: Path) -> None:
@@ -161,3 +161,40 @@ def test_a_batch_under_way_is_in_no_deployments_way(folder: Path) -> None:
     job = Run(kit, started.header.run_id)
     assert job.status == "waiting"
     assert verdict_of(exported(job.export(), job.id), folder).verdict is Verdict.PINNED
+
+
+@pytest.fixture
+def failed(tmp_path: Path, api: FakeApi) -> None:
+    """A graph's run that failed at its last step, and one that failed at its first."""
+    kit = Stepwell(written(tmp_path / "old", CODE))
+    kit.mock("refund", raises=ValueError("no luck"))
+    first = kit.start("refunds", run_id="r1")
+    first.approve()
+    kit.mock("notify", raises=ValueError("no luck"))
+    runs = [first, kit.start("refunds", run_id="r2")]
+    assert [run.status for run in runs] == ["failed", "failed"]
+    api.on("GET", "/runs", (200, {"items": [{"run_id": run.id, "workflow": "refunds"} for run in runs]}))
+    for run in runs:
+        api.on("GET", f"/runs/{run.id}/export", (200, {"items": kit.export(run.id), "next_cursor": None}))
+
+
+@pytest.mark.usefixtures("failed")
+def test_failed_runs_can_be_redriven_on_a_definition_that_has_their_steps(
+    cli: Cli, api: FakeApi, tmp_path: Path
+) -> None:
+    result = cli("gate", str(written(tmp_path / "new", CODE)), "--redrives")
+    assert (result.exit_code, result.stdout) == (0, "2 failed runs: 2 can be redriven\n")
+    assert api.calls[0].query["status"] == ["failed", "timed_out"]
+
+
+@pytest.mark.usefixtures("failed")
+def test_a_redrive_needs_the_step_that_failed_and_its_code(cli: Cli, tmp_path: Path) -> None:
+    changed = written(tmp_path / "new", CODE)
+    (changed / "refunds.yaml").write_text(GRAPH.replace("name: last", "name: give_back"))
+    status, found = gated(cli, changed, "--redrives")
+    assert (status, found["r1"]["verdict"], found["r2"]["verdict"]) == (1, "lacks its step", "can be redriven")
+    assert "last, at which it failed" in found["r1"]["why"]
+    status, found = gated(cli, written(tmp_path / "newer", CODE.replace("def refund", "def back")), "--redrives")
+    assert (status, found["r1"]["verdict"], found["r2"]["verdict"]) == (1, "lacks code", "lacks code")
+    (changed / "refunds.yaml").write_text(GRAPH.replace("workflow: refunds", "workflow: others"))
+    assert "no workflow refunds" in gated(cli, changed, "--redrives")[1]["r2"]["why"]

@@ -1,62 +1,67 @@
-"""`stepwell versions` counts the open runs of each version of a workflow."""
+"""`stepwell versions` shows the open runs of each version of a workflow; `stepwell alias` names a version."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import pytest
-
-from stepwell.cli.versions import OPEN
-
 from .conftest import Cli, FakeApi
 
-
-def run(number: int, version: str, status: str = "waiting") -> dict[str, Any]:
-    return {
-        "run_id": f"r{number}",
-        "version": version,
-        "status": status,
-        "created_at": f"2026-03-{number:02}T00:00:00Z",
-    }
-
-
-@pytest.fixture
-def deployed(api: FakeApi) -> FakeApi:
-    api.on("GET", "/workflows/order", (200, {"name": "order", "version": "sha256:new"}))
-    return api
+OLDEST = {
+    "run_id": "r7",
+    "created_at": "2026-03-07T00:00:00.000Z",
+    "status": "waiting",
+    "waiting_for": "approval",
+    "waiting_step": "ask",
+}
 
 
-def test_open_runs_are_counted_by_version_with_the_oldest(cli: Cli, deployed: FakeApi) -> None:
-    runs = [run(9, "sha256:new"), run(8, "sha256:old", "running"), run(7, "sha256:old"), run(1, "sha256:older")]
-    deployed.on("GET", "/runs", (200, {"items": runs, "next_cursor": None}))
-    found = json.loads(cli("versions", "order", "--json").stdout)
-    told = [(one["version"], one["is_deployed"], one["runs"], one["oldest_run"]) for one in found["versions"]]
-    assert told == [("sha256:new", True, 1, "r9"), ("sha256:old", False, 2, "r7"), ("sha256:older", False, 1, "r1")]
-    assert found["versions"][1]["statuses"] == {"running": 1, "waiting": 1}
+def version(name: str, runs: int = 0, **more: Any) -> dict[str, Any]:
+    plain = {"version": f"sha256:{name}", "deployed": False, "aliases": [], "runs": runs, "statuses": {}, "waits": []}
+    return {**plain, "oldest": OLDEST if runs else None, **more}
+
+
+def on(api: FakeApi, *items: dict[str, Any], is_whole: bool = True) -> None:
+    api.on("GET", "/workflows/order/versions", (200, {"workflow": "order", "is_whole": is_whole, "items": [*items]}))
+
+
+def test_each_version_has_its_open_runs_and_what_they_wait_for(cli: Cli, api: FakeApi) -> None:
+    waits = [{"waiting_for": "approval", "step": "ask", "runs": 2}]
+    old = version("old", 3, statuses={"waiting": 2, "running": 1}, waits=waits)
+    on(api, version("new", deployed=True, aliases=["stable"]), old)
     shown = cli("versions", "order").stdout
+    assert ["new", "0", "deployed,", "stable"] in [line.split() for line in shown.splitlines()]
+    assert "2 approval at ask" in " ".join(shown.split())
+    assert "r7" in shown
     assert "3 open runs go on with older versions" in shown
-    assert "deployed" in shown
 
 
-def test_a_workflow_without_open_runs_has_drained(cli: Cli, deployed: FakeApi) -> None:
-    deployed.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+def test_a_workflow_without_older_open_runs_has_drained(cli: Cli, api: FakeApi) -> None:
+    on(api, version("new", deployed=True))
     shown = cli("versions", "order")
     assert shown.exit_code == 0
     assert "every open run has the deployed version" in shown.stdout
 
 
-def test_only_the_newest_are_counted_and_that_is_said(cli: Cli, deployed: FakeApi) -> None:
-    runs = [run(number, "sha256:new") for number in (9, 8, 7)]
-    deployed.on("GET", "/runs", (200, {"items": runs, "next_cursor": None}))
-    assert json.loads(cli("versions", "order", "--json", "--most", "2").stdout)["is_whole"] is False
+def test_only_the_newest_are_counted_and_that_is_said(cli: Cli, api: FakeApi) -> None:
+    on(api, version("new", 2, deployed=True), is_whole=False)
     assert "newest 2" in cli("versions", "order", "--most", "2").stdout
+    assert json.loads(cli("versions", "order", "--json", "--most", "2").stdout)["is_whole"] is False
+    assert api.calls[0].query == {"most": ["2"]}
 
 
-def test_only_open_runs_are_asked_for(cli: Cli, deployed: FakeApi) -> None:
-    deployed.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
-    cli("versions", "order")
-    (asked,) = [one.query for one in deployed.calls if one.path == "/runs"]
-    assert asked["workflow"] == ["order"]
-    assert ",".join(asked["status"]).split(",") == [*OPEN]
-    assert not {"completed", "failed", "cancelled"} & {*OPEN}
+def test_an_alias_is_made_and_deleted(cli: Cli, api: FakeApi) -> None:
+    told = {"workflow": "order", "alias": "stable", "version": "sha256:0123456789abcdef"}
+    api.on("POST", "/workflows/order/aliases", (200, told))
+    api.on("DELETE", "/workflows/order/aliases/stable", (204, None))
+    assert cli("alias", "order", "stable").stdout == "stable names version 0123456789ab of order\n"
+    assert cli("alias", "order", "stable", "--version", "tested", "--json").exit_code == 0
+    assert [one.body for one in api.calls] == [{"alias": "stable"}, {"alias": "stable", "version": "tested"}]
+    assert cli("alias", "order", "stable", "--drop").stdout == "stable names no version of order any more\n"
+    assert cli("alias", "order", "stable", "--drop", "--version", "x").exit_code == 2
+
+
+def test_a_run_is_started_with_a_version(cli: Cli, api: FakeApi) -> None:
+    api.on("POST", "/workflows/order/runs", (201, {"run_id": "r1", "status": "pending"}))
+    assert cli("run", "order", "--version", "stable").exit_code == 0
+    assert api.calls[0].body["version"] == "stable"

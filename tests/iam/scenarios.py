@@ -26,6 +26,7 @@ def play(stack: Stack) -> None:
     fan_out(stack)
     act_together(stack)
     stop(stack)
+    name_versions(stack)
     forget(stack)
     go_round(stack)
     fire(stack)
@@ -166,7 +167,7 @@ def fan_out(stack: Stack) -> None:
     stack.deliver()
     status, page = stack.call("GET", f"/runs/{run_id}/branches")
     assert (status, page["items"][0]["status"]) == (200, "waiting")
-    assert stack.call("POST", f"/runs/{run_id}/approve", {"wait": page["items"][0]["token"]})[0] == 200
+    assert stack.call("POST", f"/runs/{run_id}/approve", {"wait": page["items"][0]["id"]})[0] == 200
     stack.deliver()
     assert stack.call("POST", f"/runs/{run_id}/cancel", {})[0] == 200
     stack.deliver()
@@ -199,6 +200,17 @@ def act_together(stack: Stack) -> None:
     _, job = stack.call("POST", "/runs:batch", {"filter": chosen, "action": "cancel", "dry_run": True})
     stack.deliver()
     assert stack.run(job["run_id"])["state"]["report"]["matched"] == 1
+
+
+def name_versions(stack: Stack) -> None:
+    """An alias is made, moved, started with, and deleted; the versions with open runs are listed."""
+    for _ in range(2):
+        assert stack.call("POST", "/workflows/asks/aliases", {"alias": "stable"})[0] == 200
+    body = {"input": {"key": "none"}, "version": "stable"}
+    assert stack.call("POST", "/workflows/asks/runs", body)[0] == 201
+    assert stack.call("GET", "/workflows/asks/versions")[0] == 200
+    assert stack.call("DELETE", "/workflows/asks/aliases/stable")[0] == 204
+    stack.deliver()
 
 
 def stop(stack: Stack) -> None:

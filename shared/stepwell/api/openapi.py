@@ -25,6 +25,7 @@ from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
 from stepwell.api.stats import StatsView
 from stepwell.api.steps import StepResult
+from stepwell.api.versions import AliasView, VersionsView, VersionView
 from stepwell.api.views import RunSummary, RunView, StartedView
 from stepwell.api.waiting import LinksView
 from stepwell.definition.graph import Json
@@ -290,6 +291,9 @@ _SHAPES: tuple[Any, ...] = (
     WorkflowPage,
     WorkflowView,
     WorkflowPauseView,
+    VersionView,
+    VersionsView,
+    AliasView,
     CheckView,
     StateView,
     StatsView,

@@ -117,6 +117,7 @@ class StartBody(Body):
     tags: dict[str, str] | None = None
     priority: int | None = Field(None, ge=-PRIORITY, le=PRIORITY)
     start_at: InstantMs = Field(None, description="not before this time")
+    version: str = Field("", description="a version's hash, an alias, or latest; default: the one deployed now")
     event: RunEventBody | None = Field(None, description="for the run of this id: one that runs, else the new one")
     create_only: bool = Field(False, description="leave the run idle until POST /runs/{run_id}/start")
 
@@ -132,7 +133,7 @@ class EndBody(Body):
 
 class RedriveBody(Body):
     from_: str = Field("", alias="from", description="the step to go on from; default: the one that failed")
-    version: str = Field("", description="of the definition; default: the one deployed now")
+    version: str = Field("", description="of the definition: a hash or an alias; default: the one deployed now")
     by: By = ""
 
 

@@ -31,6 +31,7 @@ from stepwell.api.handlers.pausing import PAUSING_ROUTES
 from stepwell.api.handlers.recovering import RECOVERING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
+from stepwell.api.handlers.versions import VERSION_ROUTES
 from stepwell.api.large import sendable
 from stepwell.api.problems import problem, problem_answer
 from stepwell.api.reading import reading_routes
@@ -51,6 +52,7 @@ ROUTES: tuple[Route, ...] = (
     *LINKED_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,
+    *VERSION_ROUTES,
 )
 
 _PARAMETER = re.compile(r"\{(\w+)\}")

@@ -159,6 +159,7 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
         "indexes": [storage.index_arn(name) for name in (BY_WORKFLOW, BY_STATE, BY_DUE)],
         "batched": [storage.table.table_arn],
         "batched_indexes": [storage.index_arn(name) for name in (BY_WORKFLOW, BY_STATE)],
+        "open": [storage.index_arn(BY_STATE)],
         "swept": [storage.index_arn(name) for name in (BY_STATE, BY_DUE)],
         "stream": [storage.stream_arn],
         "bucket": [bucket.bucket_arn],

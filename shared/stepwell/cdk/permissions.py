@@ -57,7 +57,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
             (("dynamodb:Query",), "indexes"), *_LINK, *_ERASE, (_LOOK, "dead"), (("lambda:InvokeFunction",), "worker")),
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
-    "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead")),
+    "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead"), (_LIST, "table"),
+                    (("dynamodb:Query",), "open")),
     "worker": (
         *_MOVE,
         *_ARM,

@@ -24,6 +24,7 @@ EXAMPLES = {
     "logs": "stepwell logs last --follow",
     "failures": "stepwell failures --workflow order --since 7d",
     "versions": "stepwell versions order",
+    "alias": "stepwell alias order stable",
     "verify": "stepwell verify order -i order.json --approve",
     "simulate": "stepwell simulate order --step charge=800ms,5% --wait approve=2h,10%",
     "estimate": "stepwell estimate order",

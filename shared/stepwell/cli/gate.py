@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stepwell.local.replaying import Export
 
 OPEN = ("running", "waiting", "paused", "compensating")
+FAILED = ("failed", "timed_out")
 MOST_RUNS = 1_000
 MOST_JOBS = 4
 _FEW = 16  # runs for which further processes do not pay
@@ -58,21 +59,23 @@ def gate(
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="How many runs of an API, the newest first.")] = MOST_RUNS,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many at once.")] = MOST_JOBS,
+    redrives: Annotated[bool, typer.Option("--redrives", help="Failed runs instead: which could be redriven.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell which open runs could not go on with this folder's code. Exit status 1: some. Runs no step."""
     chosen = chosen_folder(folder).resolve()
-    found = list(gate_runs(asked_of(against or [""], most), chosen, jobs))
+    statuses = FAILED if redrives else OPEN
+    found = list(gate_runs(asked_of(against or [""], most, statuses), chosen, jobs))
     if as_json:
         print_json([asdict(one) for one in found])
     else:
-        print_gated(found)
+        print_gated(found, "failed" if redrives else "open")
     if any(one.verdict.would_stick for one in found):
         raise typer.Exit(exits.FAILED)
 
 
-def asked_of(places: Iterable[str], most: int) -> list[Reported | Export]:
-    """Returns the open runs of these APIs, and the exports of these files. Raises StepwellError."""
+def asked_of(places: Iterable[str], most: int, statuses: Sequence[str] = OPEN) -> list[Reported | Export]:
+    """Returns the runs with these statuses of these APIs, and the exports of these files. Raises StepwellError."""
     from stepwell.local.replaying import read_exports  # noqa: PLC0415 - with the compiler
 
     asked: list[Reported | Export] = []
@@ -80,16 +83,16 @@ def asked_of(places: Iterable[str], most: int) -> list[Reported | Export]:
         if place and not place.startswith(("http://", "https://")):
             asked += read_exports(Path(place))
         else:
-            asked += _open_runs(place, most)
+            asked += _reported(place, most, statuses)
     return asked
 
 
-def _open_runs(url: str, most: int) -> list[Reported]:
+def _reported(url: str, most: int, statuses: Sequence[str]) -> list[Reported]:
     with connect(url) as client:
-        runs = iter(client.runs(status=OPEN))
+        runs = iter(client.runs(status=statuses))
         found = [Reported(url, one["run_id"], one["workflow"]) for one in islice(runs, most)]
         if next(runs, None) is not None:
-            typer.echo(f"the newest {most} open runs are checked; --most takes more", err=True)
+            typer.echo(f"the newest {most} runs are checked; --most takes more", err=True)
     return found
 
 
@@ -122,11 +125,11 @@ def _with_progress(found: Iterable[Gated], count: int) -> Iterator[Gated]:
     is_shown = sys.stderr.isatty()
     for number, one in enumerate(found, 1):
         if is_shown:
-            typer.echo(f"\rchecked {number} of {count} open runs", err=True, nl=number == count)
+            typer.echo(f"\rchecked {number} of {count} runs", err=True, nl=number == count)
         yield one
 
 
-def print_gated(found: Sequence[Gated]) -> None:
+def print_gated(found: Sequence[Gated], which: str = "open") -> None:
     """Prints what would stick, run by run, and how many there are of each verdict."""
     out = console()
     for one in found:
@@ -134,6 +137,6 @@ def print_gated(found: Sequence[Gated]) -> None:
             out.print(str(one), style="red", soft_wrap=True)
     counts = Counter(one.verdict.value for one in found)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    out.print(f"{len(found)} open runs: {told}" if found else "there are no open runs", soft_wrap=True)
+    out.print(f"{len(found)} {which} runs: {told}" if found else f"there are no {which} runs", soft_wrap=True)
     if any(one.where is not None and one.where.slot is not None for one in found):
         out.print('put what is new behind `if ctx.patched("name"):`, or add it as a further version')

@@ -91,7 +91,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     limiting.limits,
     logs.logs,
-    *(failing.failures, versions.versions),
+    *(failing.failures, versions.versions, versions.alias),
     *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),

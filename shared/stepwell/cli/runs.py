@@ -68,6 +68,9 @@ def run(
     delay: Annotated[
         str, typer.Option("--delay", metavar="DURATION", show_default=False, help="Not before 2h, 7d from now.")
     ] = "",
+    version: Annotated[
+        str, typer.Option("--version", metavar="HASH|ALIAS", show_default=False, help="Else the deployed one.")
+    ] = "",
     watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run ends, then show it.")] = False,
     as_json: AsJson = False,
@@ -79,6 +82,8 @@ def run(
     options: Any = {"id": run_id, "key": key} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
     if (start := read_start(start_at, delay)) != "":
         options["start_at"] = start
+    if version:
+        options["version"] = version
     content = read_json(given, "-i") if given else {}
     with connect(url) as client:
         started, is_new = client.send(calls.start(workflow, content, **options))

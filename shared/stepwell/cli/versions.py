@@ -1,11 +1,8 @@
-"""The command that shows a workflow's versions: which is deployed, and which runs still go on with older ones."""
+"""The commands on a workflow's versions: which is deployed, which still have open runs, and their aliases."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -14,76 +11,84 @@ from stepwell.cli.arguments import AsJson, Url
 from stepwell.cli.completing import complete_workflow
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
-from stepwell.engine.records import Status
+from stepwell.cli.words import phrase, printable
+from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 
-OPEN = tuple(status.value for status in Status if not status.terminal)
-MOST_RUNS = 1_000
 _SHOWN = 12  # characters of a version
-
-
-@dataclass
-class Version:
-    """A version and its open runs."""
-
-    version: str
-    is_deployed: bool
-    runs: int = 0
-    statuses: dict[str, int] = field(default_factory=dict)
-    oldest: str = ""  # when the oldest of them was created
-    oldest_run: str = ""
+Workflow = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORKFLOW", help="The workflow's name.", show_default=False, autocompletion=complete_workflow
+    ),
+]
 
 
 def versions(
-    workflow: Annotated[
-        str,
-        typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False,
-                       autocompletion=complete_workflow),
-    ],
-    most: Annotated[int, typer.Option("--most", min=1, help="How many open runs, the newest first.")] = MOST_RUNS,
+    workflow: Workflow,
+    most: Annotated[
+        int, typer.Option("--most", min=1, max=OPEN_RUNS_MAX, help="How many open runs, the newest first.")
+    ] = OPEN_RUNS,
     as_json: AsJson = False,
     url: Url = "",
-) -> None:  # fmt: skip
-    """Show which versions of a workflow have open runs, which one is deployed, and what has drained."""
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
-
+) -> None:
+    """Show which versions of a workflow have open runs, what those wait for, and which one is deployed."""
     with connect(url) as client:
-        deployed = str(client.send(calls.workflow(workflow))["version"])
-        runs = iter(client.runs(workflow=workflow, status=OPEN))
-        found = by_version(islice(runs, most), deployed)
-        is_whole = next(runs, None) is None
+        found = client.versions(workflow, most=most)
     if as_json:
-        print_json({"workflow": workflow, "is_whole": is_whole, "versions": [asdict(one) for one in found]})
+        print_json(found)
     else:
-        _show(workflow, found, None if is_whole else most)
+        _show(found, most)
 
 
-def by_version(runs: Iterable[Mapping[str, Any]], deployed: str) -> list[Version]:
-    """Groups open runs, the newest first, by version: the deployed one first, then those with the most runs."""
-    found = {deployed: Version(deployed, is_deployed=True)}
-    for run in runs:
-        version = str(run["version"])
-        one = found.setdefault(version, Version(version, is_deployed=False))
-        one.runs += 1
-        status = str(run["status"])
-        one.statuses[status] = one.statuses.get(status, 0) + 1
-        one.oldest, one.oldest_run = str(run["created_at"]), str(run["run_id"])
-    return sorted(found.values(), key=lambda one: (not one.is_deployed, -one.runs))
+def alias(
+    workflow: Workflow,
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="Such as stable.", show_default=False)],
+    version: Annotated[
+        str, typer.Option("--version", metavar="HASH|ALIAS", show_default=False, help="Else the deployed one.")
+    ] = "",
+    drop: Annotated[bool, typer.Option("--drop", help="Delete the alias.")] = False,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Name a version of a workflow, for starts, redrives and forks."""
+    if drop and version:
+        raise typer.BadParameter("an alias that is deleted names no version", param_hint="--drop")
+    with connect(url) as client:
+        if drop:
+            client.delete_alias(workflow, name)
+            told: Mapping[str, Any] = {"workflow": workflow, "alias": name, "version": None}
+        else:
+            told = client.alias(workflow, name, version)
+    if as_json:
+        print_json(told)
+    elif drop:
+        console().print(printable(f"{name} names no version of {workflow} any more"))
+    else:
+        console().print(printable(f"{name} names version {_short(told['version'])} of {workflow}"))
 
 
-def _show(workflow: str, found: list[Version], most: int | None) -> None:
+def _show(found: Mapping[str, Any], most: int) -> None:
     from rich.table import Table  # noqa: PLC0415 - with the console
 
     out = console()
-    table = Table("version", "open runs", "statuses", "oldest", "", box=None, pad_edge=False)
-    for one in found:
-        statuses = ", ".join(f"{count} {status}" for status, count in Counter(one.statuses).most_common())
-        oldest = f"{one.oldest} {one.oldest_run}" if one.runs else ""
-        short = one.version.removeprefix("sha256:")[:_SHOWN]
-        table.add_row(short, str(one.runs), statuses, printable(oldest), "deployed" if one.is_deployed else "")
+    table = Table("version", "open runs", "statuses", "wait for", "oldest", "", box=None, pad_edge=False)
+    for one in found["items"]:
+        statuses = ", ".join(f"{count} {phrase(status)}" for status, count in one["statuses"].items())
+        waits = ", ".join(f"{wait['runs']} {phrase(wait['waiting_for'])} at {wait['step']}" for wait in one["waits"])
+        names = ", ".join([*(["deployed"] if one["deployed"] else []), *one["aliases"]])
+        short, oldest = _short(one["version"]), _oldest(one["oldest"])
+        table.add_row(short, str(one["runs"]), statuses, printable(waits), printable(oldest), printable(names))
     out.print(table)
-    old = sum(one.runs for one in found if not one.is_deployed)
-    if most is not None:
+    if not found["is_whole"]:
         out.print(f"the newest {most} open runs are counted; --most takes more", style="yellow")
+    old = sum(one["runs"] for one in found["items"] if not one["deployed"])
     told = f"{old} open runs go on with older versions" if old else "every open run has the deployed version"
-    out.print(printable(f"{workflow}: {told}"), style="yellow" if old else "green", soft_wrap=True)
+    out.print(printable(f"{found['workflow']}: {told}"), style="yellow" if old else "green", soft_wrap=True)
+
+
+def _oldest(run: Mapping[str, Any] | None) -> str:
+    return f"{run['created_at']} {run['run_id']}" if run else ""
+
+
+def _short(version: str) -> str:
+    return version.removeprefix("sha256:")[:_SHOWN]

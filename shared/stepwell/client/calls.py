@@ -34,6 +34,7 @@ class StartOptions(TypedDict, total=False):
     tags: Mapping[str, str]
     priority: int
     start_at: str  # not before this time, in RFC 3339
+    version: str  # its hash, an alias, or latest
     create_only: bool  # leaves the run idle until `begin`
     trace: str  # the caller's `traceparent`: the run's spans belong to that trace
     event: EventOptions  # with an id: the run that is started gets it, or the one that runs already
@@ -150,6 +151,23 @@ def workflows() -> Request[list[JsonObject]]:
 def workflow(name: str) -> Request[JsonObject]:
     """Shows a workflow: its definition and its graph."""
     return get(f"/workflows/{part(name)}")
+
+
+def versions(workflow: str, *, most: int = 0) -> Request[JsonObject]:
+    """The workflow's versions: the deployed one, those with open runs, and those with an alias."""
+    return Request("GET", f"/workflows/{part(workflow)}/versions", object_of, {"most": str(most)} if most else {})
+
+
+def alias(workflow: str, name: str, version: str = "") -> Request[JsonObject]:
+    """Has an alias name a version: its hash, another alias, or by default the deployed one."""
+    return post(
+        f"/workflows/{part(workflow)}/aliases", {"alias": name, **filled({"version": version})}, repeatable=True
+    )
+
+
+def delete_alias(workflow: str, name: str) -> Request[None]:
+    """Deletes an alias."""
+    return Request("DELETE", f"/workflows/{part(workflow)}/aliases/{part(name)}", lambda answer: None)
 
 
 def send_event(name: str, payload: Any = None, *, key: str = "", id: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's own word

@@ -1,13 +1,14 @@
 """Tells which open runs could not go on with a folder's code, before it is deployed.
 
 A durable function's history is replayed. A graph's run keeps the definition that it began with, so what it needs is the
-code of the steps that it may still come to.
+code of the steps that it may still come to. A redrive of a failed one takes the folder's definition, so it needs the
+step that failed, and those after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,12 +16,15 @@ from stepwell.definition.checks import taken
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Graph, Node
 from stepwell.engine.codec import decode_record
-from stepwell.engine.records import End, Goto, Record, Status
-from stepwell.errors import StepwellError
+from stepwell.engine.records import ROOT, End, Goto, Record, Status
+from stepwell.engine.redriving import kept_of
+from stepwell.errors import Conflict, StepwellError
 from stepwell.local.replaying import Difference, Export, is_function, replay
 from stepwell.project import project_of
+from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.steps.registry import Registry
 
+FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})  # a redrive is for these
 _ELSEWHERE = ("http:", "lambda:", "workflow:", "stepwell:")  # steps whose code is not the folder's
 
 
@@ -31,17 +35,23 @@ class Verdict(StrEnum):
     PINNED = "pinned"  # to its definition; the code of its steps is there
     PATCH = "needs a patch"
     GONE = "lacks code"
+    REDRIVABLE = "can be redriven"
+    STEP_GONE = "lacks its step"
+    NO_REDRIVE = "cannot be redriven"  # with any definition
     UNKNOWN = "not checked"
 
     @property
     def would_stick(self) -> bool:
         """Returns whether the run could not go on, as far as is known."""
-        return self not in {Verdict.COMPATIBLE, Verdict.PINNED}
+        return self not in {Verdict.COMPATIBLE, Verdict.PINNED, Verdict.REDRIVABLE, Verdict.NO_REDRIVE}
 
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """An open run and its verdict. `where`: the token and record where the code and the history part."""
+    """An open run, or one that failed, and its verdict.
+
+    `where`: the token and record where the code and the history part.
+    """
 
     run_id: str
     workflow: str
@@ -55,10 +65,12 @@ class Gated:
 
 def gated(export: Export, folder: Path) -> Gated:
     """Returns what becomes of a run with the folder's code. Runs no step."""
-    workflow = str(export.run["workflow"])
-    if Status(export.run["status"]).terminal:
+    workflow, status = str(export.run["workflow"]), Status(export.run["status"])
+    if status.terminal and status not in FAILED:
         return Gated(export.run_id, workflow, Verdict.COMPATIBLE, "it has ended")
     try:
+        if status in FAILED:
+            return _redriven(export, folder)
         return _of_function(export, folder) if is_function(export) else _of_graph(export, folder)
     except StepwellError as error:
         return Gated(export.run_id, workflow, Verdict.UNKNOWN, error.message)
@@ -77,12 +89,41 @@ def _of_graph(export: Export, folder: Path) -> Gated:
     graph = compile_document(export.definition, trusted=True)
     registry = Registry(folder, project_of(folder).paths)
     workflow = str(export.run["workflow"])
-    for run in sorted(set(_code_of(graph, _standing(graph, export)))):
+    if lacking := _lacking(registry, _code_of(graph, _standing(graph, export))):
+        return Gated(export.run_id, workflow, Verdict.GONE, lacking)
+    return Gated(export.run_id, workflow, Verdict.PINNED, "to the definition that it began with")
+
+
+def _redriven(export: Export, folder: Path) -> Gated:
+    """What a redrive of a failed run on the folder's definition would meet."""
+    workflow = str(export.run["workflow"])
+    if is_function(export):
+        found = _of_function(export, folder)
+        is_fit = found.verdict is Verdict.COMPATIBLE
+        return replace(found, verdict=Verdict.REDRIVABLE, why="") if is_fit else found
+    try:
+        kept = kept_of(export.run_id, [decode_record(body) for body in export.logs.get(ROOT, ())])
+    except Conflict as refused:
+        return Gated(export.run_id, workflow, Verdict.NO_REDRIVE, refused.message)
+    graph = next((one for one in load_folder(folder).graphs if one.name == workflow), None)
+    if graph is None:
+        return Gated(export.run_id, workflow, Verdict.STEP_GONE, f"the folder has no workflow {workflow}")
+    if kept.node and kept.node not in graph.nodes:
+        why = f"{kept.node}, at which it failed: redrive it `--from` another, or with `--version`"
+        return Gated(export.run_id, workflow, Verdict.STEP_GONE, why)
+    registry = Registry(folder, project_of(folder).paths)
+    lacking = _lacking(registry, _code_of(graph, {kept.node or graph.start}))
+    return Gated(export.run_id, workflow, Verdict.GONE if lacking else Verdict.REDRIVABLE, lacking)
+
+
+def _lacking(registry: Registry, needed: Iterable[str]) -> str:
+    """Tells the first function that cannot be loaded, and why; "" if all can."""
+    for run in sorted(set(needed)):
         try:
             registry.function(run)
         except Exception as error:  # of any type: an import runs users' code
-            return Gated(export.run_id, workflow, Verdict.GONE, f"{run}: {type(error).__name__}: {error}")
-    return Gated(export.run_id, workflow, Verdict.PINNED, "to the definition that it began with")
+            return f"{run}: {type(error).__name__}: {error}"
+    return ""
 
 
 def _standing(graph: Graph, export: Export) -> set[str]:

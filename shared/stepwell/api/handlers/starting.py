@@ -30,6 +30,7 @@ async def start_run(call: Call) -> Answer:
         tags=body.tags or {},
         priority=body.priority,
         start_at_ms=body.start_at or 0,
+        version=body.version,
         create_only=body.create_only,
         trace=call.headers.get("traceparent", ""),
         event=Signal(body.event.name, body.event.payload, body.event.id) if body.event else None,
@@ -88,7 +89,7 @@ STARTING_ROUTES = (
             201: "the run was created",
             200: "the earlier run of the same key or id; with `event`, the run that got it; with `folded`, the run "
             "that the start became part of (`debounce`, `batch`)",
-            404: "no such workflow",
+            404: "no such workflow or version",
             409: "the key or id was used with another body; with `event`, the run has ended",
         },
         shape="StartedView",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
@@ -23,7 +22,7 @@ from stepwell.engine.members import tally_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of
 from stepwell.engine.starts import with_input
-from stepwell.errors import Conflict, EngineFault, NotFound
+from stepwell.errors import Conflict
 from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
@@ -127,15 +126,7 @@ class Redriver:
         """The version that was asked for, else the one deployed now. Raises NotFound."""
         if there is not None:
             return await self._starter.pinned(there)
-        if not version:
-            return self._starter.named(old.workflow)
-        try:
-            graph = await self._starter.pinned(replace(old, version=version))
-        except EngineFault as fault:
-            raise NotFound(f"no version {version!r} is stored", code="unknown_version") from fault
-        if graph.name != old.workflow:
-            raise NotFound(f"{version!r} is a version of {graph.name}", code="unknown_version")
-        return graph
+        return await self._starter.versions.graph(old.workflow, version)
 
     async def _created(self, graph: Graph, old: Header, last_ms: int, asked: str) -> Header:
         now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # what it keeps is older than the run

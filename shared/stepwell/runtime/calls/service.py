@@ -89,7 +89,7 @@ class Service:
 
     async def start(self, request: Start) -> Started:
         """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
-        graph = self._starter.named(request.workflow)
+        graph = await self._starter.versions.graph(request.workflow, request.version)
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip

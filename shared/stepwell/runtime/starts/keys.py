@@ -16,5 +16,6 @@ def id_of_key(workflow: str, key: str) -> str:
 def fingerprint_of(request: Start) -> str:
     """Tells a repeated start from another one."""
     body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
-            request.start_at_ms, request.create_only, *([request.origin] if request.origin else [])]  # fmt: skip
+            request.start_at_ms, request.create_only, *([request.origin] if request.origin else []),
+            *([{"version": request.version}] if request.version else [])]  # fmt: skip
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -18,6 +18,7 @@ from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.logbook import pool_at, run_info
 from stepwell.runtime.log.messages import Deadline, Wake
 from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.starts.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Start:
     key: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     priority: int | None = None
+    version: str = ""  # its hash, an alias, or LATEST; "": the one deployed now
     start_at_ms: int = 0
     create_only: bool = False
     origin: str = ""  # of the run's header
@@ -88,6 +90,7 @@ class Starter:
 
     def __init__(self, ports: Ports, catalog: Catalog, alarms: Alarms) -> None:
         self._ports, self._catalog, self._alarms = ports, catalog, alarms
+        self.versions = Versions(ports.notes, catalog)
 
     def named(self, workflow: str) -> Graph:
         """The definition that new runs of this workflow follow. Raises NotFound."""
