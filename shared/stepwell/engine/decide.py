@@ -276,7 +276,7 @@ def _before_step(moment: Moment, token: Token, action: RunStep) -> Action:
 
 def _throttled(moment: Moment, token: Token, action: RunStep) -> Action:
     """Parks the token until its step has its permit; fails the step that never gets one."""
-    throttle = needed(token, action)
+    throttle = needed(moment, token, action)
     if throttle is None:
         return action
     failure = refused(token, action.node)

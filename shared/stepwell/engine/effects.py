@@ -221,7 +221,7 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """Returns the effects of the token's last record, in order. The header shows the root, and its branches' waits."""
     found = _effects(graph, token)
     if token.undoing and token.end is None:  # the run is ending, whatever it does
-        found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
+        found = tuple(_undoing(one) for one in found)
     if token.dropped:
         found = (*found, *closing(token.dropped))
     given_back: tuple[Effect, ...] = (ReleaseLocks(token.released),) if token.released else ()
@@ -233,6 +233,16 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if token.branch is None or is_of_wait:
         return found
     return tuple(one for one in found if not isinstance(one, ShowStatus))
+
+
+def _undoing(effect: Effect) -> Effect:
+    match effect:
+        case ShowStatus():
+            return replace(effect, status=Status.COMPENSATING)
+        case TakePermit(shown=shown):
+            return replace(effect, shown=replace(shown, status=Status.COMPENSATING))
+        case _:
+            return effect
 
 
 def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
