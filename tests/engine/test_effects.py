@@ -85,7 +85,7 @@ def test_a_cancelled_wait_takes_its_registration_away() -> None:
     run = held()
     slot = run.token.slot
     run.ended_by(Status.CANCELLED)
-    shown, forgotten = effects(run.graph, run.token)
+    forgotten, shown = effects(run.graph, run.token)
     assert isinstance(forgotten, Forget)
     assert (forgotten.slot, shown.status) == (slot, Status.CANCELLED)  # type: ignore[union-attr]
 

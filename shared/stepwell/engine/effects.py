@@ -227,12 +227,16 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     given_back: tuple[Effect, ...] = (ReleaseLocks(token.released),) if token.released else ()
     given_back += (GiveBackPermits(token.returned),) if token.returned else ()
     if given_back:
-        found = (*(one for one in found if not isinstance(one, Open | Arrive)), *given_back,
-                 *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
+        found = (*(one for one in found if not _follows(one)), *given_back, *(one for one in found if _follows(one)))
     is_of_wait = token.last is not None and token.last.kind in _OF_WAITS and not token.ended
     if token.branch is None or is_of_wait:
         return found
     return tuple(one for one in found if not isinstance(one, ShowStatus))
+
+
+def _follows(effect: Effect) -> bool:
+    """Tells whether an effect follows what is given back: others go on; or the run is over, and nobody looks again."""
+    return isinstance(effect, Open | Arrive) or (isinstance(effect, ShowStatus) and effect.status.terminal)
 
 
 def _undoing(effect: Effect) -> Effect:
@@ -414,7 +418,7 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
         told = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
     never_began = graph.gathering is not None and place is None and not token.started_ms
     gathers: tuple[Effect, ...] = (LeaveGathering(),) if never_began else ()
-    return (shown, *left, *closed, *told, *gathers, *returned(graph, token))
+    return (*left, *closed, *gathers, *returned(graph, token), shown, *told)  # until it is shown, the sweeper looks
 
 
 def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Status.COMPENSATING) -> tuple[Effect, ...]:

@@ -137,11 +137,21 @@ class Sweeper:
         if limit_ms is not None and limit_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
             return Look("overdue", now_ms)
+        if at.token.ended:
+            return await self._look_at_end(at, still_ms)
         if is_held(at.run, at.token):
             await self._pausing.hold(at)  # who paused it may have died on the way
             return Look(due_ms=limit_ms)
         look = await self._look_at(at, still_ms, shown=at.header.rev >= 2 * at.token.slot)
         return replace(look, due_ms=earliest(look.due_ms, limit_ms))
+
+    async def _look_at_end(self, at: Standing, still_ms: int) -> Look:
+        """A run that has ended, and is not shown so: whoever ended it died before all that follows was done."""
+        now_ms = self._ports.clock.now_ms()
+        if last_ms(at) + still_ms >= now_ms:
+            return Look(due_ms=last_ms(at))
+        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return Look("no_progress", now_ms)
 
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
         """What is wrong with a token, or with the branches that it waits for."""
