@@ -37,6 +37,7 @@ LOCKS = 10  # that a run, or a step, takes together: `bad_expression`
 LOCK_QUEUE = 1_000  # who hold and wait for one lock: `lock_queue_full`
 LOCK_TRIES = 100  # to change a lock's queue that others change too, before the message is to come again
 CONCURRENCY = 1_000  # runs at once that a limit may allow: `bad_value`
+LEDGERS_KEPT = 1_000  # runs of which a worker remembers what they have cost, where that has a limit
 BATCH_STARTS = 100  # starts that become one run: each of them reads the ones before: `bad_value`
 PERMITS_TOGETHER = 20  # holders of a limit in one item: what a write of it costs does not grow with the limit
 PRIORITY_MS = HOUR_MS  # the age that a point of priority is worth, so that no waiting run is overtaken for ever

@@ -73,6 +73,8 @@ def test_a_singleton_is_a_concurrency_of_one(text: str, on_limit: str) -> None:
         "rate_limit: {limit: 1, per: 1m, burst: 0}",
         'rate_limit: {limit: 1, per: 1m, key: "{{ steps.a.output }}"}',
         "debounce: {}",
+        "max_cost: 0",
+        "max_cost: a lot",
         "debounce: {period: 0s}",
         "debounce: {period: 2m, max_delay: 1m}",
         'debounce: {period: 1m, key: "{{ run.id }}"}',
@@ -95,3 +97,8 @@ def test_starts_that_follow_each_other_may_become_one_run() -> None:
 @pytest.mark.parametrize("other", ["batch: {max_size: 5, max_delay: 1m}", "start: manual"])
 def test_a_debounce_beside_what_contradicts_it_is_an_error_on_the_others_line(other: str) -> None:
     assert errors(f"debounce: {{period: 30s}}\n{other}") == [("conflict", 3)]
+
+
+def test_a_run_may_cost_so_much_but_not_where_its_steps_run_beside_each_other() -> None:
+    assert compiled("max_cost: 0.5").max_cost_usd == 0.5
+    assert errors("max_cost: 0.5", "steps: [{name: a, run: python:m.a}]") == [("conflict", 2)]

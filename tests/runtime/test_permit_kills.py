@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ workflow: flow
 concurrency: {limit: 1}
 timeline: [{name: nap, sleep: 1m}, {name: last, run: python:m.last}]
 """
+LOCKED = QUEUED.replace("concurrency: {limit: 1}", "lock: one")
 OLDEST = QUEUED.replace("limit: 1", "limit: 1, on_limit: cancel_oldest")
 NEWEST = QUEUED.replace("limit: 1", "limit: 1, on_limit: cancel_newest")
 PACED = QUEUED.replace("concurrency: {limit: 1}", "concurrency: {limit: 1}\nrate_limit: {limit: 1, per: 10s}")
@@ -131,3 +133,35 @@ def test_a_permit_that_is_granted_without_a_word_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(Lines, "seen_to", unseen)
     with pytest.raises(AssertionError):
         test_a_worker_that_dies_at_any_call_leaves_no_run_behind_and_no_permit_taken(QUEUED, done=True)
+
+
+def abandoned(definition: str, at: int, done: bool) -> tuple[World, Watched, str]:
+    """A run that is terminated by a caller who dies, and never asks again; and nobody starts another one."""
+    world = World(definition)
+    run_id = world.start()
+    world.deliver()
+    watched = Watched(world.store.inner, at, done)
+    world.store.inner = watched
+    with suppress(PortError):
+        run_now(world.service.terminate(run_id))
+    return world, watched, run_id
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before it", "after it"])
+@pytest.mark.parametrize("definition", [QUEUED, LOCKED], ids=["permit", "lock"])
+def test_a_terminate_whose_caller_dies_for_good_leaves_nothing_once_the_sweeper_has_looked(
+    definition: str, done: bool
+) -> None:
+    at, has_killed = 1, True
+    while has_killed:
+        world, watched, run_id = abandoned(definition, at, done)
+        has_killed = watched.stop()
+        for _ in range(3):
+            deliver(world, world.clock.now_ms() + HOUR_MS)
+            run_now(world.sweeper.sweep(MINUTE_MS))
+        deliver(world, world.clock.now_ms() + HOUR_MS)
+        assert world.header(run_id).status.terminal, at
+        left = world.store.inner._inner._notes
+        assert {kind: notes for kind, notes in left.items() if notes and kind != "sweeper"} == {}, at
+        at += 1
+    assert at > 5

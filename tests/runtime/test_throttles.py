@@ -346,3 +346,50 @@ def test_one_thousand_steps_under_a_limit_of_ten_are_never_eleven_and_all_end(ke
     assert seen == [10]
     assert all(world.header(one).status == "completed" for one in runs)
     assert notes_of(world) == {}
+
+
+UNDONE = """
+workflow: flow
+failure_policy: compensate
+timeline:
+  - {name: pay, run: python:m.pay, throttle: {limit: stripe, key: "{{ input }}"}, compensate: {run: python:m.refund}}
+  - {name: last, run: python:m.last}
+"""
+
+
+def test_a_compensation_takes_a_permit_of_its_steps_limit_and_gives_it_back() -> None:
+    world = World(UNDONE)
+    world.catalog.limits = {"stripe": Limit(1)}
+    world.steps.of["last"] = lambda _: fails()
+    held: list[str] = []
+    world.steps.of["pay.compensate"] = lambda _: held.extend(notes_of(world, "permits:@stripe/ana"))
+    runs = [world.start(given="ana") for _ in range(3)]
+    world.deliver()
+    assert [world.header(one).status for one in runs] == ["compensated"] * 3
+    assert [name for name in held if name.startswith("h")] == ["h00"] * 3
+    assert notes_of(world, "permits:@stripe/ana") == {}
+
+
+def test_compensations_that_keep_to_a_rate_come_one_after_the_other() -> None:
+    world = World(UNDONE.replace(', key: "{{ input }}"', ""))
+    world.catalog.limits = {"stripe": Limit(None, RateLimit(1, 10 * SECOND_MS))}
+    world.steps.of["last"] = lambda _: fails()
+    at: list[int] = []
+    world.steps.of["pay.compensate"] = lambda _: at.append(world.clock.now_ms())
+    runs = [world.start() for _ in range(2)]
+    world.pass_time(MINUTE_MS)
+    assert [world.header(one).status for one in runs] == ["compensated"] * 2
+    assert at[1] - at[0] >= 10 * SECOND_MS
+
+
+def test_a_run_whose_compensation_waits_for_a_permit_can_be_terminated_and_leaves_the_line() -> None:
+    world = World(UNDONE.replace(', key: "{{ input }}"', ""))
+    world.catalog.limits = {"stripe": Limit(None, RateLimit(1, HOUR_MS))}
+    world.steps.of["last"] = lambda _: fails()
+    run_id = world.start()
+    world.deliver()
+    assert world.header(run_id).status == "compensating"
+    run_now(world.service.terminate(run_id))
+    world.deliver()
+    assert world.header(run_id).status == "failed"
+    assert set(notes_of(world, "pace:@stripe")) == {"due"}

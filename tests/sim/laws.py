@@ -12,6 +12,7 @@ from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, 
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.callback import BEAT
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
@@ -243,11 +244,17 @@ def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
                 yield f"law 4: event {event.id} is marked {event.consumed_by!r}, and {taken[event.id]} records hold it"
 
 
+def _is_aside(log: list[Record], record: Record) -> bool:
+    """Whether it is of a wait beside the work."""
+    return is_aside(record) or (record.kind is Kind.RESUMED and is_aside(log[record.slot - 1]))
+
+
 def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     acknowledged, log = world.seen.cancelled_at_slot, logs[ROOT]
     later = [] if acknowledged is None else log[acknowledged + 1 :]
     if any(isinstance(record.next, CleanUp) for record in log[: len(log) - len(later)]):
         later = []  # a function may clean up: its own laws say how
+    later = [record for record in later if not _is_aside(log, record)]  # a compensation may wait for code, or a permit
     if any(record.kind not in {Kind.UNDONE, Kind.ENDED} for record in later):  # what is undone can be terminated
         yield f"law 6: the cancel was acknowledged at slot {acknowledged}, and the log has {len(log)} records"
 

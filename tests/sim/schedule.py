@@ -106,7 +106,8 @@ def program_of(seed: int) -> Program:
         return program_of(_OTHERS[family] + number)
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
-    program = with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
+    is_undone = seed < FAMILIES or (THROTTLED_FROM <= seed < GATHERED_FROM and seed % 4 == 3)
+    program = with_compensations(program, random.Random(f"compensations {seed}")) if is_undone else program
     if program.deploys or program.race or seed >= SHOWN_FROM:
         return program
     return with_bad_deploys(program, random.Random(f"deploys {seed}"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.records import ROOT, Compensate, End, Goto, Kind, Pause, Record, RetryAt, Status
-from stepwell.engine.waits.code import is_for_code
+from stepwell.engine.waits.aside import is_aside
 from tests.sim.programs import SUFFIX
 from tests.sim.tree import RUN, Opened, all_forks, ancestry, is_cancel
 from tests.sim.world import World
@@ -176,8 +176,8 @@ def _nothing_beside(world: World, logs: Logs, begun: int) -> Iterator[str]:
     order, log = world.seen.order, logs[ROOT]
     for record in log[begun + 1 :]:
         is_terminated = record.kind is Kind.ENDED and isinstance(record.next, End)
-        is_of_code = is_for_code(record) or (record.kind is Kind.RESUMED and is_for_code(log[record.slot - 1]))
-        if record.kind is not Kind.UNDONE and not is_terminated and not is_of_code:
+        is_beside = is_aside(record) or (record.kind is Kind.RESUMED and is_aside(log[record.slot - 1]))
+        if record.kind is not Kind.UNDONE and not is_terminated and not is_beside:
             yield f"law 7: a {record.kind} follows in slot {record.slot}, after compensation had begun"
     first = next((order[ROOT, record.slot] for record in log if record.kind is Kind.UNDONE), None)
     if first is None:

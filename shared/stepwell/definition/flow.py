@@ -64,6 +64,15 @@ def gathering_of(context: Context, document: Mapping[str, Json]) -> Gathering | 
     return Gathering(mode, max_delay_ms, period_ms, given.get("max_size", 0), key)
 
 
+def max_cost_of(context: Context, document: Mapping[str, Json]) -> float | None:
+    """Compiles `max_cost`; None if there is none."""
+    given = document.get("max_cost")
+    if given is not None and "steps" in document:
+        message = "`max_cost` is looked at before each step of the run itself, and `steps` run beside each other"
+        context.add("conflict", message, "/max_cost", "leave it out, or write the steps as a `timeline` or `nodes`")
+    return given
+
+
 def _time(context: Context, given: Mapping[str, Json], name: str, path: str) -> int | None:
     """Compiles a time of a gathering: from a millisecond to a year."""
     time_ms = context.duration_ms(given, name, path)

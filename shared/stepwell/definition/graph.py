@@ -324,6 +324,7 @@ class Graph:
     concurrency: Concurrency | None = None
     rate_limit: RateLimit | None = None
     gathering: Gathering | None = None
+    max_cost_usd: float | None = None  # beyond it the run asks for an approval before its next step
 
     @property
     def first(self) -> Node:

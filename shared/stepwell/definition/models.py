@@ -324,6 +324,9 @@ class WorkflowDef(Written):
     rate_limit: RateLimitDef | None = None
     debounce: DebounceDef | None = None
     batch: BatchDef | None = None
+    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="USD: a run that has cost more asks for an approval before its next step"
+    )
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
         default=None, description="when the run's state and history are saved as a file"

@@ -85,6 +85,13 @@ class AskPermit:
 
 
 @dataclass(frozen=True, slots=True)
+class AskCost:
+    """Ask what the run has cost, then decide again. `cap_usd`: what it may cost without an approval."""
+
+    cap_usd: float
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Look into the mailbox, then decide again: an event may have arrived before the time-out."""
 
@@ -111,7 +118,7 @@ class Refuse:
     hint: str = ""
 
 
-Action: TypeAlias = RunStep | Write | Rest | AskFunction | AskPermit | PickUp | Look | Hold | Drop | Refuse
+Action: TypeAlias = RunStep | Write | Rest | AskFunction | AskCost | AskPermit | PickUp | Look | Hold | Drop | Refuse
 
 
 @quick

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stepwell.engine import spending
 from stepwell.engine.actions import Drop, Refuse
 from stepwell.engine.parts import as_part, open_arm
 from stepwell.engine.records import Resumption
@@ -36,6 +37,8 @@ def vote(token: Token, came: Resumption, slot: int | None) -> Resumption | Drop 
     arm = open_approval(token)
     if arm is None or slot not in {None, token.waiting_slot}:
         return not_waiting(token)
+    if (refusal := spending.refusal(token, came)) is not None:
+        return refusal
     before = answer_of(token, came.by)
     if before is not None:
         same = before.kind == came.kind

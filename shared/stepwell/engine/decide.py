@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import approvals, gathering, permits, receiving
+from stepwell.engine import approvals, gathering, permits, receiving, spending
 from stepwell.engine import durable as functions
 from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
@@ -263,7 +263,7 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     if is_open(moment.run, token):
         return action
     if isinstance(action, RunStep):
-        action = _throttled(moment, token, action)
+        action = _before_step(moment, token, action)
     if token.branch is not None:
         return action
     if (asked := permits.ask(moment, token)) is not None:
@@ -271,9 +271,17 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     return PickUp() if token.phase is Phase.INITIALIZING and not moment.run.started_ms else action
 
 
+def _before_step(moment: Moment, token: Token, action: RunStep) -> Action:
+    """Asks what the run has cost, and then for the step's permit."""
+    asked = spending.ask(moment, token, action)
+    if asked is None:
+        return _throttled(moment, token, action)
+    return Write(asked) if isinstance(asked, Record) else asked
+
+
 def _throttled(moment: Moment, token: Token, action: RunStep) -> Action:
     """Parks the token until its step has its permit; fails the step that never gets one."""
-    throttle = needed(token, action)
+    throttle = needed(moment, token, action)
     if throttle is None:
         return action
     failure = refused(token, action.node)
@@ -298,6 +306,8 @@ def _next(moment: Moment, token: Token) -> Action:
 def _coming(moment: Moment, token: Token) -> Action:
     if token.ended:
         return Rest()
+    if (refused_cost := spending.rejected(moment, token)) is not None:
+        return Write(refused_cost)
     token = back(token)
     if token.undoing is not None:
         return Rest() if _is_waiting(token) else undo_next(moment, token)

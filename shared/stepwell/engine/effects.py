@@ -221,19 +221,32 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """Returns the effects of the token's last record, in order. The header shows the root, and its branches' waits."""
     found = _effects(graph, token)
     if token.undoing and token.end is None:  # the run is ending, whatever it does
-        found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
+        found = tuple(_undoing(one) for one in found)
     if token.dropped:
         found = (*found, *closing(token.dropped))
     given_back: tuple[Effect, ...] = (ReleaseLocks(token.released),) if token.released else ()
     given_back += (GiveBackPermits(token.returned),) if token.returned else ()
     if given_back:
-        after = Open | Arrive | ShowStatus if token.ended else Open | Arrive
-        found = (*(one for one in found if not isinstance(one, after)), *given_back,
-                 *(one for one in found if isinstance(one, after)))  # fmt: skip
+        found = (*(one for one in found if not _follows(one)), *given_back, *(one for one in found if _follows(one)))
     is_of_wait = token.last is not None and token.last.kind in _OF_WAITS and not token.ended
     if token.branch is None or is_of_wait:
         return found
     return tuple(one for one in found if not isinstance(one, ShowStatus))
+
+
+def _follows(effect: Effect) -> bool:
+    """Tells whether an effect follows what is given back: others go on; or the run is over, and nobody looks again."""
+    return isinstance(effect, Open | Arrive) or (isinstance(effect, ShowStatus) and effect.status.terminal)
+
+
+def _undoing(effect: Effect) -> Effect:
+    match effect:
+        case ShowStatus():
+            return replace(effect, status=Status.COMPENSATING)
+        case TakePermit(shown=shown):
+            return replace(effect, shown=replace(shown, status=Status.COMPENSATING))
+        case _:
+            return effect
 
 
 def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:

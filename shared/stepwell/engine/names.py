@@ -46,6 +46,7 @@ class Moment:
     rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
     turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
     permitted: bool = False  # the run has its permit
+    spent_usd: float | None = None  # what the run has cost, where somebody has looked
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

@@ -14,10 +14,13 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import LIMIT
 
 
-def needed(token: Token, action: RunStep) -> Throttle | None:
-    """Returns what throttles the step, unless its token has the permit."""
-    is_permitted = token.permit is not None and token.permit.state == PERMITTED
-    return None if is_permitted else action.step.throttle
+def needed(moment: Moment, token: Token, action: RunStep) -> Throttle | None:
+    """Returns what throttles the step, unless its token has the permit. A compensation needs that of its step."""
+    if token.permit is not None and token.permit.state == PERMITTED:
+        return None
+    node = moment.graph.nodes.get(action.node) if action.undo is not None else None
+    own = node.step if node is not None else None
+    return action.step.throttle or (own.throttle if own is not None else None)
 
 
 def refused(token: Token, node: str) -> Failure | None:
@@ -32,7 +35,8 @@ def permit_record(moment: Moment, token: Token, action: RunStep, throttle: Throt
     """Returns the record that parks the token until it has its permit. Raises ExpressionError for an invalid key."""
     data: dict[str, Any] = {"limit": throttle.limit, "step": action.node}
     if throttle.key is not None:
-        data["key"] = text_of_key(throttle.key.evaluate(Names(moment, token)), "throttle")
+        seen = token if action.undo is None else action.undo.seen
+        data["key"] = text_of_key(throttle.key.evaluate(Names(moment, seen)), "throttle")
     parked = Parked(LIMIT, (Arm(LIMIT),), data=data, since_ms=moment.now_ms)
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     node = moment.graph.start if moment.turn else action.node

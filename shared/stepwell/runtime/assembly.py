@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Expression
 from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.prices import Prices
 from stepwell.runtime.calls.batching import Batches
 from stepwell.runtime.calls.dead import DeadQueue, NoDeadQueue
 from stepwell.runtime.calls.erasing import Eraser, Files
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.recovery import Recovery
 from stepwell.runtime.calls.service import Service
+from stepwell.runtime.calls.spending import Spending
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.calls.workflow_pauses import WorkflowPauses
 from stepwell.runtime.catalog import Catalog
@@ -98,13 +100,14 @@ def assemble(
     service = Service(
         ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
+    spending = Spending(logbook, ports.clock, Prices())
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, stopping)
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, stopping, own, pool, sharing),
+        Worker(ports, logbook, door, advance, performer, stopping, own, pool, sharing, spending.usd),
         coordinator,
         service,
         sweeper,

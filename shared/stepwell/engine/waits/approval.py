@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from stepwell.definition.graph import Json, Wait
-from stepwell.engine.records import Arm, Failure, Parked, Resumption
+from stepwell.engine.records import Arm, Failure, Parked, Record, Resumption
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Token
-from stepwell.engine.waits.kind import Coming, Place, WaitKind, Waker
+from stepwell.engine.waits.aside import is_aside, step_aside
+from stepwell.engine.waits.kind import Coming, Place, Reason, WaitKind, Waker
 from stepwell.engine.waits.templates import texts
 
 _ANSWERS = frozenset({"approved", "rejected"})
@@ -20,6 +22,21 @@ _ANSWERS = frozenset({"approved", "rejected"})
 
 class ApprovalWait(WaitKind):
     """Its parts are the votes by approver, if several people or named ones are asked."""
+
+    def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        """One that the run asks for, for what it costs, is beside its work."""
+        if not is_aside(record):
+            return super().parked(token, record, parked)
+        return {"aside": step_aside(token, record), "parked": parked, "resumption": None, "received": (),
+                "received_slot": -1, "fork": None}  # fmt: skip
+
+    def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        came = record.resumption
+        if token.aside is None or came is None or came.kind != "approved":
+            return super().resumed(token, record, parked)
+        given = (came.payload or {}).get("data")
+        cap = given.get("max_cost") if isinstance(given, dict) else None
+        return {"resumption": came, "cost_cap": -1.0 if cap is None else float(cap)}
 
     def arm(self, wait: Wait, place: Place) -> Arm:
         if wait.approvers is None:
@@ -65,6 +82,16 @@ class ApprovalWait(WaitKind):
 
     def forgives(self, wait: Wait, came: Resumption) -> bool:
         return came.kind == "rejected" and wait.on_reject == "route"
+
+    def reason(self, parked: Parked, node: str, run_id: str) -> Reason | None:
+        """Names what the run has cost, where it asks for that."""
+        data = parked.data if isinstance(parked.data, dict) else {}
+        if not {"spent_usd", "max_cost_usd"} <= data.keys():
+            return None
+        text = f"It has cost {data['spent_usd']:g} USD, more than its max_cost of {data['max_cost_usd']:g}"
+        return Reason(
+            f"{text}: it asks for an approval before {data['step']}.", tuple(self.wakers(parked.arms[0], run_id, ""))
+        )
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
         where = f' with "wait": "{branch}"' if branch else ""

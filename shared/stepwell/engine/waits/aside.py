@@ -16,12 +16,13 @@ from stepwell.engine.token import Aside, Token
 CODE = "code"  # the kind of a wait until code can be loaded
 LIMIT = "limit"  # the kind of a wait for a permit of a named limit
 UNBEGUN = "unbegun"  # among its record's rules: the step was recorded as begun, and its code could not be loaded
+COST = "cost"  # among the rules of the record of an approval that the run asks for, for what it costs
 _ASIDE = frozenset({CODE, LIMIT})
 
 
 def is_aside(record: Record) -> bool:
     """Tells whether the record parks its token beside its work."""
-    return record.parked is not None and record.parked.kind in _ASIDE
+    return record.parked is not None and (record.parked.kind in _ASIDE or COST in record.rules)
 
 
 def step_aside(token: Token, record: Record) -> Aside:

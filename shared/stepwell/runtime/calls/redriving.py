@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write

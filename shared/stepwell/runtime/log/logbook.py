@@ -56,6 +56,7 @@ class Standing:
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
     is_marked: bool = False  # a mark holds up the next record; the header was looked at since
     permitted: bool = False  # it may begin, once it has asked
+    spent_usd: float | None = None  # what the run has cost, once that was looked at for its next record
     held: Held | None = None  # what it waits for before it begins: to be shown
 
     @property
@@ -77,7 +78,7 @@ class Standing:
 
     def after(self, record: Record) -> Standing:
         token = apply(self.token, record)
-        return changed(self, token=token, run=with_input(self.run, token), turn=None, is_marked=False)
+        return changed(self, token=token, run=with_input(self.run, token), turn=None, is_marked=False, spent_usd=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +384,7 @@ class Logbook:
         now_ms = max(self._clock.now_ms(), forked_ms)
         return Moment(
             with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn,
-            at.permitted,
+            at.permitted, at.spent_usd,
         )  # fmt: skip
 
     async def graph_of(self, header: Header) -> Graph:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
-from stepwell.engine.actions import AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
+from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
 from stepwell.engine.copying import changed
 from stepwell.engine.decide import is_held, is_stale
@@ -60,6 +60,9 @@ class Sharing:
 SHARING = Sharing()
 
 
+Spending: TypeAlias = Callable[[Standing, float], Awaitable[float]]
+
+
 class Worker:
     """Pushes one token as far as it goes."""
 
@@ -74,7 +77,10 @@ class Worker:
         steps: Steps,
         pool: str | None,
         sharing: Sharing,
+        spending: Spending,
     ) -> None:
+        """`spending`: what a run has cost, in USD, where it may cost so much."""
+        self._spending = spending
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance, self._stopping = door, advance, stopping
@@ -140,6 +146,8 @@ class Worker:
                 if reply.turn is not Turn.GRANTED:
                     return Answer(answer.at, Rest(reply.at_ms))
                 at = replace(answer.at, permitted=True)
+            elif isinstance(answer.action, AskCost):
+                at = replace(answer.at, spent_usd=await self._spending(answer.at, answer.action.cap_usd))
             elif isinstance(answer.action, AskFunction):
                 if at.turn is not None:
                     raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")

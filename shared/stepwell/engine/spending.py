@@ -1,0 +1,82 @@
+"""Spending: a run that has cost more than its `max_cost` steps aside for an approval before its next step.
+
+    STEP is next ── too dear? ── WAITING for an approval ── approved ── the step, under another limit or none
+                                                       └── rejected ── the run fails, `max_cost`
+
+The cost is worked out from the records, so it takes no write. Branches and child runs are not stopped: a fork's cost
+counts when it has joined.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwell.definition.graph import Graph
+from stepwell.engine.actions import AskCost, Refuse, RunStep
+from stepwell.engine.names import Moment
+from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, Resumption, Status
+from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import COST
+from stepwell.engine.writing import ended_record
+
+MAX_COST = "max_cost"  # the type of the approval, and of the error of a run that does not get it
+
+
+def cap_of(graph: Graph, token: Token) -> float | None:
+    """Returns what the run may cost, in USD; None for a run without a limit, or no longer with one."""
+    return (token.cost_cap or graph.max_cost_usd) if token.cost_cap >= 0 else None
+
+
+def ask(moment: Moment, token: Token, action: RunStep) -> AskCost | Record | None:
+    """Returns what comes before the step: a look at the cost, or the approval. None: the step."""
+    cap_usd = cap_of(moment.graph, token)
+    if cap_usd is None or token.branch is not None or action.undo is not None or token.cleaning is not None:
+        return None
+    if moment.spent_usd is None:
+        return AskCost(cap_usd)
+    return _asked(moment, token, action, cap_usd) if moment.spent_usd > cap_usd else None
+
+
+def _asked(moment: Moment, token: Token, action: RunStep, cap_usd: float) -> Record:
+    spent = round(moment.spent_usd or 0.0, 9)
+    data: dict[str, Any] = {"type": MAX_COST, "spent_usd": spent, "max_cost_usd": cap_usd, "step": action.node}
+    parked = Parked("approval", (Arm("approval"),), data=data, since_ms=moment.now_ms)
+    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    node = moment.graph.start if moment.turn else action.node
+    return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, parked=parked, rules=(COST,))
+
+
+def rejected(moment: Moment, token: Token) -> Record | None:
+    """Returns the end of a run whose approval was refused."""
+    came = token.resumption
+    if came is None or came.kind != "rejected" or not is_for_cost(token):
+        return None
+    data = token.parked.data if token.parked else {}
+    reason = (came.payload or {}).get("reason") or "rejected"
+    message = f"the run has cost {data['spent_usd']:g} USD of {data['max_cost_usd']:g}, and may cost no more: {reason}"
+    failure = Failure(MAX_COST, "governance", message, data["step"])
+    return ended_record(moment, token, Status.FAILED, failure, reason=reason, who=came.by)
+
+
+def is_for_cost(token: Token) -> bool:
+    """Tells whether the token waits, or has just waited, because of what its run has cost."""
+    parked = token.parked
+    return token.aside is not None and parked is not None and parked.kind == "approval"
+
+
+def refusal(token: Token, came: Resumption) -> Refuse | None:
+    """Refuses an approval with a limit that is none."""
+    if came.kind != "approved" or not is_for_cost(token) or token.parked is None or token.resumption is not None:
+        return None
+    given, spent = limit_in(came), token.parked.data["spent_usd"]
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if given is None or (is_number and given > spent):
+        return None
+    return Refuse(f"max_cost is {given!r:.40}, and not a number of USD above {spent:g}", "bad_max_cost",
+                  "the run has cost so much; leave it out, and it has no limit any more")  # fmt: skip
+
+
+def limit_in(came: Resumption) -> Any:
+    """Returns the new limit that an approval gives; None if it gives none."""
+    data = (came.payload or {}).get("data")
+    return data.get(MAX_COST) if isinstance(data, dict) else None

@@ -1,0 +1,49 @@
+"""Spending: what a run has cost until now, for its worker, who asks before each step of a workflow with `max_cost`.
+
+The ledger reads the run's records. A worker that goes on with the same run looks again when what it knows, and what
+the records since have cost at the same rate twice over, comes to the limit; and after a fork or a long step at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from stepwell.engine.records import Kind
+from stepwell.limits import LEDGERS_KEPT, SECOND_MS
+from stepwell.prices import Prices, usd_here
+from stepwell.runtime.calls.ledger import Ledger, Logs
+from stepwell.runtime.log.lately import Lately
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.ports import Clock
+
+_LONG_MS = SECOND_MS  # a step that takes so long costs more than its record
+_KEPT_MS = 900_000
+
+
+class Spending:
+    """Works out costs. Nothing is written."""
+
+    def __init__(self, logbook: Logbook, clock: Clock, prices: Prices) -> None:
+        self._logbook, self._clock, self._prices = logbook, clock, prices
+        self._known: Lately[str, tuple[int, float]] = Lately(LEDGERS_KEPT, LEDGERS_KEPT, _KEPT_MS)
+
+    async def usd(self, at: Standing, cap_usd: float) -> float:
+        """What the run has cost; of one that is far from its limit, what it had when it was last looked at."""
+        now_ms = self._clock.now_ms()
+        known = self._known.get(at.run_id, now_ms)
+        if known is not None and not _is_heavy(at):
+            slot, usd = known
+            since = at.token.slot - slot
+            if since >= 0 and usd * (1 + 2 * since / (slot + 2)) < cap_usd:
+                return usd
+        cost = await Ledger(Logs(self._logbook)).cost(at)
+        usd = usd_here(asdict(cost), self._prices)
+        self._known.keep(at.run_id, (at.token.slot, usd), 1, now_ms)
+        return usd
+
+
+def _is_heavy(at: Standing) -> bool:
+    last = at.token.last
+    if last is None or last.kind is Kind.JOINED:
+        return last is not None
+    return last.started_ms > 0 and last.at_ms - last.started_ms >= _LONG_MS

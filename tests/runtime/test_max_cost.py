@@ -1,0 +1,204 @@
+"""A run that has cost more than its `max_cost` asks for an approval before its next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from stepwell.api.explain import explain
+from stepwell.api.views import run_view
+from stepwell.engine import spending
+from stepwell.engine.codec import decode_record
+from stepwell.engine.records import Kind
+from stepwell.engine.waits.approval import ApprovalWait
+from stepwell.engine.waits.kind import WaitKind
+from stepwell.errors import Conflict, PortError
+from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import RunQuery
+from stepwell.testing.kit import Stepwell
+from tests.runtime.kit import World
+from tests.runtime.test_gathering_kills import Killed
+from tests.runtime.test_permit_kills import deliver
+
+T = TypeVar("T")
+
+LOOP = """
+workflow: flow
+max_cost: 0.00001
+timeline:
+  - name: work
+    run: python:m.work
+    branch: [{when: "result < 40", back_to: work}]
+"""
+CENT = 0.00001
+
+
+FUNCTION = """
+from stepwell import step, workflow
+
+@step
+def work(n: int) -> int:
+    return n
+
+@workflow(max_cost=0.00001)
+async def many(ctx):
+    return [await ctx.step(work, n) for n in range(30)]
+"""
+
+
+def ask(call: Callable[[], T]) -> T:
+    """A caller who is not answered asks again."""
+    try:
+        return call()
+    except PortError:
+        return call()
+
+
+def looping(definition: str = LOOP) -> tuple[World, str]:
+    world = World(definition)
+    world.steps.of["work"] = lambda _: len(world.steps.calls)
+    run_id = world.start()
+    world.deliver()
+    return world, run_id
+
+
+def spent(world: World, run_id: str) -> float:
+    view = run_view(run_now(world.service.standing(run_id)), world.clock.now_ms())
+    return float(view["waiting_data"]["spent_usd"])
+
+
+def test_a_run_asks_for_an_approval_once_it_has_cost_more_than_it_may() -> None:
+    world, run_id = looping()
+    assert world.header(run_id).status == "waiting"
+    assert world.header(run_id).waiting_for == "approval"
+    assert 1 < len(world.steps.calls) < 40
+    assert CENT < spent(world, run_id) < 1.3 * CENT
+    assert [one.run_id for one in run_now(world.store.list_runs(RunQuery(waiting_for="approval"))).headers] == [run_id]
+    world.pass_time(1_000 * HOUR_MS)
+    assert world.header(run_id).status == "waiting"
+
+
+def test_an_approval_without_a_limit_lets_the_run_go_on_to_its_end() -> None:
+    world, run_id = looping()
+    calls = len(world.steps.calls)
+    run_now(world.service.approve(run_id, None, "ana"))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+    assert len(world.steps.calls) == 40
+    assert world.steps.calls[calls].attempt == 1  # it stepped aside: no attempt was lost
+
+
+def test_an_approval_with_a_limit_has_the_run_ask_again_at_that_one() -> None:
+    world, run_id = looping()
+    run_now(world.service.approve(run_id, {"max_cost": 2 * CENT}, "ana"))
+    world.deliver()
+    assert world.header(run_id).waiting_for == "approval"
+    assert 2 * CENT < spent(world, run_id) < 2.4 * CENT
+
+
+@pytest.mark.parametrize("limit", [CENT / 2, "much", -1, True])
+def test_a_limit_that_the_run_has_passed_or_that_is_none_is_refused_and_the_run_waits_on(limit: object) -> None:
+    world, run_id = looping()
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, {"max_cost": limit}, "ana"))  # type: ignore[dict-item]
+    assert refused.value.code == "bad_max_cost"
+    assert world.header(run_id).status == "waiting"
+
+
+def test_a_rejection_fails_the_run_and_undoes_what_it_did_where_it_says_so() -> None:
+    undone = LOOP.replace("m.work", "m.work\n    compensate: {run: python:m.undo}")
+    world, run_id = looping(undone.replace("timeline:", "failure_policy: compensate\ntimeline:"))
+    calls = len(world.steps.calls)
+    run_now(world.service.reject(run_id, "too dear", "leo"))
+    world.deliver()
+    assert world.header(run_id).status == "compensated"
+    error = world.token(run_id).undoing.error  # type: ignore[union-attr]
+    assert error is not None
+    assert (error.type, error.category) == ("max_cost", "governance")
+    assert "too dear" in error.message
+    assert len(world.steps.calls) == 2 * calls  # one compensation for each
+
+
+def test_an_explanation_names_the_approval_and_what_was_spent() -> None:
+    world, run_id = looping()
+    told = explain(run_now(world.service.standing(run_id)), world.clock.now_ms(), None, {})
+    assert not told["nothing_can_wake_it"]
+    assert [one["what"] for one in told["wakers"]] == ["call"]
+    assert str(told["why"]).startswith("It has cost 1.")
+    assert "more than its max_cost of 1e-05: it asks for an approval before work" in str(told["why"])
+
+
+def test_looking_at_the_cost_takes_no_write_and_reads_the_log_a_few_times_only() -> None:
+    spent_calls = []
+    for definition in (LOOP.replace("max_cost: 0.00001\n", ""), LOOP.replace("0.00001", "5")):
+        world, run_id = looping(definition)
+        assert world.header(run_id).status == "completed"
+        spent_calls.append((world.store.writes, world.store.calls["read_log"]))
+    (writes, reads), (limited, more) = spent_calls
+    assert limited == writes
+    assert more - reads <= 3
+
+
+def test_a_run_whose_approval_is_not_told_to_a_worker_goes_on_after_the_next_sweep() -> None:
+    world, run_id = looping()
+    run_now(world.service.approve(run_id, None, "ana"))
+    world.lose_messages()
+    world.clock.set(world.clock.now_ms() + HOUR_MS)
+    run_now(world.sweeper.sweep(60_000))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_worker_that_dies_at_any_call_asks_once_and_loses_no_attempt() -> None:
+    """Before the call happens, and after it."""
+    for done in (False, True):
+        at, has_killed = 1, True
+        while has_killed:
+            world = World(LOOP)
+            world.steps.of["work"] = lambda _, one=world: len(one.steps.calls)  # type: ignore[misc]
+            killed = Killed(world.store.inner, at, done)
+            world.store.inner = killed
+            run_id = ask(world.start)
+            deliver(world, world.clock.now_ms() + 5 * MINUTE_MS)
+            assert world.header(run_id).waiting_for == "approval", at
+            ask(lambda one=world, run=run_id: run_now(one.service.approve(run, None, "ana")))  # type: ignore[misc]
+            deliver(world, world.clock.now_ms() + 5 * MINUTE_MS)
+            has_killed = killed.stop()
+            run_now(world.sweeper.sweep(MINUTE_MS))
+            deliver(world, world.clock.now_ms() + HOUR_MS)
+            assert world.header(run_id).status == "completed", at
+            bodies = [one.body for one in run_now(world.store.read_log(run_id, "0"))]
+            assert sum(decode_record(body).kind is Kind.WAITING for body in bodies) == 1, at
+            at += 7
+        assert at > 60
+
+
+def test_the_approval_is_beside_the_step_of_a_durable_function_and_its_replay_sees_nothing_of_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "costing.py").write_text(FUNCTION)
+    kit = Stepwell(tmp_path)
+    run = kit.start("many", {})
+    assert (run.status, run.waiting_for) == ("waiting", "approval")
+    run.approve("yes")
+    assert run.status == "completed"
+    assert run.result == list(range(30))
+    kit.close()
+
+
+def test_an_engine_that_forgets_that_it_was_approved_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mutant: the approval does not lift the limit, so the run asks again before the same step."""
+    monkeypatch.setattr(ApprovalWait, "resumed", WaitKind.resumed)
+    with pytest.raises(AssertionError):
+        test_an_approval_without_a_limit_lets_the_run_go_on_to_its_end()
+
+
+def test_an_engine_that_goes_on_after_a_rejection_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mutant: whatever the answer is, the run goes on."""
+    monkeypatch.setattr(spending, "rejected", lambda moment, token: None)
+    with pytest.raises(AssertionError):
+        test_a_rejection_fails_the_run_and_undoes_what_it_did_where_it_says_so()
