@@ -123,7 +123,7 @@ def test_a_run_that_stops_keeps_no_permit_of_its_last_step() -> None:
     stopped = world.start()
     world.deliver()
     other = world.start("other")
-    world.pass_time(MINUTE_MS)
+    world.deliver()
     assert [world.header(one).status.value for one in (stopped, other)] == ["paused", "completed"]
 
 
