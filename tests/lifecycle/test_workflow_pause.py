@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepwell import limits
+from stepwell.definition.graph import Limit
 from stepwell.engine.records import Status
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import MINUTE_MS, PAUSES_KEPT_MS, UNPAUSED_RUNS
@@ -111,6 +112,19 @@ def test_the_branches_of_a_fork_stop_and_all_go_on() -> None:
     world.deliver()
     assert world.header(run_id).status is Status.COMPLETED
     assert Counter(ran(world)) == {"work": 7, "check": 7}
+
+
+def test_a_run_that_stops_keeps_no_permit_of_its_last_step() -> None:
+    """Else steps of other workflows would wait for it as long as the pause lasts."""
+    throttled = FLOW.replace("run: python:shop.charge", "run: python:shop.charge, throttle: bank")
+    world = World(throttled, throttled.replace("workflow: flow", "workflow: other"))
+    world.catalog.limits = {"bank": Limit(1)}
+    world.steps.of["charge"] = lambda call: stop(world) if call.workflow == "flow" else None
+    stopped = world.start()
+    world.deliver()
+    other = world.start("other")
+    world.deliver()
+    assert [world.header(one).status.value for one in (stopped, other)] == ["paused", "completed"]
 
 
 def test_a_worker_looks_at_most_once_in_five_seconds() -> None:

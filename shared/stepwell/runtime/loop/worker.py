@@ -111,11 +111,11 @@ class Worker:
         if is_held(at.run, at.token) and can_move(at.token):
             await self._stopping.goes_on(at.header)
             return None
-        if await self._stopping.stops(at):
-            return None
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None:
             return moved
+        if await self._stopping.stops(at):  # it has given back what its last step held
+            return None
         at = await self._performer.rollback.prepare(at, turn.by)
         answer = await self._asked(at, turn)
         match answer.action:
