@@ -51,9 +51,9 @@ class CelExpression:
         self.text = text
         self._variables = free & variables
         self.names = free & frozenset(names) | (SOURCES if self._variables else frozenset())
-        self.state = cel_ast.members_of(tree, "state")
+        self.state = cel_ast.members_of(tree, "state") if "state" in free else frozenset[str]()
         self.reads_error = "error" in self.names or "_last_error" in self.state
-        self.steps = cel_ast.members_of(tree, "steps")
+        self.steps = cel_ast.members_of(tree, "steps") if "steps" in free else frozenset[str]()
         self._code = cel_eval.compile_tree(tree, dict.fromkeys(known))
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
