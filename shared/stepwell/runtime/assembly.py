@@ -100,7 +100,7 @@ def assemble(
     service = Service(
         ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
-    spending = Spending(logbook, ports.clock, Prices())
+    spending = Spending(logbook, ports.log, ports.clock, Prices())
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, stopping)

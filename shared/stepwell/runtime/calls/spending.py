@@ -14,7 +14,7 @@ from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Ledger, Logs
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.ports import Clock
+from stepwell.runtime.ports import Clock, Log
 
 _LONG_MS = SECOND_MS  # a step that takes so long costs more than its record
 _KEPT_MS = 900_000
@@ -23,8 +23,8 @@ _KEPT_MS = 900_000
 class Spending:
     """Works out costs. Nothing is written."""
 
-    def __init__(self, logbook: Logbook, clock: Clock, prices: Prices) -> None:
-        self._logbook, self._clock, self._prices = logbook, clock, prices
+    def __init__(self, logbook: Logbook, log: Log, clock: Clock, prices: Prices) -> None:
+        self._logbook, self._log, self._clock, self._prices = logbook, log, clock, prices
         self._known: Lately[str, tuple[int, float]] = Lately(LEDGERS_KEPT, LEDGERS_KEPT, _KEPT_MS)
 
     async def usd(self, at: Standing, cap_usd: float) -> float:
@@ -36,7 +36,7 @@ class Spending:
             since = at.token.slot - slot
             if since >= 0 and usd * (1 + 2 * since / (slot + 2)) < cap_usd:
                 return usd
-        cost = await Ledger(Logs(self._logbook)).cost(at)
+        cost = await Ledger(Logs(self._logbook, self._log)).cost(at)
         usd = usd_here(asdict(cost), self._prices)
         self._known.keep(at.run_id, (at.token.slot, usd), 1, now_ms)
         return usd
