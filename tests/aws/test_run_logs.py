@@ -71,6 +71,17 @@ def test_the_lines_of_a_run_come_from_all_workers_in_order() -> None:
         stub.assert_no_pending_responses()
 
 
+def test_an_event_without_an_id_is_told_by_its_time_and_text() -> None:
+    formation, logs = _client("cloudformation"), _client("logs")
+    with Stubber(formation) as stacks, Stubber(logs) as stub:
+        stacks.add_response("list_stack_resources", {"StackResourceSummaries": STACK[:1]}, {"StackName": "Shop"})
+        event = _event(0, 10, level="INFO", message="hello")
+        del event["eventId"]
+        _answers("group-default", [event, {**event, "timestamp": 11}], stub)
+        first, second = reader(formation, logs, "Shop", RUN)(5)
+    assert (first.message, second.message, first.id != second.id) == ("hello", "hello", True)
+
+
 def test_a_stack_without_workers_is_refused_by_name() -> None:
     formation = _client("cloudformation")
     with Stubber(formation) as stacks:

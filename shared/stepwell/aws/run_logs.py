@@ -58,7 +58,7 @@ def _lines(logs: Any, groups: list[str], run_id: str, since_ms: int) -> list[Log
 
 
 def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
-    """The line of an event; None for one of another run, because the emulator ignores the filter."""
+    """The line of an event; None for one of another run: the emulator ignores the filter."""
     try:
         told = json.loads(event["message"])
     except ValueError:
@@ -69,7 +69,8 @@ def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
     text = message if isinstance(message, str) else json.dumps(message)
     if trace := told.get("exception"):
         text = f"{text}\n{trace}"
-    return LogLine(str(event["eventId"]), int(event["timestamp"]), str(told.get("level", "")).lower(),
+    name = event.get("eventId") or f"{event['timestamp']} {event['message']}"  # the emulator gives none
+    return LogLine(str(name), int(event["timestamp"]), str(told.get("level", "")).lower(),
                    str(told.get("step") or ""), int(told.get("attempt") or 0), text)  # fmt: skip
 
 
