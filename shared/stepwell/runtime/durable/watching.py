@@ -114,18 +114,18 @@ class _Watched(ast.NodeTransformer):
         self._is_flow = False  # within the code of an `async def` of the module itself: no closure's
 
     def _within(self, node: ast.AST) -> ast.AST:
+        was = self._is_flow
+        self._is_flow = was if self._depth else isinstance(node, ast.AsyncFunctionDef)
         self._depth += 1
         try:
             return self.generic_visit(node)
         finally:
-            self._depth -= 1
+            self._depth, self._is_flow = self._depth - 1, was
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        self._is_flow = self._is_flow and self._depth > 0
         return self._within(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        self._is_flow = not self._depth
         return self._within(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
