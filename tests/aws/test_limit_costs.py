@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from stepwell.definition.graph import Limit, RateLimit
+from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Header
 from stepwell.runtime.steps.port import StepCall
 from tests.aws.kit import AwsWorld, aws_world
+from tests.runtime.test_permit_kills import deliver
 
 PLAIN = """
 workflow: flow
@@ -116,6 +120,33 @@ def test_a_turn_under_a_rate_limit_costs_one_write_unit_and_two_more_for_a_run_t
         assert world.meter.units["NOTE"] == 1 + 1 + 2
 
 
+class Dying:
+    """A store of which each n-th call is not answered, before or after it happened, in turns."""
+
+    def __init__(self, inner: Any, every: int) -> None:
+        self.inner, self._every, self._calls = inner, every, 0
+
+    def sure_header(self, run_id: str) -> Header:
+        header = run_now(self.inner.get_run(run_id))
+        assert header is not None
+        return header
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.inner, name)
+
+        async def call(*args: Any, **named: Any) -> Any:
+            self._calls += 1
+            turn, which = divmod(self._calls, self._every)
+            if which == 0 and turn % 2:
+                raise PortError("away")
+            made = await method(*args, **named)
+            if which == 0:
+                raise PortError("no answer")
+            return made
+
+        return call
+
+
 THROTTLED = PLAIN.replace("run: python:m.one", "run: python:m.one, throttle: stripe")
 
 
@@ -217,3 +248,22 @@ def test_twenty_throttled_steps_under_a_limit_of_three_are_never_four_and_cost_n
         assert run_now(world.store.notes("permits:@stripe")) == {}
         units, _, _ = costs(world)
         assert units["NOTE"] <= 3 * 20
+
+
+@pytest.mark.slow
+def test_one_thousand_runs_under_a_limit_of_ten_are_never_eleven_and_lose_no_permit_though_workers_die() -> None:
+    """On the emulated table; each 61st call of the store is not answered, before or after it happened."""
+    slept = HELD.replace("limit: 2", "limit: 10").replace("wait: {for: approval}", "sleep: 1s")
+    with aws_world(slept) as world:
+        runs = [world.start(priority=number % 3) for number in range(1_000)]
+        world.store.inner = Dying(world.store.inner, 61)
+        most, left = 0, set(runs)
+        while left:
+            deliver(world, world.clock.now_ms() + SECOND_MS)
+            held = run_now(world.store.inner.inner.notes("permits:flow")).get("h00", "[]")
+            most = max(most, len(json.loads(held)))
+            left = {one for one in left if not world.store.inner.sure_header(one).status.terminal}
+        assert most == 10
+        assert run_now(world.store.inner.inner.notes("permits:flow")) == {}
+        units = world.meter.units
+        assert units["NOTE"] <= 3.5 * 1_000
