@@ -195,6 +195,7 @@ class World:
         self.seen = self.seen_of[RUN]
         self.chances = self._chances()
         self.memory = MemoryStore()
+        self.pauses_workflows = any(one[0] == "stop" for one in program.calls)
         self.timers: set[str] = set()
         self.logs_of = {RUN: Logs(self.memory)}
         self.logs = self.logs_of[RUN]
@@ -402,6 +403,8 @@ class _Stopping:
         world = self._world
 
         async def call(*args: Any, **named: Any) -> Any:
+            if args == ("pause",) and not world.pauses_workflows:  # what is kept for seconds in a worker: no stop
+                return await method(*args, **named)
             kind = "consume" if named.get("consumes") else name
             what = f"{kind}{_short(args)}" if world.tell else kind
             world.tempt(kind, args)
