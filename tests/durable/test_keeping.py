@@ -27,3 +27,19 @@ def test_of_functions_and_of_their_forks_so_many_are_kept_and_no_more(tmp_path: 
     assert sessions is not None
     assert (len(sessions._warm), len(sessions._forked)) == (4, 4)
     kit.close()
+
+
+def test_a_function_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "keeping.py").write_text(MODULE)
+    kit = Stepwell(tmp_path, sessions=100)
+    run = kit.start("flow")
+    assert run.status == "waiting"
+    sessions = kit._steps._real._sessions
+    assert sessions is not None
+    assert sessions._warm
+    assert sessions._forked
+    for _ in range(2):
+        run.event("go")
+    assert run.status == "completed"
+    assert (len(sessions._warm), len(sessions._forked)) == (0, 0)
+    kit.close()

@@ -21,8 +21,8 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.forks import parent_of
 from stepwell.engine.journal import continued_as
-from stepwell.engine.records import Failure, Record
-from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Together, Turn
+from stepwell.engine.records import ROOT, Failure, Record
+from stepwell.engine.turns import Asked, Completed, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SECOND_MS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url
@@ -367,7 +367,17 @@ class Sessions:
             self._let_go(session)
         elif session is not None and session.outer is not None:
             self._let_go(session.outer)
+        if at.token.id == ROOT and isinstance(turn.result, Completed | Failed):
+            self._drop_branches(at.run_id)
         return replace(at, turn=turn)
+
+    def _drop_branches(self, run_id: str) -> None:
+        """Lets go what the branches of a function have left that has ended: nobody asks for them again."""
+        with self._lock:
+            forked = [self._forked.pop(key) for key in [*self._forked] if key[0] == run_id]
+            branches = [self._warm.pop(key) for key in [*self._warm] if key[0] == run_id] if forked else []
+        for session in (*branches, *(one.session for one in forked if one.is_own)):
+            self._let_go(session)
 
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:
