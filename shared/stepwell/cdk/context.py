@@ -203,6 +203,7 @@ _READERS: Mapping[str, Reader] = {
     "tracing": _flag,
     "aws_client": _text,
     "compress": _flag,
+    "lanes": _flag,
     "snap_start": _flag,
     "otel_endpoint": _text,
     "events": _text,

@@ -47,6 +47,7 @@ class Moment:
     turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
     permitted: bool = False  # the run has its permit
     spent_usd: float | None = None  # what the run has cost, where somebody has looked
+    lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

@@ -51,7 +51,7 @@ class Logs:
         self._logbook, self._log = logbook, log
         self._joins: dict[str, Joined] = {}
         self._histories: dict[tuple[str, int, int | None], Sequence[Record]] = {}
-        self._pages: dict[tuple[str, ...], Mapping[str, Sequence[Record]]] = {}
+        self._pages: dict[tuple[str, int], Mapping[str, Sequence[Record]]] = {}
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """A token's records with greater slots: so many of them, or all."""
@@ -60,17 +60,23 @@ class Logs:
             self._histories[place] = await self._logbook.history(run_id, token_id, after, limit)
         return self._histories[place]
 
-    async def logs_of(self, run_id: str, branches: Sequence[str]) -> Mapping[str, Sequence[Record]]:
-        """The records of these branches of one fork; one query for each page."""
-        place = tuple(branches)
+    async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]:
+        """The records of the branches of a fork's page; one query. `name`: the fork's id."""
+        place = name, page
         if place not in self._pages:
-            self._pages[place] = await self._logbook.logs_of(run_id, branches)
+            self._pages[place] = await self._logbook.logs_of(run_id, fork, name, page)
         return self._pages[place]
 
     async def read_join(self, run_id: str, join: str) -> Joined:
         if join not in self._joins:
             self._joins[join] = await self._log.read_join(run_id, join)
         return self._joins[join]
+
+    async def page(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
+        """The join of a page, those included who ended in lanes."""
+        if not fork.lane:
+            return await self.read_join(run_id, f"{name}@{page}")
+        return await self._logbook.lanes.join(run_id, fork, name, page)
 
 
 class Ledger:
@@ -131,7 +137,7 @@ class Ledger:
 
     async def _page(self, at: Standing, name: str, fork: Fork, page: int) -> Counts:
         begun = {branch_id(name, index): index for index in fork.page_indexes(page)}
-        logs = await self._logs.logs_of(at.run_id, list(begun))
+        logs = await self._logs.logs_of(at.run_id, fork, name, page)
         counts = of_tokens(
             at.graph,
             at.header,

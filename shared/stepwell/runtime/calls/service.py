@@ -217,7 +217,8 @@ class Service:
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """The run's forks with their branches, to show what ran in them."""
-        return await Surveyor(self.ports.log, self._logbook).survey(at)
+        logs = Logs(self._logbook, self.ports.log)
+        return await Surveyor(logs, logs).survey(at)
 
     async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
         """The same, and what the run has cost. Each log is read once for both."""

@@ -57,13 +57,16 @@ class Joins(Protocol):
 
     async def read_join(self, run_id: str, join: str) -> Joined: ...
 
+    async def page(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
+        """The join of a page, those included who ended in lanes."""
+
 
 class Records(Protocol):
     """Where the records of a run are read."""
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]: ...
 
-    async def logs_of(self, run_id: str, branches: Sequence[str]) -> Mapping[str, Sequence[Record]]: ...
+    async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]: ...
 
 
 class Surveyor:
@@ -105,7 +108,7 @@ class Surveyor:
         inside: list[tuple[str, Record, bool]] = []
         for page in fork.pages:
             ids = {branch_id(name, index): index for index in fork.page_indexes(page)}
-            logs = await self._records.logs_of(at.run_id, list(ids))
+            logs = await self._records.logs_of(at.run_id, fork, name, page)
             for token_id, index in ids.items():
                 records = logs.get(token_id, [])
                 branches.append(fold(records, begun_branch(token_id, index, fork)))
@@ -145,7 +148,7 @@ class Surveyor:
                 counts = found.setdefault(groups[0][0].node, Counter())
                 counts.update(completed=tally.arrived - tally.failed, failed=tally.failed)
                 continue
-            joined = await self._joins.read_join(at.run_id, f"{name}@{page}")
+            joined = await self._joins.page(at.run_id, fork, name, page)
             ended, failed = indexes_of(joined.members), _failed(joined)
             waiting = waiting_of(joined.numbers) - ended
             for group, within in groups:

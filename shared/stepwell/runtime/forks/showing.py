@@ -84,6 +84,8 @@ class Showing:
             return
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
+        if fork.fork.lane:
+            joined = await self._page(fork, page)
         is_told = is_in_lines(fork.fork) and not is_waiting(at.token)  # that some have waited: nothing else is asked
         if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
@@ -130,6 +132,7 @@ class Showing:
         """Tells that the branches of this branch wait. Returns the one set, or the fork's join, after that."""
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(index)
         joined = await self._log.report(fork.parent.run_id, join_name(fork, page), place_of_branches(index), 1)
+        joined = await self._page(fork, page) if fork.fork.lane else joined
         if is_one_set(fork.fork) or is_in_lines(fork.fork):
             return joined
         return await self._tell_page(fork, page, self._page_mark(fork, page, joined))
@@ -171,8 +174,17 @@ class Showing:
         fork = await self._logbook.fork(branch.run_id, branch.token.id, branch.token.slot)
         if fork is None:
             return None
-        name = join_name(fork, 0) if is_one_set(fork.fork) else fork.id
-        return await self._first(fork, await self._log.read_join(branch.run_id, name))
+        return await self._first(fork, await self._own_join(fork))
+
+    async def _own_join(self, fork: ForkedParent) -> Joined:
+        """The one set, else the fork's join."""
+        if is_one_set(fork.fork):
+            return await self._page(fork, 0)
+        return await self._log.read_join(fork.parent.run_id, fork.id)
+
+    async def _page(self, fork: ForkedParent, page: int) -> Joined:
+        """The join of a page, those included who ended in lanes."""
+        return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
     async def _waits_in_pages(self, fork: ForkedParent, joined: Joined) -> Waits | None:
         """By the marks of the pages. Those are read of whose branches some stand at forks of their own."""
@@ -181,7 +193,7 @@ class Showing:
             return None
         found = Waits({mark.index: mark.rank for mark in pages.values() if not mark.is_inside})
         for page in [page for page, mark in pages.items() if mark.is_inside]:
-            there = await self._log.read_join(fork.parent.run_id, join_name(fork, page))
+            there = await self._page(fork, page)
             own = waits_of(live_in(fork.fork, fork.fork.page_indexes(page), there.members), there.numbers)
             if own is None:
                 return None
@@ -209,7 +221,7 @@ class Showing:
         return found
 
     async def _show(self, fork: ForkedParent, first: Standing | None) -> None:
-        run_id, name = fork.parent.run_id, join_name(fork, 0) if is_one_set(fork.fork) else fork.id
+        run_id = fork.parent.run_id
         while True:
             change = self._change(fork, first)
             header = await self._runs.get_run(run_id)
@@ -222,7 +234,7 @@ class Showing:
                 change = _running(change)
             await self._runs.change_status(change)
             await self._expect(header, change)
-            first = await self._first(fork, await self._log.read_join(run_id, name))
+            first = await self._first(fork, await self._own_join(fork))
 
     async def _expect(self, header: Header, change: StatusChange) -> None:
         """A run that the sweeper watches is due no later than what is shown."""
