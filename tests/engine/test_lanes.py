@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.engine import formats
 from stepwell.engine.actions import Write
-from stepwell.engine.batches import Batch, decode_batch, encode_batch
+from stepwell.engine.batches import Batch, arrived_in, decode_batch, encode_batch
 from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.forks import with_lanes
 from stepwell.engine.lanes import LaneLog, lane_at, lanes_of, split_lane, stays
@@ -122,7 +122,15 @@ def test_one_of_the_last_to_arrive_asks_once_nobody_is_left_in_the_lane() -> Non
 def test_a_failure_asks_at_once_and_a_cancelled_branch_arrives_nowhere() -> None:
     there = lane(ended(20), ended(21, way=BROKEN), ended(22, 23, 24, way=GONE))
     assert there.asks(21)
-    assert there.members == {"20", "21!"}
+    batches = (
+        ended(20),
+        ended(21, way=BROKEN),
+        ended(22, 23, 24, way=GONE),
+        Batch({20: record(20), 21: record(21, following=BROKEN), 22: record(22, following=Goto("next"))}),
+    )
+    assert [arrived_in(encode_batch(one, "0/3")) for one in batches] == [{"20"}, {"21!"}, set(), {"20", "21!"}]
+    assert arrived_in(encode_batch(ended(20, way=End(Status.COMPLETED)), "0/3")) == {"20-"}
+    assert arrived_in(encode_batch(Batch(moved=frozenset({20})), "0/3")) == set()
     assert not there.has_arrived(22)
 
 

@@ -12,6 +12,7 @@ from stepwell.definition.graph import FanIn
 from stepwell.engine import join
 from stepwell.engine.batches import decode_batch, encode_batch
 from stepwell.engine.lanes import LaneLog, split_lane
+from stepwell.engine.members import member_with
 from stepwell.engine.records import Fork, Kind, Record, Tally
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import forking
@@ -20,7 +21,7 @@ from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.ports import Appended, Joined
 
-_append, _page, _end, _in_lane = MemoryStore.append, Lanes.page, Forking._end, Logbook._in_lane
+_append, _join, _end, _in_lane = MemoryStore.append, Lanes.join, Forking._end, Logbook._in_lane
 _begun, _arrived, _is_next = Logbook._begun, Forking._arrived, RunLane._is_next
 _lane_append = RunLane.append
 
@@ -65,13 +66,12 @@ def lane_retried_blindly() -> Iterator[None]:
 def lanes_alone_arrive() -> Iterator[None]:
     """A page is complete when its lanes are: arrivals of branches that have left them are not counted."""
 
-    async def page(self: Lanes, run_id: str, fork: Fork, name: str, number: int) -> tuple[Joined, list[RunLane]]:
-        joined, lanes = await _page(self, run_id, fork, name, number)
-        if not lanes:
-            return joined, lanes
-        return replace(joined, members=frozenset().union(*(lane.state.members for lane in lanes))), lanes
+    async def joined(self: Lanes, run_id: str, fork: Fork, name: str, page: int) -> Joined:
+        found = await _join(self, run_id, fork, name, page)
+        own = (await self._log.read_join(run_id, f"{name}@{page}")).members if fork.lane else frozenset()
+        return replace(found, members=found.members - own)
 
-    with mock.patch.object(Lanes, "page", page):
+    with mock.patch.object(Lanes, "join", joined):
         yield
 
 
@@ -84,22 +84,6 @@ def full_lane_asks() -> Iterator[None]:
         return bool(self._ends[index].error) or (is_full and index == max(self._last))
 
     with mock.patch.object(LaneLog, "asks", asks):
-        yield
-
-
-@contextmanager
-def lane_read_before_arriving() -> Iterator[None]:
-    """A branch that has left its lane judges the page by what it read before it arrived."""
-
-    async def arrived(self: Forking, at: Standing, fork: ForkedParent, page: int) -> Joined | None:
-        if at.lane is None or at.lane.state.has_arrived(at.index):
-            return await _arrived(self, at, fork, page)
-        before = await self._page(fork, page)
-        member = forking.member_of(at.index, at.token)
-        joined = await self._ports.log.arrive(at.run_id, forking.join_name(fork, page), member)
-        return replace(joined, members=joined.members | before.members)
-
-    with mock.patch.object(Forking, "_arrived", arrived):
         yield
 
 
@@ -122,7 +106,9 @@ def page_asked_before_writing() -> Iterator[None]:
         early = seen.get((at.run_id, fork.id, str(at.index)))
         if joined is None or early is None or at.lane is None:
             return joined
-        return replace(joined, members=early | at.lane.state.members)
+        there = at.lane.state
+        own = {member_with(index, end) for index, end in there._ends.items() if there.has_arrived(index)}
+        return replace(joined, members=early | own)
 
     async def in_lane(self: Logbook, begun: Standing, fork: ForkedParent, *rest: Any) -> Standing:
         forks.append(((begun.run_id, fork.id), fork.fork))
@@ -215,7 +201,6 @@ OF_LANES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     lane_retried_blindly,
     lanes_alone_arrive,
     full_lane_asks,
-    lane_read_before_arriving,
     page_asked_before_writing,
     lane_effects_once,
     lane_left_open,

@@ -76,6 +76,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "begun_by_nobody": 843,
     "cached_by_name": 6,
     "full_lane_asks": 353,
+    "lane_left_open": 1_235,
     "lane_overwritten": 108,
     "moved_left_alive": 123,
     "page_asked_before_writing": 105,

@@ -14,7 +14,8 @@ from stepwell.engine import formats
 from stepwell.engine.codec import record_json, record_of
 from stepwell.engine.forks import branch_id
 from stepwell.engine.jsons import fast_encoder
-from stepwell.engine.records import Record
+from stepwell.engine.members import member_with
+from stepwell.engine.records import End, Record, Status
 
 _encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
@@ -51,8 +52,7 @@ def encode_batch(batch: Batch, fork: str) -> str:
 def decode_batch(body: str, fork: str) -> Batch:
     """Raises NewerFormat for a batch of newer code, EngineFault for a broken one."""
     try:
-        raw = json.loads(body)
-        formats.check_format(raw.get(formats.KEY, formats.OLDEST), "batch", formats.NEWEST)
+        raw = _opened(body)
         records: dict[int, Record] = {}
         for place, index in enumerate(raw["lane"]):
             row = dict(raw["same"]) | {name: column[place] for name, column in raw["each"].items()}
@@ -62,6 +62,35 @@ def decode_batch(body: str, fork: str) -> Batch:
         return Batch(records, frozenset(raw.get("moved", ())))
     except formats.BROKEN as error:
         raise formats.unreadable("batch", error) from error
+
+
+def arrived_in(body: str) -> set[str]:
+    """Returns the branches that ended by a stored batch, as members of their page's join, without their records.
+
+    Nobody waits for those that were cancelled. Raises as `decode_batch` does.
+    """
+    try:
+        raw, found = _opened(body), set[str]()
+        for place, index in enumerate(raw["lane"]):
+            following = _part_of(raw, place, "next")
+            if following and following.get("end", Status.CANCELLED) != Status.CANCELLED:
+                found.add(member_with(index, End(Status(following["end"]), at_join=following.get("at_join", False))))
+        return found
+    except formats.BROKEN as error:
+        raise formats.unreadable("batch", error) from error
+
+
+def _opened(body: str) -> dict[str, Json]:
+    raw: dict[str, Json] = json.loads(body)
+    formats.check_format(raw.get(formats.KEY, formats.OLDEST), "batch", formats.NEWEST)
+    return raw
+
+
+def _part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:
+    """Returns a field of one of the records."""
+    if name in raw["same"]:
+        return raw["same"][name]
+    return raw["each"][name][place] if name in raw["each"] else raw["rest"][place].get(name)
 
 
 def _row_of(record: Record, token: str) -> dict[str, Json]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from stepwell.engine.actions import Write
 from stepwell.engine.batches import Batch
-from stepwell.engine.members import member_with
 from stepwell.engine.records import End, Fork, Goto, Kind, Record, Status
 
 _STAYS = frozenset({Kind.STEP, Kind.MOVED, Kind.RETURNED, Kind.ENDED})
@@ -99,11 +98,6 @@ class LaneLog:
         """Tells whether the branch ended here; nobody waits for one that was cancelled."""
         end = self._ends.get(index)
         return end is not None and end.status is not Status.CANCELLED
-
-    @property
-    def members(self) -> set[str]:
-        """The branches that arrived, as members of their page's join."""
-        return {member_with(index, end) for index, end in self._ends.items() if self.has_arrived(index)}
 
     def asks(self, index: int) -> bool:
         """Tells whether this branch, which arrived here, is the one that asks if the join is complete.

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Generato
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from stepwell.engine.batches import Batch, decode_batch, encode_batch
+from stepwell.engine.batches import Batch, arrived_in, decode_batch, encode_batch
 from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id, fork_id, parent_of
 from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_of
@@ -40,18 +40,19 @@ class Lanes:
         saved = await self._log.read_log(run_id, place.name)
         return RunLane(self._log, self._blobs, run_id, await self._state(place, saved))
 
-    async def page(self, run_id: str, fork: Fork, name: str, page: int) -> tuple[Joined, list[RunLane]]:
-        """The join of a page, where those are too who ended in lanes, and these lanes: one query."""
+    async def page(self, run_id: str, fork: Fork, name: str, page: int) -> list[RunLane]:
+        """The lanes of a page: one query."""
         places = lanes_of(fork, name, fork.page_indexes(page))
-        joined = await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])
-        lanes = [RunLane(self._log, self._blobs, run_id, await self._state(place, joined.lanes.get(place.name, ())))
-                 for place in places]  # fmt: skip
-        members = joined.members.union(*(lane.state.members for lane in lanes))
-        return replace(joined, members=members, lanes={}), lanes
+        found = (await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])).lanes
+        return [RunLane(self._log, self._blobs, run_id, await self._state(place, found.get(place.name, ())))
+                for place in places]  # fmt: skip
 
     async def join(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
         """The join of a page, those included who ended in lanes."""
-        return (await self.page(run_id, fork, name, page))[0]
+        places = lanes_of(fork, name, fork.page_indexes(page))
+        joined = await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])
+        bodies = [await fetch(one.body, self._blobs) for saved in joined.lanes.values() for one in saved]
+        return replace(joined, members=joined.members.union(*map(arrived_in, bodies)), lanes={})
 
     async def branches(
         self, run_id: str, fork: Fork, name: str, indexes: Iterable[int]
@@ -62,7 +63,7 @@ class Lanes:
             logs = await self._log.read_logs(run_id, [branch_id(name, index) for index in wanted])
             return {token: await self.decoded(saved) for token, saved in logs.items()}, {}
         pages = dict.fromkeys(fork.page_of(index) for index in wanted)
-        lanes = [lane for page in pages for lane in (await self.page(run_id, fork, name, page))[1]]
+        lanes = [lane for page in pages for lane in await self.page(run_id, fork, name, page)]
         of = {index: lane for lane in lanes for index in lane.state.place.indexes}
         moved = [branch_id(name, index) for index in wanted if of[index].state.has_moved(index)]
         own = await self._log.read_logs(run_id, moved) if moved else {}
