@@ -25,6 +25,7 @@ A deployed function has these from its stack:
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
 | `STEPWELL_STEPS_PER_INVOCATION` | how many steps of a fork one invocation of this worker runs at once | 1 |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas between them | none |
+| `STEPWELL_LANES` | `on`: the branches of a fork that one message brings are written together | `off` |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
@@ -48,7 +49,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.errors import UserError
-from stepwell.limits import FORK_CHUNK, RUN_STEPS
+from stepwell.limits import FORK_CHUNK, FORK_LANE, RUN_STEPS
 
 DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -71,6 +72,7 @@ class Settings:
     api_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     http_hosts: tuple[str, ...] = ("*",)
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Deployment:
     pool: str = "default"
     steps_per_invocation: int = 1
     max_steps: int = RUN_STEPS
+    lane: int = 0
     api_key_secret: str = ""
     url: str = ""
     link_secret: str = ""
@@ -162,6 +165,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         api_key=environ.get("STEPWELL_API_KEY", "").strip(),
         token=environ.get("STEPWELL_TOKEN", "").strip(),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS") or ("*",),
+        lane=_lane(environ),
     )
 
 
@@ -184,6 +188,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         pool=environ.get("STEPWELL_POOL", "") or "default",
         steps_per_invocation=_number(environ, "STEPWELL_STEPS_PER_INVOCATION", 1, FORK_CHUNK),
         max_steps=_number(environ, "STEPWELL_MAX_STEPS", RUN_STEPS, RUN_STEPS),
+        lane=_lane(environ),
         api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),
         url=environ.get("STEPWELL_URL", ""),
         link_secret=environ.get("STEPWELL_LINK_SECRET", ""),
@@ -233,6 +238,11 @@ def read_trace_id() -> str:
 
 def _log_level(environ: Mapping[str, str]) -> str:
     return _one_of("STEPWELL_LOG_LEVEL", LOG_LEVELS, environ.get("STEPWELL_LOG_LEVEL", "").lower() or "info")
+
+
+def _lane(environ: Mapping[str, str]) -> int:
+    is_on = _one_of("STEPWELL_LANES", ("off", "on"), environ.get("STEPWELL_LANES", "") or "off") == "on"
+    return FORK_LANE if is_on else 0
 
 
 def _texts(environ: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -249,6 +249,7 @@ def test_a_run_that_newer_code_has_moved_is_listed_and_asked_for_again_later(
 ) -> None:
     run_id = world.start("order")
     monkeypatch.setattr(formats, "FORMAT", formats.FORMAT - 1)
+    monkeypatch.setattr(formats, "NEWEST", formats.FORMAT)
     for reply in (world.get(f"/runs/{run_id}"), world.post(f"/runs/{run_id}/approve", {})):
         assert (reply.status, reply.json["code"], reply.headers["Retry-After"]) == (503, "newer_format", "60")
     assert [run["run_id"] for run in world.get("/runs").json["items"]] == [run_id]

@@ -15,6 +15,7 @@ from time import perf_counter
 
 from stepwell.aws.items import size_of
 from stepwell.aws.keys import run_partition
+from stepwell.limits import FORK_LANE
 from stepwell.runtime.loop.driving import run_now
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import items_of
@@ -76,10 +77,15 @@ class Cost:
     invocations: float
 
 
-def counted(width: int, policy: str = "all", forks_kept: int = 0, failing: Collection[int] = ()) -> Counted:
-    """`forks_kept`: 0 for workers that are cold at every message, which read most. `failing`: these branches fail."""
+def counted(
+    width: int, policy: str = "all", forks_kept: int = 0, failing: Collection[int] = (), lane: int = 0
+) -> Counted:
+    """`forks_kept`: 0 for workers that are cold at every message, which read most. `failing`: these branches fail.
+
+    `lane`: so many branches are written together.
+    """
     text = MAP.replace("POLICY", POLICIES[policy]).replace("WIDTH", str(width))
-    with aws_world(text, forks_kept=forks_kept) as world:
+    with aws_world(text, forks_kept=forks_kept, lane=lane) as world:
         world.steps.of["work"] = lambda call: fails() if call.input["item"] in failing else call.input["item"]
         world.start(given=[0])
         world.deliver()
@@ -101,9 +107,9 @@ def counted(width: int, policy: str = "all", forks_kept: int = 0, failing: Colle
         )
 
 
-def waited(width: int) -> tuple[float, float]:
+def waited(width: int, lane: int = 0) -> tuple[float, float]:
     """Write units of a branch that waits for an approval: until all wait, and when one after the other goes on."""
-    with aws_world(WAITS) as world:
+    with aws_world(WAITS, lane=lane) as world:
         run_id = world.start(given=list(range(width)))
         world.deliver()
         begun = world.meter.total
@@ -157,11 +163,12 @@ def main() -> None:
     parser.add_argument("widths", type=int, nargs="*", default=WIDTHS)
     parser.add_argument("--policy", choices=sorted(POLICIES), default="all")
     parser.add_argument("--warm", action="store_true", help="one worker that keeps the fork between its messages")
+    parser.add_argument("--lanes", action="store_true", help="branches that share a message are written together")
     given = parser.parse_args()
-    before = counted(1, given.policy)
+    before = counted(1, given.policy)  # which has no lanes
     for width in given.widths:
         began = perf_counter()
-        now = counted(width, given.policy, 8 if given.warm else 0)
+        now = counted(width, given.policy, 8 if given.warm else 0, lane=FORK_LANE if given.lanes else 0)
         cost = per_branch(before, now)
         print(
             f"{width:6}: {cost.units:.3f} units, {cost.reads:.3f} reads, {cost.sqs:.3f} SQS, {cost.invocations:.3f}"

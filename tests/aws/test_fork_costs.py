@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from stepwell.aws.items import size_of
 from stepwell.engine.join import packed
 from stepwell.engine.records import Tally
-from stepwell.limits import FORK_WIDTH, PAGE_BRANCHES
+from stepwell.limits import FORK_LANE, FORK_WIDTH, PAGE_BRANCHES
 from stepwell.runtime.loop.driving import run_now
 from tests.aws.fork_costs import IN_LINE, NESTED, Cost, Counted, counted, per_branch, waited, waited_whole
 from tests.aws.kit import aws_world
@@ -47,6 +49,24 @@ def test_a_branch_is_read_once_and_a_tenth_of_its_parent_by_workers_that_are_col
 def test_a_warm_worker_reads_a_branch_and_not_its_parent() -> None:
     cost = per_branch(counted(10, forks_kept=8), counted(100, forks_kept=8))
     assert cost.reads <= 1.05
+
+
+def test_branches_that_are_written_together_cost_a_fifteenth() -> None:
+    """Two lanes at least, so that the fork's own writes are left out; one read of the lane, and one of the page."""
+    forks = [counted(20, lane=FORK_LANE), counted(100, lane=FORK_LANE), counted(500, lane=FORK_LANE)]
+    for fewer, more in pairwise(forks):
+        cost = per_branch(fewer, more)
+        assert cost.units <= 0.15
+        assert cost.reads <= 0.55
+        assert cost.sqs <= 0.22
+    assert forks[-1].item_bytes < KILOBYTE
+
+
+def test_a_fork_whose_branches_all_wait_costs_little_more_with_lanes() -> None:
+    begun, ended = waited(20, lane=FORK_LANE)
+    plain_begun, plain_ended = waited(20)
+    assert begun <= plain_begun * 1.1
+    assert ended <= plain_ended * 1.05
 
 
 def test_a_failure_that_is_tolerated_costs_one_write_unit_more_and_the_arrivals_after_it_none() -> None:

@@ -223,3 +223,30 @@ def test_a_mark_holds_up_a_record_that_consumes_an_event(store: Store) -> None:
     assert not run(store.get_event(ORDER, "e1")).consumed_by
     run(store.unmark("r1", "0", 0))
     assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) is None
+
+
+def test_a_lane_is_a_log_beside_those_of_its_branches_and_is_read_with_its_pages_join(store: Store) -> None:
+    """The lanes of a page, and nothing else of it; those that nobody wrote to are left out."""
+    run(store.arrive("r1", "0/3@0", "7"))
+    fill(store, 2, at="0/3.1")
+    first, second = fill(store, 3, at="0/3.0+10"), fill(store, 1, at="0/3.90+10")
+    fill(store, 1, at="0/3.100+10")
+    assert run(store.append("r1", "0/3.0+10", 1, "another")) == '{"slot":1}'
+    found = run(store.read_join("r1", "0/3@0", ["0/3.0+10", "0/3.10+10", "0/3.90+10"]))
+    assert {name: list(log) for name, log in found.lanes.items()} == {"0/3.0+10": first, "0/3.90+10": second}
+    assert found.members == {"7"}
+    assert run(store.read_join("r1", "0/3@0")).lanes == {}
+    assert run(store.read_join("r2", "0/3@0", ["0/3.0+10"])) == Joined()
+    assert run(store.read_log("r1", "0/3.0+10")) == first
+    assert set(run(store.read_logs("r1", ["0/3.0", "0/3.1"]))) == {"0/3.1"}
+
+
+def test_a_lane_of_another_page_size_than_the_stores_partitions_is_found_too(store: Store) -> None:
+    written = fill(store, 2, at="0/3.105+10")
+    assert run(store.read_join("r1", "0/3@0", ["0/3.105+10"])).lanes == {"0/3.105+10": written}
+
+
+def test_the_lanes_of_a_run_are_erased_with_it(store: Store) -> None:
+    fill(store, 2, at="0/3.0+10")
+    assert run(store.erase_logs("r1", [("0/3", 10, 1)])) == 2
+    assert run(store.read_log("r1", "0/3.0+10")) == []

@@ -13,7 +13,7 @@ from stepwell import limits
 from stepwell.engine import formats
 from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.forks import Branches, first_chunks
-from stepwell.engine.formats import FORMAT, KEY
+from stepwell.engine.formats import FORMAT, KEY, NEWEST
 from stepwell.engine.records import ROOT, Fork, Group, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
@@ -48,8 +48,8 @@ def test_todays_number_and_the_one_before_are_read(number: int | None) -> None:
 
 
 def test_a_newer_number_is_told_before_anything_else_of_the_data_is_looked_at() -> None:
-    with pytest.raises(NewerFormat, match=f"format {FORMAT + 1}") as raised:
-        read_record({KEY: FORMAT + 1, "something": "else"})
+    with pytest.raises(NewerFormat, match=f"format {NEWEST + 1}") as raised:
+        read_record({KEY: NEWEST + 1, "something": "else"})
     assert raised.value.code == "newer_format"
     with pytest.raises(NewerFormat):
         from_json({KEY: FORMAT + 1, "type": "new_type"})
@@ -88,7 +88,7 @@ def test_a_message_that_cannot_be_read_is_a_fault_with_a_code(broken: Any) -> No
 def test_a_snapshot_of_another_fold_or_of_newer_code_is_not_used() -> None:
     raw = json.loads(encode_token(Token(slot=7)))
     assert decode_snapshot(json.dumps(raw)) == Token(slot=7)
-    for change in ({"fold": formats.FOLD - 1}, {"fold": formats.FOLD + 1}, {KEY: FORMAT + 1}):
+    for change in ({"fold": formats.FOLD - 1}, {"fold": formats.FOLD + 1}, {KEY: NEWEST + 1}):
         assert decode_snapshot(json.dumps({**raw, **change})) is None
     assert decode_snapshot(json.dumps({name: part for name, part in raw.items() if name != "fold"})) is None
 

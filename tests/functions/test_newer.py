@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from stepwell.engine.formats import FORMAT, KEY
+from stepwell.engine.formats import FORMAT, KEY, NEWEST
 from tests.functions.conftest import Deploy
 
 FLOW = "workflow: flow\ntimeline: [{name: ask, wait: {for: approval}}, {name: b, run: python:m.b}]"
@@ -39,7 +39,7 @@ def test_a_run_that_newer_code_moved_waits_for_it_and_the_api_says_so(deployed: 
     table = os.environ["STEPWELL_TABLE"]
     (item,) = [one for one in dynamodb.scan(TableName=table)["Items"] if one["sk"]["S"].startswith("LOG#")]
     body = json.loads(item["body"]["S"])
-    dynamodb.put_item(TableName=table, Item={**item, "body": {"S": json.dumps({**body, KEY: FORMAT + 1})}})
+    dynamodb.put_item(TableName=table, Item={**item, "body": {"S": json.dumps({**body, KEY: NEWEST + 1})}})
     status, problem = stack.call("POST", f"/runs/{run_id}/approve")
     assert (status, problem["code"]) == (503, "newer_format")
     wake = {"type": "wake", "run_id": run_id, "token": "0", "slot": 0, KEY: FORMAT}

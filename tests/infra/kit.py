@@ -58,6 +58,7 @@ GUARDED: Json = {
     "vpc": VPC,
     "log_retention_days": 7,
     "aws_client": "boto3",
+    "lanes": True,
 }
 SENDING: Json = {
     "folder": str(Path(__file__).parent / "sending"),

@@ -11,7 +11,7 @@ import pytest
 
 from stepwell import limits
 from stepwell.engine import formats
-from stepwell.engine.formats import FORMAT, KEY
+from stepwell.engine.formats import FORMAT, KEY, NEWEST
 from stepwell.engine.records import ROOT, Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
@@ -52,7 +52,7 @@ STILL_MS = 600_000
 
 def newer_code() -> Any:
     """A deploy: from here on the code of the next format runs."""
-    return mock.patch.object(formats, "FORMAT", FORMAT + 1)
+    return mock.patch.multiple(formats, FORMAT=FORMAT + 1, NEWEST=NEWEST + 1)
 
 
 def rewritten(world: World, run_id: str, change: Callable[[dict[str, Any]], object], slot: int = -1) -> None:
@@ -65,7 +65,7 @@ def rewritten(world: World, run_id: str, change: Callable[[dict[str, Any]], obje
 
 
 def make_newer(raw: dict[str, Any]) -> None:
-    raw[KEY] = FORMAT + 1
+    raw[KEY] = NEWEST + 1
 
 
 def break_it(raw: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stepwell.errors import UserError
-from stepwell.limits import FORK_CHUNK, RUN_STEPS
+from stepwell.limits import FORK_CHUNK, FORK_LANE, RUN_STEPS
 from stepwell.settings import QueuePlace, read_deployment, read_settings
 
 PLACE = {"url": "https://sqs/1/q", "arn": "arn:aws:sqs:eu-west-1:1:q"}
@@ -19,6 +19,12 @@ def test_a_function_knows_its_queues_by_pool() -> None:
     assert deployment.work["heavy"] == QueuePlace(**PLACE)
     assert (deployment.table, deployment.pool, deployment.max_steps) == ("t", "heavy", RUN_STEPS)
     assert deployment.steps_per_invocation == 1
+
+
+def test_branches_are_written_together_where_the_setting_says_so() -> None:
+    assert (read_deployment({}).lane, read_settings({}).lane) == (0, 0)
+    on = {"STEPWELL_LANES": "on"}
+    assert (read_deployment(on).lane, read_settings(on).lane) == (FORK_LANE, FORK_LANE)
 
 
 def test_a_function_that_sends_nothing_needs_no_queues() -> None:
@@ -39,6 +45,7 @@ def test_a_function_that_sends_nothing_needs_no_queues() -> None:
         ("STEPWELL_STEPS_PER_INVOCATION", "0"),
         ("STEPWELL_STEPS_PER_INVOCATION", str(FORK_CHUNK + 1)),
         ("STEPWELL_LOG_LEVEL", "loud"),
+        ("STEPWELL_LANES", "maybe"),
     ],
 )
 def test_a_value_that_cannot_be_is_named(name: str, value: str) -> None:

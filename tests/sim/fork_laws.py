@@ -218,7 +218,7 @@ def _one_join(world: World, family: Family, opened: Opened, record: Record) -> I
     arrivals = [arrival_of(fork, one) for one in ended]
     made = joined_record(family.moment(record), family.token(opened.parent, opened.slot + 1), arrivals)
     if isinstance(made.next, Fork) and isinstance(record.next, Fork):  # which pages it has is its writer's choice
-        made = replace(made, next=replace(made.next, page=record.next.page))
+        made = replace(made, next=replace(made.next, page=record.next.page, lane=record.next.lane))
     if made != record:
         yield f"law 3: {where} is not what its branches make: {record} is not {made}"
     calls = sum(one.calls for one in ended)

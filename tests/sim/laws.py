@@ -40,6 +40,7 @@ from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
 from tests.sim.task_laws import laws_of_tasks
 from tests.sim.throttle_laws import laws_of_quiet_throttles, laws_of_throttles
+from tests.sim.tree import Logs
 from tests.sim.turn_laws import law_11_turns
 from tests.sim.undo_laws import laws_of_undoing
 from tests.sim.world import World
@@ -47,11 +48,7 @@ from tests.sim.world import World
 
 def logs_of(world: World) -> dict[str, list[Record]]:
     """The logs as the store holds them."""
-    return {
-        token: [decode_record(saved.body) for saved in log.after(-1, None)]
-        for (run_id, token), log in world.memory._logs.items()
-        if log.slots and run_id == world.run_id
-    }
+    return {token: log for token, log in Logs(world.memory, world.run_id).look().records.items() if log}
 
 
 def check_end(world: World) -> None:
@@ -232,7 +229,8 @@ def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 
 
 def _law_8_fold(world: World, token_id: str, log: list[Record]) -> Iterator[str]:
-    token, saved = Token(token_id), world.memory._logs[world.run_id, token_id].snapshot
+    own = world.memory._logs.get((world.run_id, token_id))  # none of a branch that ended in its lane
+    token, saved = Token(token_id), own.snapshot if own is not None else None
     believed = decode_snapshot(saved.body) if saved and token_id == ROOT else None
     for record in log:
         if decode_record(encode_record(record)) != record:

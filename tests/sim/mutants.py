@@ -32,6 +32,7 @@ from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.handed_mutants import OF_HANDED
+from tests.sim.lane_mutants import OF_LANES
 from tests.sim.limit_mutants import OF_LIMITS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.overlap_mutants import OF_OVERLAP
@@ -250,6 +251,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_DEPLOYS,
         *OF_LEASES,
         *OF_OVERLAP,
+        *OF_LANES,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

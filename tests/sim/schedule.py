@@ -47,6 +47,7 @@ MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
 OVERLAPS_FROM = 8_000_000_000  # seeds from here on are of steps that take time
+LANES_FROM = 9_000_000_000  # seeds from here on are those of all families, with lanes
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
@@ -92,6 +93,7 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    seed, _ = with_lane(seed)
     if seed >= OVERLAPS_FROM:
         return _with_times(seed - OVERLAPS_FROM)
     first = next((first for first in (ZOMBIES_FROM, DEPLOYS_FROM) if seed >= first), None)
@@ -109,6 +111,17 @@ def program_of(seed: int) -> Program:
 _OTHERS = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
 
 
+_LANED = (0, SHOWN_FROM, OVERLAPS_FROM, DURABLE_FROM, DEPLOYS_FROM, ZOMBIES_FROM, FAMILIES, PARTS_FROM, LOCKED_FROM)
+
+
+def with_lane(seed: int) -> tuple[int, int]:
+    """The schedule of any family whose forks have lanes, and how many branches share one; 0 for all other seeds."""
+    if seed < LANES_FROM:
+        return seed, 0
+    number, family = divmod(seed - LANES_FROM, len(_LANED))
+    return _LANED[family] + number, random.Random(f"lane {seed}").choice((1, 2, 3, 4, 10))
+
+
 def _with_times(number: int) -> Program:
     """Half of them one fork, the others of every family."""
     rng = random.Random(f"times {number}")
@@ -121,9 +134,10 @@ def _with_times(number: int) -> Program:
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
     program = program_of(seed)
+    seed, lane = with_lane(seed)
     deploy = Deploy(random.Random(f"deploy {seed}")) if DEPLOYS_FROM <= seed < ZOMBIES_FROM else None
     with _limits(program), two_versions() if deploy else nullcontext():
-        world = World(seed, program, tell, deploy)
+        world = World(seed, program, tell, deploy, lane)
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM:
             make_zombies(world)
         if program.takes_ms:

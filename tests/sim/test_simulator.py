@@ -27,6 +27,7 @@ from tests.sim import (
     fn_mutants,
     fork_mutants,
     handed_mutants,
+    lane_mutants,
     limit_mutants,
     lock_mutants,
     overlap_mutants,
@@ -45,6 +46,7 @@ from tests.sim.schedule import (
     DURABLE_FROM,
     FAMILIES,
     HANDED_FROM,
+    LANES_FROM,
     LIMITED_FROM,
     LOCKED_FROM,
     OVERLAPS_FROM,
@@ -69,6 +71,13 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "arrived_by_page": 84,
     "begun_by_nobody": 843,
     "cached_by_name": 6,
+    "full_lane_asks": 353,
+    "lane_left_open": 1_235,
+    "lane_overwritten": 108,
+    "moved_left_alive": 123,
+    "page_asked_before_writing": 105,
+    "page_not_reported": 105,
+    "written_after_moving": 545,
     "cancel_untold": 8,
     "closed_but_nested": 455,
     "committed_after_cancel": 659,
@@ -129,6 +138,7 @@ OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
+OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
@@ -151,6 +161,7 @@ OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
 OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
 OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
 OF_HANDED_MUTANTS = {mutant.__name__ for mutant in handed_mutants.OF_HANDED}
+OF_LANE_MUTANTS = {mutant.__name__ for mutant in lane_mutants.OF_LANES}
 OF_RACE = {"event_after_log", "event_after_waits"}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
@@ -186,9 +197,9 @@ def _can_show(seed: int, mutant: str) -> bool:
         return program.is_saga and (program.is_dag or mutant != "undone_as_written")
     if mutant in OF_DAGS:
         return program_of(seed).is_dag
-    if mutant == "started_after_end":
+    if mutant in {"started_after_end", "lane_left_open"}:
         return any(operation in {"cancel", "terminate"} for operation, _ in program_of(seed).calls)
-    return program_of(seed).forks or mutant not in OF_FORKS
+    return program_of(seed).forks or mutant not in OF_FORKS | OF_LANE_MUTANTS
 
 
 def story(seed: int) -> list[str]:
@@ -256,6 +267,11 @@ def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> Non
     assert lawful(range(OVERLAPS_FROM, OVERLAPS_FROM + OF_OVERLAPS)) is None
 
 
+def test_every_law_holds_where_branches_are_written_together() -> None:
+    """Lanes, in programs of every family. Some forks have none: their join needs only some, or they are bounded."""
+    assert lawful(range(LANES_FROM, LANES_FROM + OF_LANES)) is None
+
+
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
     """One holder at a time, everybody has his turn, and nothing is held for good."""
     assert lawful(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
@@ -313,6 +329,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_LEASES, ZOMBIES_FROM),
             (OF_OVERLAP, OVERLAPS_FROM),
             (OF_RACE, RACES_FROM),
+            (OF_LANE_MUTANTS, LANES_FROM),
         )
         first = next((first for names, first in of_own if name in names), 0)
         near = first + NEAR.get(name, 0)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from stepwell.engine.batches import decode_batch
 from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
+from stepwell.engine.forks import branch_id
+from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.local.memory_store import MemoryStore
@@ -122,14 +126,29 @@ class Logs:
         self._memory, self._run_id = memory, run_id
         self.records: dict[str, list[Record]] = {}
         self.tokens: dict[str, Token] = {}
+        self._known: dict[str, int] = {}  # how much of each log
 
     def look(self) -> Logs:
         for (run_id, token), log in self._memory._logs.items():
             if run_id != self._run_id:
                 continue
-            known = self.records.get(token, [])
-            if len(known) != len(log.slots):
-                new = [as_seen(decode_record, saved.body) for saved in log.after(len(known) - 1, None)]
-                self.tokens[token] = fold(new, self.tokens.get(token, Token(token)))
-                self.records[token] = known + new
+            known = self._known.get(token, 0)
+            if known != len(log.slots):
+                self._known[token] = len(log.slots)
+                self._take(token, [saved.body for saved in log.records.values()][known:])
         return self
+
+    def _take(self, token: str, bodies: list[str]) -> None:
+        """What has come: records, or a lane's batches, which lie before all that is in its branches' own logs."""
+        if (lane := split_lane(token)) is None:
+            self._add(token, [as_seen(decode_record, body) for body in bodies])
+            return
+        for batch in (as_seen(partial(decode_batch, fork=lane[0]), body) for body in bodies):
+            for index, record in batch.records.items():
+                self._add(branch_id(lane[0], index), [record])
+
+    def _add(self, token: str, new: list[Record]) -> None:
+        self.records[token] = sorted(self.records.get(token, []) + new, key=lambda record: record.slot)
+        known = self.tokens.get(token, Token(token))
+        is_next = not new or new[0].slot == known.next_slot
+        self.tokens[token] = fold(new, known) if is_next else fold(self.records[token], Token(token))

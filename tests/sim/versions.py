@@ -71,6 +71,7 @@ def is_new() -> bool:
 def _become(new: bool) -> None:
     if new != is_new():
         formats.FORMAT, formats.FOLD = NEW if new else OLD
+        formats.NEWEST = formats.FORMAT  # old code knows no lanes
         limits.PAGE_BRANCHES += 1 if new else -1
 
 
@@ -78,7 +79,7 @@ def _become(new: bool) -> None:
 def two_versions() -> Iterator[None]:
     """Whoever is not run by `as_old` is new code: the laws too, which read everything."""
     with (
-        mock.patch.multiple(formats, FORMAT=NEW[0], FOLD=NEW[1]),
+        mock.patch.multiple(formats, FORMAT=NEW[0], FOLD=NEW[1], NEWEST=NEW[0]),
         mock.patch.object(limits, "PAGE_BRANCHES", limits.PAGE_BRANCHES + 1),
         mock.patch.object(codec, "_record_to_json", _record_to_json),
         mock.patch.object(codec, "_record_from_json", _record_from_json),

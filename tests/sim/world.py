@@ -9,14 +9,17 @@ from __future__ import annotations
 import copy
 import random
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stepwell.engine.actions import Outcome
+from stepwell.engine.batches import decode_batch
 from stepwell.engine.codec import decode_record
+from stepwell.engine.forks import branch_id
+from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import Record, Topic
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import PortError
@@ -27,7 +30,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import Publish, from_json, to_json
-from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.ports import Event, Lane, Ports, Saved
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
@@ -76,6 +79,8 @@ class Actor:
     at: str = "start"
     read: dict[tuple[str, str], int] = field(default_factory=dict)
     """(run, token) -> how many of its records this actor saw, of a page"""
+    lanes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(run, token) -> how many of its records this actor saw, of the lane where it began"""
     worker: int = 0  # the process where it works
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
@@ -156,8 +161,14 @@ class World:
     """Everything that one schedule has: the engine under test, and what surrounds it."""
 
     def __init__(
-        self, seed: int, program: Program, tell: Callable[[str], None] | None = None, deploy: Deploy | None = None
+        self,
+        seed: int,
+        program: Program,
+        tell: Callable[[str], None] | None = None,
+        deploy: Deploy | None = None,
+        lane: int = 0,
     ) -> None:
+        """`lane`: so many branches of a fork share a log; 0: none do. Old code knows no lanes."""
         self.rng = random.Random(seed)
         self.run_id, self.program, self.tell = RUN, program, tell
         self.main = program  # of the run that is started, whichever run this world is seen by
@@ -185,7 +196,7 @@ class World:
         self.processes = workers_of(program)
         self.fate = random.Random(f"processes {seed}")  # of its own: who works on what changes nothing else
         self.deploy = deploy
-        self._new = self._assemble()
+        self._new = self._assemble(lane)
         self._old = self._assemble() if deploy else self._new  # processes of their own, which keep what they have read
 
     @property
@@ -206,7 +217,7 @@ class World:
             tempt=rng.choice([0, 0.2, 0.5]),
         )
 
-    def _assemble(self) -> Assembly:
+    def _assemble(self, lane: int = 0) -> Assembly:
         store = _Stopping(self, self.memory)
         ports = Ports(store, store, store, store, store, store, _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
         catalog = Catalog(
@@ -221,6 +232,7 @@ class World:
             jitter=self.rng.random,
             snapshot_records=self.rng.choice([2, 5, 200]),
             forks_kept=self.warm,
+            lane=lane,
         )
 
     def of(self, run_id: str) -> World:
@@ -316,7 +328,15 @@ class World:
         if name == "put_event" and made:
             self.stored[args[0].topic, args[0].id] = len(self.stored)
         if name == "read_logs" and self.current:
-            self.current.read |= {(args[0], token): len(made.get(token, ())) for token in args[1]}
+            found = {(args[0], token): len(made.get(token, ())) for token in args[1]}
+            self.current.read |= {place: count + self.current.lanes.get(place, 0) for place, count in found.items()}
+        elif name == "read_join" and self.current and made.lanes:
+            found = _in_lanes(args[0], made.lanes)
+            self.current.lanes |= found
+            self.current.read |= found
+        elif name == "append" and made is None and (lane := split_lane(args[1])) is not None:
+            for index, record in decode_batch(args[3], lane[0]).records.items():
+                self._written(args[0], branch_id(lane[0], index), record.slot)
         elif name in {"append", "consume"} and made is None:
             self._written(*args[:3])
             if '"kind":"joined"' in args[3] and self.current:
@@ -391,6 +411,16 @@ class _Stopping:
 
         self.__dict__[name] = call
         return call
+
+
+def _in_lanes(run_id: str, lanes: Mapping[str, Sequence[Saved]]) -> dict[tuple[str, str], int]:
+    """How many records each branch has there."""
+    found: Counter[tuple[str, str]] = Counter()
+    for name, saved in lanes.items():
+        fork = (split_lane(name) or ("", 0))[0]
+        for one in saved:
+            found.update((run_id, branch_id(fork, index)) for index in decode_batch(one.body, fork).records)
+    return dict(found)
 
 
 def _short(args: tuple[Any, ...]) -> str:

@@ -12,7 +12,7 @@ from stepwell.aws.protocols import Item
 from stepwell.runtime.ports import Header
 
 TTL = "dynamodb.amazonaws.com"  # the principal that deletes expired items
-_LOG = "LOG"
+_LOGS = (keys.LOGS, f"{keys.JOIN}#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class HeaderChanged:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A record was appended to a token's log. `item` has its body, or a claim check."""
+    """A record was appended to a token's log, or a batch to a lane's. `item` has its body, or a claim check."""
 
     run_id: str
     token: str
@@ -55,7 +55,7 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
             return _header_changed(_run_of(partition), change)
         by = (record.get("userIdentity") or {}).get("principalId")
         return Expired(_run_of(partition), "input_blob" in change.get("OldImage", {})) if by == TTL else None
-    if kind == "INSERT" and sort.startswith(f"{_LOG}#") and "mark" not in change["NewImage"]:
+    if kind == "INSERT" and sort.startswith(_LOGS) and "mark" not in change["NewImage"]:
         _, token, slot = sort.split("#")
         return Appended(_run_of(partition), keys.unpart(token), int(slot), change["NewImage"])
     return None

@@ -6,6 +6,7 @@ RUN#<run>[#<fork>@<page>]  LOG#<token>#<slot>           a record
 RUN#<run>[#<fork>@<page>]  SNAP#<token>                 the last snapshot
 RUN#<run>                  SENT#<name>                  events of this name were sent to the run alone
 RUN#<run>#<join>           JOIN                         the members that have arrived
+RUN#<run>#<fork>@<page>    JOIN#<lane>#<slot>           a batch of a lane
 BOX#<name>#<key>           E#<id>                       an event
 BOX#<name>#<key>           W#<run>#<token>#<slot>#<arm> a wait
 DEF#<version>              DEF                          a definition
@@ -30,7 +31,7 @@ BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
 STATE_SHARDS = 4  # partitions of each state, and of due runs: each takes about 1,000 writes a second
 LIVE, DUE = "live", "due"
-LOGS, SNAPSHOTS, SENT = "LOG#", "SNAP#", "SENT#"  # of sort keys
+LOGS, SNAPSHOTS, SENT, JOIN = "LOG#", "SNAP#", "SENT#", "JOIN"  # of sort keys
 
 
 def part(text: str) -> str:
@@ -67,9 +68,10 @@ def input_sort(text: str) -> str:
 def token_partition(run_id: str, token: str) -> str:
     """Returns a token's partition: the run's for the root, the page's for a branch, so no partition grows with a fork.
 
-    A branch's id is its fork's path, a dot and its index: `0/3.17`.
+    A branch's id is its fork's path, a dot and its index: `0/3.17`; a lane's is `0/3.10+10`.
     """
     fork, dot, index = token.rpartition(".")
+    index = index.partition("+")[0]  # a lane is where its first branch is
     if not dot or not index.isdecimal():
         return run_partition(run_id)
     return page_partition(run_id, fork, int(index) // PARTITION_BRANCHES)
@@ -86,7 +88,7 @@ def page_partition(run_id: str, fork: str, page: int) -> str:
 
 
 def log_prefix(token: str) -> str:
-    return f"{LOGS}{part(token)}#"
+    return f"{JOIN if '+' in token else LOGS.rstrip('#')}#{part(token)}#"
 
 
 def log_sort(token: str, slot: int) -> str:
@@ -111,7 +113,12 @@ def snapshot_key(run_id: str, token: str) -> Item:
 
 
 def join_key(run_id: str, join: str) -> Item:
-    return key(f"{run_partition(run_id)}#{part(join)}", "JOIN")
+    return key(join_partition(run_id, join), JOIN)
+
+
+def join_partition(run_id: str, join: str) -> str:
+    """Returns the partition of a join, where the lanes of its page are too."""
+    return f"{run_partition(run_id)}#{part(join)}"
 
 
 def box_partition(topic: Topic) -> str:

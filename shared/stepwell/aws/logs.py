@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -195,8 +196,21 @@ class Logs(OnTable):
             item = refused.item or {}
         return _joined(item)
 
-    async def read_join(self, run_id: str, join: str) -> Joined:
-        return _joined(self._table.get(keys.join_key(run_id, join)) or {})
+    async def read_join(self, run_id: str, join: str, lanes: Sequence[str] = ()) -> Joined:
+        if not lanes:
+            return _joined(self._table.get(keys.join_key(run_id, join)) or {})
+        partition, names = keys.join_partition(run_id, join), {keys.part(lane): lane for lane in lanes}
+        members: Item = {}
+        found: dict[str, list[Saved]] = {}
+        for item in self._table.query("pk = :pk AND begins_with(sk, :join)", {":pk": partition, ":join": keys.JOIN}):
+            _, lane, slot = f"{item['sk']['S']}##".split("#")[:3]
+            if not lane:
+                members = item
+            elif lane in names:
+                found.setdefault(names[lane], []).append(Saved(int(slot), await self._table.unpack("body", item)))
+        apart = [lane for lane in lanes if keys.token_partition(run_id, lane) != partition]  # of another page size
+        found |= {lane: list(await self.read_log(run_id, lane)) for lane in apart}
+        return replace(_joined(members), lanes=found)
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         """Queries each partition. A page is in one partition, unless its fork's record has an older page size."""

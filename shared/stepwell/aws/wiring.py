@@ -110,6 +110,7 @@ def open_aws(
         new_id=new_id,
         jitter=random.random,
         max_steps=deployment.max_steps,
+        lane=deployment.lane,
         pool=pool,
         sharing=Sharing(steps=deployment.steps_per_invocation),
         schedules=SchedulerSchedules(schedules, clients.scheduler),

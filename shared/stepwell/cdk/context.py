@@ -202,6 +202,7 @@ _READERS: Mapping[str, Reader] = {
     "coordinator_concurrency": _number,
     "tracing": _flag,
     "aws_client": _text,
+    "lanes": _flag,
     "snap_start": _flag,
     "otel_endpoint": _text,
     "events": _text,

@@ -116,6 +116,7 @@ class Handlers(Construct):
             "POWERTOOLS_SERVICE_NAME": metrics.service_of(self),
             "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             **({"STEPWELL_TRACE": "1"} if self._props.tracing else {}),
+            **({"STEPWELL_LANES": "on"} if self._props.lanes else {}),
         }
 
     def _security_group(self) -> ec2.ISecurityGroup | None:

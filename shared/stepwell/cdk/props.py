@@ -91,6 +91,8 @@ class EngineProps:
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
     tracing: X-Ray traces.
     aws_client: what the functions call AWS with: `thin`, Stepwell's own client where it can serve, or `boto3`.
+    lanes: branches of a fork that one message brings are written together: see `docs/cost.md`. First deploy a version
+        that reads lanes everywhere, then turn this on.
     snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
         charges for keeping and restoring it, and needs Python 3.12 or later. Modules of steps are in the snapshot: what
         they make when they are imported, such as a connection or a random number, every copy has.
@@ -131,6 +133,7 @@ class EngineProps:
     coordinator_concurrency: int | None = None
     tracing: bool = False
     aws_client: str = AWS_CLIENTS[0]
+    lanes: bool = False
     snap_start: bool = False
     otel_endpoint: str = ""
     events: str = "runs"

@@ -46,9 +46,23 @@ _decoder: Any = json.JSONDecoder()
 _scan = _decoder.scan_once
 
 
-def encode_record(record: Record) -> str:
-    """Encodes a record as one line of JSON with the format's number; default values are left out."""
-    return _encode(_record_to_json(record) | {formats.KEY: formats.FORMAT})
+def encode_record(record: Record, *, is_newest: bool = False) -> str:
+    """Encodes a record as one line of JSON with the format's number; default values are left out.
+
+    `is_newest`: of a branch that began in a lane, which only newer code finds.
+    """
+    number = formats.NEWEST if is_newest else _number_of(record.next)
+    return _encode(_record_to_json(record) | {formats.KEY: number})
+
+
+def record_json(record: Record) -> dict[str, Json]:
+    """Returns a record as JSON without a format's number, for whatever holds several."""
+    return _record_to_json(record)
+
+
+def record_of(raw: Mapping[str, Json]) -> Record:
+    """The inverse of `record_json`, which takes what it is given apart."""
+    return _record_from_json(raw)
 
 
 def decode_record(body: str) -> Record:
@@ -57,7 +71,7 @@ def decode_record(body: str) -> Record:
 
 
 def _checked_record(raw: dict[str, Json]) -> Record:
-    formats.check_format(raw.pop(formats.KEY, formats.OLDEST), "record")
+    formats.check_format(raw.pop(formats.KEY, formats.OLDEST), "record", formats.NEWEST)
     return _record_from_json(raw)
 
 
@@ -117,7 +131,13 @@ def encode_token(token: Token) -> str:
             out[name] = part_to_json(part)
     if token.tasks:
         out["tasks"] = {str(slot): _begun_to_json(one) for slot, one in token.tasks.items()}
-    return _encode(out | {formats.KEY: formats.FORMAT, "fold": formats.FOLD})
+    number = max(_number_of(token.fork), _number_of(token.last.next if token.last else None))
+    return _encode(out | {formats.KEY: number, "fold": formats.FOLD})
+
+
+def _number_of(following: Next | None) -> int:
+    """Returns the number of the format: code that knows no lanes must not read a fork that has some."""
+    return formats.NEWEST if isinstance(following, Fork) and following.lane else formats.FORMAT
 
 
 def decode_token(body: str) -> Token:
@@ -131,7 +151,7 @@ def decode_snapshot(body: str) -> Token | None:
 
 
 def _token_of_our_fold(raw: Mapping[str, Json]) -> Token | None:
-    is_newer = raw.get(formats.KEY, formats.OLDEST) > formats.FORMAT
+    is_newer = raw.get(formats.KEY, formats.OLDEST) > formats.NEWEST
     return None if is_newer or raw.get("fold", formats.OLDEST) != formats.FOLD else _token_from_json(raw)
 
 
@@ -250,6 +270,7 @@ def _record_from_json(raw: Mapping[str, Json]) -> Record:
 
 _KINDS = {str(kind): kind for kind in Kind}
 _UNSAID = {"page": 100, "chunk": 10, "evaluator": 1}  # where a record does not say: the constants of format 1, for good
+_RARE = ("by_arrival", "kept", "since_ms", "lane")  # of a fork: left out where they are false
 _UNSAID_OF_RECORD = {"evaluator": _UNSAID["evaluator"]}
 
 
@@ -268,7 +289,7 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"pause": _plain(following)}
         case Fork(groups, join, needs):
             forked: dict[str, Json] = {"fork": [_plain(group) for group in groups], "join": join, **_said(following)}
-            forked |= {name: part for name in ("by_arrival", "kept", "since_ms") if (part := getattr(following, name))}
+            forked |= {name: part for name in _RARE if (part := getattr(following, name))}
             return {**forked, "needs": needs} if needs else forked
         case CleanUp(status, until_ms):
             return {"clean_up": status, "until_ms": until_ms}
@@ -301,7 +322,8 @@ def _fork_from_json(raw: Mapping[str, Json]) -> Fork:
     needs = tuple(tuple(one) for one in raw.get("needs", ()))
     page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
     kept, since_ms = tuple(raw.get("kept", ())), raw.get("since_ms", 0)
-    return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False), kept, since_ms)
+    lane = raw.get("lane", 0)
+    return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False), kept, since_ms, lane)
 
 
 def _parked_to_json(parked: Parked) -> dict[str, Json]:

@@ -14,6 +14,7 @@ from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
+from stepwell.engine.forks import with_lanes
 from stepwell.engine.journal import CONTINUED_AS, LOST, RUN, TRANSACT
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.names import Moment, visit_key
@@ -110,6 +111,7 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
         group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart,
                       asked.tolerated, of_operations=True)  # fmt: skip
         fork = Fork((group,), asked.kind, by_arrival=bool(asked.max_concurrency))
+        fork = with_lanes(moment.graph, fork, moment.lane)
         return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
     return Write(_waiting(moment, token, asked, turn))
 

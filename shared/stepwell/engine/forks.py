@@ -16,7 +16,7 @@ from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
 from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, state_of
-from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Kind, Next, Status
+from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Kind, Next, Record, Status
 from stepwell.engine.token import NEW, Branch, Token
 from stepwell.errors import EngineFault, ExpressionError, NotFound
 from stepwell.limits import FORK_WIDTH
@@ -30,14 +30,35 @@ def is_fork(node: Node, rule: Rule) -> bool:
     return node.fan_out == "all" or rule.foreach is not None
 
 
-def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[str, Json]) -> Next:
-    """Returns the fork of these rules. Raises ExpressionError if a `foreach` is not a collection."""
+def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[str, Json], lane: int = 0) -> Next:
+    """Returns the fork of these rules. Raises ExpressionError if a `foreach` is not a collection.
+
+    `lane`: so many branches share a log, where they may.
+    """
     groups = tuple(_group(rule, names) for rule in rules if rule.to not in (None, END))
     fork = Fork(groups, node.join, by_arrival=any(group.max_concurrency for group in groups))
     if fork.width > FORK_WIDTH:
         message = f"{node.name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
         return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=node.name))
-    return fork
+    return with_lanes(graph, fork, lane)
+
+
+def with_lanes(graph: Graph, fork: Fork, lane: int) -> Fork:
+    """Returns the fork with lanes of this size, where they save writes and change nothing else.
+
+    Not where branches begin one after the other, or overlap by messages of their own, and not where the join may need
+    only some of them: those that a lane runs together would not have begun.
+    """
+    node = graph.nodes.get(fork.join)
+    is_all = node is None or node.fan_in is None or node.fan_in.policy == "all"
+    is_plain = is_all and not any(group.max_concurrency or group.is_apart for group in fork.groups)
+    return replace(fork, lane=lane) if lane and is_plain and fork.width > 1 else fork
+
+
+def without_lanes(record: Record) -> Record:
+    """Returns the record as it would be if each branch had its own log, for who writes those anew."""
+    following = record.next
+    return changed(record, next=replace(following, lane=0)) if isinstance(following, Fork) else record
 
 
 def fork_into(node: Node) -> Fork:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stepwell.errors import EngineFault, NewerFormat
 
 FORMAT = 2  # of records, snapshots, messages and events; data without a number is format 1
+NEWEST = 3  # of records and snapshots that this code reads; it writes it of forks with lanes, and of what is in them
 FOLD = 3  # of the fold: a snapshot of another one is ignored, and the log is folded anew
 EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it evaluates as its record says
 KEY = "v"  # of the number in stored JSON
@@ -18,12 +19,16 @@ MARK = '{"v":1000000000}'  # what stores keep of a mark in a log: code that know
 BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)  # errors that reading broken data raises
 
 
-def check_format(number: object, what: str) -> None:
-    """Raises NewerFormat for data of newer code, EngineFault for data that is too old or has no valid number."""
+def check_format(number: object, what: str, newest: int | None = None) -> None:
+    """Raises NewerFormat for data of newer code, EngineFault for data that is too old or has no valid number.
+
+    `newest`: the greatest number that is read; else that of the format which this code writes.
+    """
+    newest = FORMAT if newest is None else max(newest, FORMAT)
     if not isinstance(number, int):
         raise EngineFault(f"{what}: format {number!r:.40}, which is no number", code=f"broken_{what}")
-    if number > FORMAT:
-        raise NewerFormat(f"{what}: format {number}; this version reads up to {FORMAT}",
+    if number > newest:
+        raise NewerFormat(f"{what}: format {number}; this version reads up to {newest}",
                           hint="a newer version of Stepwell wrote it: deploy that version again")  # fmt: skip
     if number < FORMAT - 1:
         raise EngineFault(f"{what}: format {number}; this version reads {FORMAT - 1} and {FORMAT}",

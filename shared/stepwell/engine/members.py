@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stepwell.engine.records import Status, Tally
+from stepwell.engine.records import End, Status, Tally
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 
@@ -20,9 +20,14 @@ def member_of(index: int, branch: Token) -> str:
     """Returns an ended branch as a member of its page's set: its index and how it ended."""
     if branch.end is None:
         raise EngineFault(f"{branch.id} has not ended", code="broken_log")
-    if branch.end.status is not Status.COMPLETED:
+    return member_with(index, branch.end)
+
+
+def member_with(index: int, end: End) -> str:
+    """Returns the same by its end."""
+    if end.status is not Status.COMPLETED:
         return f"{index}{_FAILED}"
-    return f"{index}" if branch.end.at_join else f"{index}{_WITHOUT}"
+    return f"{index}" if end.at_join else f"{index}{_WITHOUT}"
 
 
 def is_arrival(member: str) -> bool:

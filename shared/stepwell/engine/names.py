@@ -44,6 +44,7 @@ class Moment:
     rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
     turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
     permitted: bool = False  # the run has its permit
+    lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

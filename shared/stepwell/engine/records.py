@@ -152,6 +152,7 @@ class Fork:
     begins; then the branches are a node's members, one in each group. Empty for all other forks. `page` and `chunk`
     stay as they were recorded, when the limits of the code change. `by_arrival`: with `max_concurrency`, each
     branch that ends begins another one (`engine/lines.py`); in forks of earlier releases, branch i begins branch i + k.
+    `lane`: so many branches share a log (`engine/lanes.py`); 0: each has one of its own from the start.
 
     Of a fork that was reopened: `kept` are the branches that had completed in the run that failed, and `since_ms` is
     when that run forked, for which the collections are evaluated.
@@ -165,6 +166,7 @@ class Fork:
     by_arrival: bool = False
     kept: tuple[int, ...] = ()
     since_ms: int = 0
+    lane: int = 0
 
     @property
     def is_reopened(self) -> bool:

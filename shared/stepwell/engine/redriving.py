@@ -94,6 +94,7 @@ def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slo
         forked.next,
         kept=(),
         since_ms=forked.next.since_ms or forked.at_ms,
+        lane=0,
         by_arrival=any(group.max_concurrency for group in forked.next.groups),
     )
     first = before.first_run or _run_of(place), before.first_ms

@@ -98,7 +98,7 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
 
 def _forked(moment: Moment, token: Token, node: Node, matching: tuple[Rule, ...], names: _Seen) -> Way:
     """Returns a fork with a branch for each matching rule, or for each item of its collection."""
-    following = step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen)
+    following = step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen, moment.lane)
     return Way(following, tuple(rule.id for rule in matching))
 
 

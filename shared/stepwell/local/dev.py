@@ -60,8 +60,15 @@ def serve(
         loaded = load_folder(folder)
         tell_problems(loaded.problems)
         _tell_missing(project_of(folder))
+        settings = read_settings()
         local = open_local(
-            data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening), limits=loaded.limits
+            data,
+            folder,
+            loaded.graphs,
+            settings.http_hosts,
+            url_of(listening),
+            limits=loaded.limits,
+            lane=settings.lane,
         )
         try:
             return _serve(local, folder, loaded, listening, reload=reload, then=then)

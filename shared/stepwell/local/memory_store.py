@@ -245,11 +245,12 @@ class MemoryStore(MemoryItems, MemoryNotes):
         numbers[place] = max(value, numbers.get(place, value))
         return await self.read_join(run_id, join)
 
-    async def read_join(self, run_id: str, join: str) -> Joined:
+    async def read_join(self, run_id: str, join: str, lanes: Sequence[str] = ()) -> Joined:
         name = run_id, join
+        logs = await self.read_logs(run_id, lanes) if lanes else {}
         members = self._joins.get(name, {})
         order = tuple(one for one, in_order in members.items() if in_order)
-        return Joined(frozenset(members), dict(self._reports.get(name, {})), order)
+        return Joined(frozenset(members), dict(self._reports.get(name, {})), order, logs)
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         logs = {token: self._logs.get((run_id, token)) for token in tokens}

@@ -6,6 +6,7 @@ The methods are `async` because the port is; none of them suspends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from stepwell import limits
 from stepwell.definition.graph import Json
@@ -255,8 +256,9 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
             execute(REPORT, (run_id, join, place, value))
             return _joined(execute, run_id, join)
 
-    async def read_join(self, run_id: str, join: str) -> Joined:
-        return _joined(self._db.rows, run_id, join)
+    async def read_join(self, run_id: str, join: str, lanes: Sequence[str] = ()) -> Joined:
+        joined = _joined(self._db.rows, run_id, join)
+        return replace(joined, lanes=await self.read_logs(run_id, lanes)) if lanes else joined
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         logs = {token: await self.read_log(run_id, token) for token in tokens}

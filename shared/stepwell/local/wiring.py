@@ -120,10 +120,12 @@ def open_local(
     url: str = DEFAULT_URL,
     *,
     limits: Mapping[str, Limit] | None = None,
+    lane: int = 0,
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
     `http_hosts` are those that HTTP steps and outgoing webhooks may call. `url` is the API's address.
+    `lane`: so many branches of a new fork share a log; 0: none do.
     """
     data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
@@ -151,6 +153,7 @@ def open_local(
         pause_until=ends.pause_until,
         files=files,
         dead=SqliteDeadQueue(database, clock),
+        lane=lane,
     )
     store.keep = _keeping(parts.service, Snapshots(parts.service, files, view_of))
     store.seen = RunLines(parts.service)

@@ -72,15 +72,17 @@ def assemble(
     pause_until: PauseUntil | None = None,
     files: Files | None = None,
     dead: DeadQueue | None = None,
+    lane: int = 0,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
-    `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
-    `schedules`: what fires callers' schedules; None: a ticker of this process does.
-    `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
+       `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
+       `schedules`: what fires callers' schedules; None: a ticker of this process does.
+       `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
     `files`: where snapshots of runs are. `dead`: where messages are that nobody could take.
+       `lane`: so many branches of a new fork share a log; 0: none do.
     """
-    logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept)
+    logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane)
     starter = Starter(ports, catalog, Alarms(ports))
     door = Door(logbook, jitter)
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)

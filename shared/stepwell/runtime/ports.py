@@ -136,6 +136,7 @@ class Joined:
     members: frozenset[str] = frozenset()
     numbers: Mapping[int, int] = field(default_factory=dict)
     order: Sequence[str] = ()
+    lanes: Mapping[str, Sequence[Saved]] = field(default_factory=dict)  # those that were asked for, if they have any
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,8 @@ class Log(Protocol):
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
         """Sets the place's number unless it is as great already; returns the join as it is right after."""
 
-    async def read_join(self, run_id: str, join: str) -> Joined: ...
+    async def read_join(self, run_id: str, join: str, lanes: Sequence[str] = ()) -> Joined:
+        """The join; `lanes`: with the logs of these lanes of its page, each as it is at some instant of this call."""
 
 
 class Marks(Protocol):

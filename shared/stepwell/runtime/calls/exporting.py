@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record
-from stepwell.engine.forks import branch_id, fork_id, is_branch_id
+from stepwell.engine.codec import decode_record, encode_record
+from stepwell.engine.forks import branch_id, fork_id, is_branch_id, without_lanes
 from stepwell.engine.records import ROOT, Fork
 from stepwell.errors import InvalidInput
 from stepwell.limits import EXPORT_BYTES
 from stepwell.runtime.log.claims import fetch
+from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.ports import Header, Ports, Saved
 from stepwell.runtime.stores.jsontext import encode
 
@@ -47,7 +48,7 @@ async def read_export(ports: Ports, header: Header, cursor: str, limit: int) -> 
         size_bytes += len(body)
         if len(items) == limit or (items and size_bytes > EXPORT_BYTES):
             return ExportPage(tuple(items), at)
-        items.append({"token": token, "record": json.loads(body)})
+        items.append({"token": token, "record": _shown(body)})
         at = f"{token}@{slot}"
     return ExportPage(tuple(items))
 
@@ -67,6 +68,13 @@ async def _facts(ports: Ports, header: Header) -> Json:
         "idle": header.idle,
     }
     return {"format": FORMAT, "run": run, "definition": None if definition is None else json.loads(definition)}
+
+
+def _shown(body: str) -> Json:
+    """A record as an export has it: each branch's records are its own."""
+    raw = json.loads(body)
+    is_shared = isinstance(raw.get("next"), dict) and raw["next"].get("lane")
+    return json.loads(encode_record(without_lanes(decode_record(body)))) if is_shared else raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +110,21 @@ class _Walk:
             if self.after > (*_path(token), (slot, indexes[-1]), (_ALL, 0)):
                 continue
             names = [branch_id(fork_id(token, slot), index) for index in indexes]
-            logs = await self.ports.log.read_logs(self.run_id, names)
+            logs = await self._page(fork_id(token, slot), fork, page)
             for name in names:
                 if name in logs and self.after < (*_path(name), (_ALL, 0)):
                     async for found in self.token(name, logs[name]):
                         yield found
+
+    async def _page(self, name: str, fork: Fork, page: int) -> Mapping[str, Sequence[Saved]]:
+        """What lies in lanes is shown as each branch's own."""
+        names = [branch_id(name, index) for index in fork.page_indexes(page)]
+        if not fork.lane:
+            return await self.ports.log.read_logs(self.run_id, names)
+        logs, _ = await Lanes(self.ports.log, self.ports.blobs).branches(
+            self.run_id, fork, name, fork.page_indexes(page)
+        )
+        return {token: [Saved(one.slot, encode_record(one)) for one in records] for token, records in logs.items()}
 
     async def _log(self, token: str, after: int) -> Sequence[Saved]:
         return [] if after == _ALL else await self.ports.log.read_log(self.run_id, token, after)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.forks import branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ROOT, Fork, Record, Status
@@ -50,8 +50,8 @@ class Plan:
         return max((record.at_ms for _, record in self.logs), default=0)
 
     def add(self, token: str, record: Record) -> None:
-        """Raises Conflict if they are many."""
-        self.logs.append((token, record))
+        """Raises Conflict if they are many. Each branch has a log of its own in the new run."""
+        self.logs.append((token, without_lanes(record)))
         self._check()
 
     def go_on(self, branch: Kept) -> None:
@@ -95,7 +95,7 @@ class Keeper:
             for page in record.next.pages:
                 indexes = record.next.page_indexes(page)
                 names = {index: branch_id(fork_id(was, record.slot), index) for index in indexes}
-                logs = await self._logbook.logs_of(self._run_id, list(names.values()))
+                logs = await self._logbook.logs_of(self._run_id, record.next, fork_id(was, record.slot), page)
                 for index, name in names.items():
                     below = branch_id(fork_id(now, record.slot), index)
                     await self._copy(name, below, logs.get(name, ()), plan)
@@ -135,7 +135,7 @@ class Keeper:
         for page in pages:
             await self._forking.end_page(fork, page, f"{REDRIVE}:{self._run_id}")
             indexes = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
-            logs = await self._logbook.logs_of(self._run_id, list(indexes))
+            logs = await self._logbook.logs_of(self._run_id, fork.fork, fork.id, page)
             found |= {indexes[name]: log for name, log in logs.items()}
         return found
 

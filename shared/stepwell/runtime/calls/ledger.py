@@ -48,7 +48,7 @@ class Logs:
     def __init__(self, logbook: Logbook) -> None:
         self._logbook = logbook
         self._histories: dict[tuple[str, int, int | None], Sequence[Record]] = {}
-        self._pages: dict[tuple[str, ...], Mapping[str, Sequence[Record]]] = {}
+        self._pages: dict[tuple[str, int], Mapping[str, Sequence[Record]]] = {}
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """A token's records with greater slots: so many of them, or all."""
@@ -57,11 +57,11 @@ class Logs:
             self._histories[place] = await self._logbook.history(run_id, token_id, after, limit)
         return self._histories[place]
 
-    async def logs_of(self, run_id: str, branches: Sequence[str]) -> Mapping[str, Sequence[Record]]:
-        """The records of these branches of one fork; one query for each page."""
-        place = tuple(branches)
+    async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]:
+        """The records of the branches of a fork's page; one query. `name`: the fork's id."""
+        place = name, page
         if place not in self._pages:
-            self._pages[place] = await self._logbook.logs_of(run_id, branches)
+            self._pages[place] = await self._logbook.logs_of(run_id, fork, name, page)
         return self._pages[place]
 
 
@@ -113,7 +113,7 @@ class Ledger:
 
     async def _page(self, at: Standing, name: str, fork: Fork, page: int) -> Counts:
         begun = {branch_id(name, index): index for index in fork.page_indexes(page)}
-        logs = await self._logs.logs_of(at.run_id, list(begun))
+        logs = await self._logs.logs_of(at.run_id, fork, name, page)
         counts = of_tokens(
             at.graph,
             at.header,

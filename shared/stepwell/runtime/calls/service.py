@@ -211,12 +211,12 @@ class Service:
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """The run's forks with their branches, to show what ran in them."""
-        return await Surveyor(self.ports.log, self._logbook).survey(at)
+        return await Surveyor(self.ports.log, self._logbook.lanes, self._logbook).survey(at)
 
     async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
         """The same, and what the run has cost. Each log is read once for both."""
         logs = Logs(self._logbook)
-        return await Surveyor(self.ports.log, logs).survey(at), await Ledger(logs).cost(at)
+        return await Surveyor(self.ports.log, self._logbook.lanes, logs).survey(at), await Ledger(logs).cost(at)
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.

@@ -23,6 +23,7 @@ from stepwell.engine.redriving import moved_forks
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
+from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Joined, Log
 
@@ -57,14 +58,14 @@ class Records(Protocol):
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]: ...
 
-    async def logs_of(self, run_id: str, branches: Sequence[str]) -> Mapping[str, Sequence[Record]]: ...
+    async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]: ...
 
 
 class Surveyor:
     """Reads the forks of runs."""
 
-    def __init__(self, log: Log, records: Records) -> None:
-        self._log, self._records = log, records
+    def __init__(self, log: Log, lanes: Lanes, records: Records) -> None:
+        self._log, self._lanes, self._records = log, lanes, records
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """Returns the forks of the run's root token, oldest first."""
@@ -99,7 +100,7 @@ class Surveyor:
         inside: list[tuple[str, Record, bool]] = []
         for page in fork.pages:
             ids = {branch_id(name, index): index for index in fork.page_indexes(page)}
-            logs = await self._records.logs_of(at.run_id, list(ids))
+            logs = await self._records.logs_of(at.run_id, fork, name, page)
             for token_id, index in ids.items():
                 records = logs.get(token_id, [])
                 branches.append(fold(records, begun_branch(token_id, index, fork)))
@@ -139,7 +140,7 @@ class Surveyor:
                 counts = found.setdefault(groups[0][0].node, Counter())
                 counts.update(completed=tally.arrived - tally.failed, failed=tally.failed)
                 continue
-            joined = await self._log.read_join(at.run_id, f"{name}@{page}")
+            joined = await self._lanes.join(at.run_id, fork, name, page)
             ended, failed = indexes_of(joined.members), _failed(joined)
             waiting = waiting_of(joined.numbers) - ended
             for group, within in groups:

@@ -11,14 +11,13 @@ from typing import TypeAlias
 
 from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.engine.children import child_id
-from stepwell.engine.codec import decode_record
 from stepwell.engine.effects import GOVERNANCE
-from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.forks import fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Parked, Pause, Record, Topic
 from stepwell.engine.waits import event_topic
 from stepwell.engine.waits.kind import coming_of
-from stepwell.runtime.log.claims import fetch
-from stepwell.runtime.ports import Blobs, EventRef, Log, Saved, Waiter
+from stepwell.runtime.log.lanes import Lanes
+from stepwell.runtime.ports import Blobs, EventRef, Log, Waiter
 
 Found: TypeAlias = list[tuple[str, int, int]]
 
@@ -44,15 +43,14 @@ async def forks_of(log: Log, blobs: Blobs, run_id: str) -> Found:
 
 async def left_by(log: Log, blobs: Blobs, run_id: str) -> Left:
     """Reads all logs of the run: one query for each page of a fork."""
-    left = Left()
-    await _add_log(log, blobs, run_id, ROOT, await log.read_log(run_id, ROOT), left)
+    left, lanes = Left(), Lanes(log, blobs)
+    await _add_log(lanes, run_id, ROOT, await lanes.token(run_id, ROOT), left)
     return left
 
 
-async def _add_log(log: Log, blobs: Blobs, run_id: str, token: str, saved: Iterable[Saved], left: Left) -> None:
+async def _add_log(lanes: Lanes, run_id: str, token: str, records: Iterable[Record], left: Left) -> None:
     topics: list[Topic] = []  # of the wait at which the token stands
-    for one in saved:
-        record: Record = decode_record(await fetch(one.body, blobs))
+    for record in records:
         if record.parked is not None:
             topics = [topic for arm in record.parked.arms for topic in arm.topics]
             _add_wait(run_id, token, record.slot, record.parked, left)
@@ -60,14 +58,14 @@ async def _add_log(log: Log, blobs: Blobs, run_id: str, token: str, saved: Itera
             left.offered += [(topic, record.resumption.event_id) for topic in topics]
         left.sent += _sent(run_id, token, record)
         if isinstance(record.next, Fork):
-            await _add_fork(log, blobs, run_id, fork_id(token, record.slot), record.next, left)
+            await _add_fork(lanes, run_id, fork_id(token, record.slot), record.next, left)
 
 
-async def _add_fork(log: Log, blobs: Blobs, run_id: str, fork: str, opened: Fork, left: Left) -> None:
+async def _add_fork(lanes: Lanes, run_id: str, fork: str, opened: Fork, left: Left) -> None:
     for page in opened.pages:
-        logs = await log.read_logs(run_id, [branch_id(fork, index) for index in opened.page_indexes(page)])
+        logs, _ = await lanes.branches(run_id, opened, fork, opened.page_indexes(page))
         for branch, records in logs.items():
-            await _add_log(log, blobs, run_id, branch, records, left)
+            await _add_log(lanes, run_id, branch, records, left)
     left.forks.append((fork, opened.width, len(opened.pages)))
 
 

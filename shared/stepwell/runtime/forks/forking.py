@@ -38,7 +38,8 @@ from stepwell.runtime.forks.children import Children
 from stepwell.runtime.forks.lines import Lines, join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.door import Door, Found
+from stepwell.runtime.log.door import UNLIMITED, Door, Found
+from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
 from stepwell.runtime.log.messages import Message, Shut, Timer, Wake, to_json
 from stepwell.runtime.ports import Joined, Lane, Ports
@@ -107,11 +108,10 @@ class Forking:
         if fork.fork.is_of_tasks:
             return await self._tell_tasks(at, effect, fork, by)
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(effect.index)
-        joined = await self._ports.log.arrive(
-            at.run_id, join_name(fork, page), member_of(effect.index, at.token), in_order=fork.fork.by_arrival
-        )
-        members = joined.members
-        is_complete, heard = await self._completes(at, fork, page, members)
+        joined = await self._arrived(at, fork, page)
+        if joined is None:
+            return []
+        is_complete, heard = await self._completes(at, fork, page, joined.members)
         following = self._following(fork, effect.index, joined)
         as_guest: list[int] = []
         if not following:
@@ -132,6 +132,20 @@ class Forking:
             return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
         await self._wake(fork, following[1:])
         return [Found(first, None)] if first is not None and is_to_begin(first.token) else []
+
+    async def _arrived(self, at: Standing, fork: ForkedParent, page: int) -> Joined | None:
+        """The page's join, this arrival included; None where a later writer of the branch's lane asks for it.
+
+        A branch that ended in its lane has arrived by that. Of two who write last, the later one sees both.
+        """
+        if at.lane is not None and at.lane.state.has_arrived(at.index):
+            return await self._page(fork, page) if at.lane.state.asks(at.index) else None
+        member = member_of(at.index, at.token)
+        joined = await self._ports.log.arrive(at.run_id, join_name(fork, page), member, in_order=fork.fork.by_arrival)
+        return joined if at.lane is None else await self._page(fork, page)
+
+    async def _page(self, fork: ForkedParent, page: int) -> Joined:
+        return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
     async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[Found]:
         """The end of an operation is for its parent, unless it was cancelled. Or the parent is ours to push on."""
@@ -247,9 +261,15 @@ class Forking:
             await self.end_page(fork, message.page, by)
 
     async def end_page(self, fork: ForkedParent, page: int, by: str) -> None:
-        """Ends every branch of the page that still runs."""
-        for branch in await self._logbook.branches(fork, page):
-            await self._end(branch, by)
+        """Ends every branch of the page that still runs; those of a lane together."""
+        branches = await self._logbook.branches(fork, page)
+        crew = Crew(dict.fromkeys(branch.lane for branch in branches if branch.lane is not None), UNLIMITED.holds)
+        try:
+            for branch in branches:
+                await crew.run(self._end(branch, by))
+            await crew.finish()
+        finally:
+            crew.close()
 
     async def _end(self, at: Standing, by: str) -> None:
         """Cancels the branch if it still runs. One that was cancelled before has its own fork closed again."""

@@ -79,6 +79,8 @@ class Showing:
             return
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
+        if fork.fork.lane:
+            joined = await self._page(fork, page)
         is_told = is_in_lines(fork.fork) and not is_waiting(at.token)  # that some have waited: nothing else is asked
         if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
@@ -120,6 +122,7 @@ class Showing:
                 page = 0 if is_one_set(outer.fork) else outer.fork.page_of(place[2])
                 name, own = join_name(outer, page), place_of_branches(place[2])
                 joined = await self._log.report(fork.parent.run_id, name, own, 1)
+                joined = await self._page(outer, page) if outer.fork.lane else joined
                 first = await self._first(outer, joined) if is_one_set(outer.fork) else None
             fork = outer
         await self._show(fork, first)
@@ -164,8 +167,17 @@ class Showing:
         fork = await self._logbook.fork(branch.run_id, branch.token.id, branch.token.slot)
         if fork is None:
             return None
-        name = join_name(fork, 0) if is_one_set(fork.fork) else fork.id
-        return await self._first(fork, await self._log.read_join(branch.run_id, name))
+        return await self._first(fork, await self._own_join(fork))
+
+    async def _own_join(self, fork: ForkedParent) -> Joined:
+        """The one set, else the fork's join."""
+        if is_one_set(fork.fork):
+            return await self._page(fork, 0)
+        return await self._log.read_join(fork.parent.run_id, fork.id)
+
+    async def _page(self, fork: ForkedParent, page: int) -> Joined:
+        """The join of a page, those included who ended in lanes."""
+        return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
     async def _first_in_line(self, fork: ForkedParent) -> int | None:
         """Of branches that begin one after the other: reads the pages whose branches have begun and not all ended."""
@@ -188,7 +200,7 @@ class Showing:
         return min(found)[1] if found else None
 
     async def _show(self, fork: ForkedParent, first: Standing | None) -> None:
-        run_id, name = fork.parent.run_id, join_name(fork, 0) if is_one_set(fork.fork) else fork.id
+        run_id = fork.parent.run_id
         while True:
             change = self._change(fork, first)
             header = await self._runs.get_run(run_id)
@@ -201,7 +213,7 @@ class Showing:
                 change = _running(change)
             await self._runs.change_status(change)
             await self._expect(header, change)
-            first = await self._first(fork, await self._log.read_join(run_id, name))
+            first = await self._first(fork, await self._own_join(fork))
 
     async def _expect(self, header: Header, change: StatusChange) -> None:
         """A run that the sweeper watches is due no later than what is shown."""

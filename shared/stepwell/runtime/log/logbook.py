@@ -6,7 +6,6 @@ import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph, Limit
 from stepwell.engine.actions import Write
@@ -15,6 +14,7 @@ from stepwell.engine.copying import changed
 from stepwell.engine.durable import with_operation
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
+from stepwell.engine.lanes import lane_at, lanes_of, stays
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.permits import Held
@@ -33,6 +33,7 @@ from stepwell.limits import (
 )
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.claims import claim_of, fetch, stow
+from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.waypoints import Waypoints
@@ -55,6 +56,7 @@ class Standing:
     is_marked: bool = False  # a mark holds up the next record; the header was looked at since
     permitted: bool = False  # it may begin, once it has asked
     held: Held | None = None  # what it waits for before it begins: to be shown
+    lane: RunLane | None = None  # of a branch that begins in one, wherever it is now
 
     @property
     def run_id(self) -> str:
@@ -64,6 +66,24 @@ class Standing:
         """Says that the token's last record wants pushing on, to the workers who run the step where it stands."""
         pool = pool_at(self.graph, node_of(self.graph, self.token))
         return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
+
+    @property
+    def index(self) -> int:
+        """Which branch it is; 0 for the root."""
+        return self.token.branch.index if self.token.branch else 0
+
+    @property
+    def lane_held(self) -> RunLane | None:
+        """The lane in which the token's next slot lies; None: it lies in its own log."""
+        return self.lane if self.lane is not None and self.lane.state.holds(self.index) else None
+
+    @property
+    def caught_up(self) -> Standing:
+        """After the records that its lane is known to have by now."""
+        at = self
+        while at.lane is not None and (record := at.lane.state.decided(at.index, at.token.next_slot)) is not None:
+            at = at.after(record)
+        return at
 
     def after(self, record: Record) -> Standing:
         return changed(self, token=apply(self.token, record), turn=None, is_marked=False)
@@ -85,7 +105,18 @@ class ForkedParent:
         return fork_id(self.parent.token.id, self.parent.token.slot)
 
 
-Forks: TypeAlias = dict[tuple[str, int], ForkedParent]
+class Forks(dict[tuple[str, int], ForkedParent]):
+    """Forks that were read before, and the lanes that the branches of one message share, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes: dict[str, RunLane] = {}
+
+    def apart(self) -> Forks:
+        """The forks, for whoever runs beside the others and shares no lane with them."""
+        found = Forks()
+        found.update(self)
+        return found
 
 
 class Logbook:
@@ -98,7 +129,9 @@ class Logbook:
         snapshot_records: int = SNAPSHOT_RECORDS,
         max_steps: int = RUN_STEPS,
         forks_kept: int = FORKS_KEPT,
+        lane: int = 0,
     ) -> None:
+        """`lane`: so many branches of a new fork share a log; 0: none do."""
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
         self._log, self._marks, self._runs, self._notes = ports.log, ports.marks, ports.runs, ports.notes
         self._blobs, self._clock = ports.blobs, ports.clock
@@ -106,7 +139,8 @@ class Logbook:
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         """Who pushed a fork's parent when it was last seen, past that fork."""
-        self._waypoints = Waypoints()
+        self._waypoints, self._lane = Waypoints(), lane
+        self.lanes = Lanes(ports.log, ports.blobs)
 
     @property
     def limits(self) -> Mapping[str, Limit]:
@@ -134,9 +168,40 @@ class Logbook:
         if fork is None or index >= fork.fork.width:
             return None
         begun = await self._begun(fork, index)
+        if fork.fork.lane:
+            return await self._in_lane(begun, fork, index, known)
         if fresh and await self._marks.is_blank(run_id, token_id):
             return await self.refreshed(begun) if begun.run.is_paused else begun
         return await self._folded(begun)
+
+    async def _in_lane(self, begun: Standing, fork: ForkedParent, index: int, known: Forks | None) -> Standing:
+        """A branch that begins in a lane. The lane's word comes first: it never takes back that a branch has moved."""
+        place = lane_at(fork.fork, fork.id, index)
+        lane = known.lanes.get(place.name) if known is not None else None
+        lane = lane or await self.lanes.read(begun.run_id, place)
+        at = changed(begun, token=fold(lane.state.records(index), begun.token), lane=lane)
+        if lane.state.has_moved(index) and not at.token.ended:
+            return await self._folded(at)
+        return await self.refreshed(at) if at.run.is_paused else at
+
+    async def share_lanes(self, run_id: str, tokens: Sequence[str], known: Forks) -> list[RunLane]:
+        """The lanes where these branches of one fork begin, to be written together; none where it has no lanes."""
+        place = parent_of(tokens[0])
+        fork = None if place is None else await self.fork(run_id, place[0], place[1], known)
+        if fork is None or not fork.fork.lane:
+            return []
+        indexes = [index for token in tokens if (index := int(token.rpartition(".")[2])) < fork.fork.width]
+        for one in lanes_of(fork.fork, fork.id, indexes):
+            known.lanes[one.name] = await self.lanes.read(run_id, one)
+        return list(known.lanes.values())
+
+    async def leave(self, at: Standing, *, at_once: bool = False) -> Standing:
+        """Has the token's next slot lie in its own log. The token as it stands then."""
+        lane = at.lane_held
+        if lane is None:
+            return at
+        await lane.leave(at.index, at.wake, at_once=at_once)
+        return at.caught_up
 
     async def refreshed(self, at: Standing) -> Standing:
         """Looks at the run's header again. A fork that was read before has the one of then."""
@@ -151,6 +216,7 @@ class Logbook:
         another                                                                                       6 is refused …
         """
         if at.run.is_paused and not isinstance(record.next, End):
+            await self.leave(at, at_once=True)
             await self._marks.mark(at.run_id, at.token.id, record.slot + 1)
         if at.is_marked:
             await self._marks.unmark(at.run_id, at.token.id, record.slot)
@@ -158,6 +224,7 @@ class Logbook:
 
     async def mark(self, at: Standing) -> Standing:
         """Has whoever writes the token's next record look at the header first. The token as it stands then."""
+        at = await self.leave(at, at_once=True)
         while not at.token.ended and not await self._marks.mark(at.run_id, at.token.id, at.token.next_slot):
             saved = await self._log.read_log(at.run_id, at.token.id, at.token.slot)
             for record in await self._decoded(saved):
@@ -166,7 +233,7 @@ class Logbook:
 
     async def _begun(self, fork: ForkedParent, index: int) -> Standing:
         """The branch before its first record, with what those that it needs have brought."""
-        at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1)
+        at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1, lane=None)
         branch = at.token.branch
         if branch is None or not branch.needs:
             return at
@@ -260,8 +327,8 @@ class Logbook:
         """The whole log is read up to there: only for what comes after a fork has closed."""
         begun = Token(at.token.id, branch=at.token.branch, started_ms=at.token.started_ms if at.token.branch else 0,
                       result=at.token.branch.result if at.token.branch else None)  # fmt: skip
-        saved = await self._log.read_log(at.run_id, at.token.id, -1, slot + 1)
-        return changed(at, token=fold(await self._decoded(saved), begun))
+        records = await self.lanes.token(at.run_id, at.token.id, -1, slot + 1)
+        return changed(at, token=fold(records, begun))
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
         """All branches of one page, those without a record too."""
@@ -274,28 +341,29 @@ class Logbook:
 
     async def page_logs(self, fork: ForkedParent, page: int) -> list[tuple[Token, list[Record]]]:
         """The same in one query: the branches know nothing here of those that they need."""
+        logs = await self.logs_of(fork.parent.run_id, fork.fork, fork.id, page)
         branches = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
-        logs = await self.logs_of(fork.parent.run_id, list(branches))
         return [(fork.branches.at(branches[name]), records) for name, records in logs.items()]
 
-    async def logs_of(self, run_id: str, branches: Sequence[str]) -> dict[str, list[Record]]:
-        """The records of these branches of one fork; one query for each page."""
-        logs = await self._log.read_logs(run_id, branches)
-        return {name: await self._decoded(saved) for name, saved in logs.items()}
+    async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> dict[str, list[Record]]:
+        """The records of the branches of a fork's page, which have any; one query. `name`: the fork's id."""
+        return (await self.lanes.branches(run_id, fork, name, fork.page_indexes(page)))[0]
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
         """By index, ascending. They know nothing here of the branches that they need."""
-        tokens = await self._folded_branches(fork, indexes)
-        return [changed(fork.parent, token=token, saved_slot=-1) for token in tokens]
+        found: list[Standing] = []
+        for _, page in groupby(indexes, fork.fork.page_of):
+            tokens = [fork.branches.at(index) for index in page]
+            wanted = [token.branch.index for token in tokens if token.branch]
+            logs, lanes = await self.lanes.branches(fork.parent.run_id, fork.fork, fork.id, wanted)
+            for index, token in zip(wanted, tokens, strict=True):
+                folded = fold(logs.get(token.id, ()), token)
+                found.append(changed(fork.parent, token=folded, saved_slot=-1, lane=lanes.get(index)))
+        return found
 
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
         """By index, ascending; one query for each page."""
-        found: list[Token] = []
-        for _, page in groupby(indexes, fork.fork.page_of):
-            tokens = [fork.branches.at(index) for index in page]
-            logs = await self._log.read_logs(fork.parent.run_id, [token.id for token in tokens])
-            found += [fold(await self._decoded(logs.get(token.id, ())), token) for token in tokens]
-        return found
+        return [branch.token for branch in await self.branches_at(fork, indexes)]
 
     async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
         bodies = [await self._fetch(one.body) if claim_of(one.body) else one.body for one in saved]
@@ -323,7 +391,7 @@ class Logbook:
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
-        return await self._decoded(await self._log.read_log(run_id, token_id, after, limit))
+        return await self.lanes.token(run_id, token_id, after, limit)
 
     async def expose(self, at: Standing, record: Record) -> None:
         """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.
@@ -346,11 +414,22 @@ class Logbook:
         """None when the record took its slot, else the record that holds it, or why nothing was written."""
         if at.header.watched:
             await self.expose(at, write.record)
-        body = await stow(encode_record(write.record), self._blobs, at.run_id)
+        if at.lane is not None and (there := await self._lane_decided(at, at.lane, write)) is not None:
+            return None if there is write.record else there
+        body = await stow(encode_record(write.record, is_newest=at.lane is not None), self._blobs, at.run_id)
         found = await self._log.append(
             at.run_id, at.token.id, write.record.slot, body, consumes=write.consumes, also=write.also
         )
         return decode_record(await self._fetch(found)) if isinstance(found, str) else found
+
+    async def _lane_decided(self, at: Standing, lane: RunLane, write: Write) -> Record | None:
+        """What has the record's slot in the lane where its branch began, maybe now; None: it lies in its own log."""
+        if lane.state.holds(at.index):
+            if stays(write):
+                await lane.append(at.index, write.record, lambda: at.after(write.record).wake())
+            else:
+                await self.leave(at, at_once=write.record.kind is Kind.STEP)
+        return lane.state.decided(at.index, write.record.slot)
 
     async def save_if_due(self, at: Standing) -> Standing:
         """A snapshot each time enough records follow the last, so that loading does not grow with history.
@@ -370,7 +449,7 @@ class Logbook:
         now_ms = max(self._clock.now_ms(), forked_ms)
         return Moment(
             with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn,
-            at.permitted,
+            at.permitted, self._lane,
         )  # fmt: skip
 
     async def graph_of(self, header: Header) -> Graph:

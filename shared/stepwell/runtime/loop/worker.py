@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from stepwell.errors import EngineFault, PortError
 from stepwell.limits import FORK_SHARED_MS, HOPS, OUTPUT_PENDING
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
+from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.tracing import record_span, traceparent
@@ -80,13 +81,20 @@ class Worker:
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
-        known: Forks = {}
-        share = _Share(self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, budget, known)))
+        known = Forks()
+        is_several = wake.count > 1 and wake.slot < 0
+        lanes = await self._logbook.share_lanes(wake.run_id, wake.tokens, known) if is_several else ()
+        crew = Crew(lanes, budget.holds)
+        share = _Share(
+            self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, budget, known.apart())), crew
+        )
         try:
             while (own := await share.next()) is not None:
                 # those that come after it have less time than a message of their own had
-                await self._push(_Turn(own, budget, known, share, fresh=own.token == wake.token))
+                await crew.run(self._push(_Turn(own, budget, known, share, fresh=own.token == wake.token)))
+            await crew.finish()
         finally:
+            crew.close()
             share.join()
 
     async def _push(self, turn: _Turn) -> None:
@@ -97,6 +105,7 @@ class Worker:
             await self._performer.forking.again(at, (own.id,), own.slot)  # where others have gone on, it is stale
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
             at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
+            at = None if at is None else at.caught_up
 
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake, or its run is paused."""
@@ -155,6 +164,7 @@ class Worker:
         return replace(at, run=replace(at.run, started_ms=started_ms or now_ms))
 
     async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:
+        at = await self._logbook.leave(at)
         hops = turn.wake.hops + 1 if turn.fresh else 0
         await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=pool)))
 
@@ -246,16 +256,17 @@ class _Share:
     """
 
     def __init__(
-        self, ports: Ports, wake: Wake, sharing: Sharing, push: Callable[[Wake], Coroutine[Any, Any, None]]
+        self, ports: Ports, wake: Wake, sharing: Sharing, push: Callable[[Wake], Coroutine[Any, Any, None]], crew: Crew
     ) -> None:
-        """`push` moves one of the wake's tokens."""
+        """`push` moves one of the wake's tokens in another thread. `crew`: those that run here."""
         self._ports, self._sharing, self._left, self._has_begun = ports, sharing, deque(wake.each), False
+        self._crew = crew
         self._push, self._beside = push, Beside(sharing.steps - 1)
         self._until_ms = ports.clock.now_ms() + sharing.message_ms
 
     @property
     def has_more(self) -> bool:
-        return bool(self._left)
+        return bool(self._left) or self._crew.must_not_wait
 
     def left_ms(self) -> int:
         """For how long they still run one after the other."""
@@ -275,7 +286,8 @@ class _Share:
     async def hand_over(self) -> None:
         """A message for each branch that has not begun."""
         if self._left:
-            await self._ports.queue.send_all(Lane.WORK, [to_json(one) for one in self._left])
+            await self._crew.leave(self._indexes)
+            await self._send(self._left)
             self._left.clear()
 
     async def beside(self) -> None:
@@ -283,12 +295,21 @@ class _Share:
 
         Where the queue does not answer, they stay here, and begin after the step.
         """
-        while self._left and self._beside.has_room:
-            self._beside.start(self._push(self._left.popleft()))
         try:
+            await self._crew.let_go(self._indexes, self._send)
+            while self._left and self._beside.has_room:
+                self._beside.start(self._push(self._left.popleft()))
             await self.hand_over()
         except PortError as error:
             _logger.warning("%d branches wait for a step: %s", len(self._left), error)
+
+    @property
+    def _indexes(self) -> list[int]:
+        return [int(one.token.rpartition(".")[2]) for one in self._left]
+
+    async def _send(self, wakes: Iterable[Wake]) -> None:
+        if bodies := [to_json(one) for one in wakes]:
+            await self._ports.queue.send_all(Lane.WORK, bodies)
 
     def join(self) -> None:
         """Waits for the branches in other threads. Raises what one of them raised."""

@@ -13,15 +13,19 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record, decode_snapshot, encode_token
+from stepwell.engine.batches import decode_batch
+from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
 from stepwell.engine.fold import apply, fold
+from stepwell.engine.forks import branch_id
 from stepwell.engine.history import narrate, opening, under_way
+from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
+from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.logbook import run_info
 from stepwell.runtime.ports import Blobs, Header, Log, Runs, Saved
 
@@ -85,7 +89,7 @@ class Teller:
     """Tells changes in the order in which they come, for one thread."""
 
     def __init__(self, log: Log, runs: Runs, blobs: Blobs, remembered: int = REMEMBERED) -> None:
-        self._log, self._runs, self._blobs = log, runs, blobs
+        self._log, self._runs, self._blobs, self._lanes = log, runs, blobs, Lanes(log, blobs)
         self._headers: _Recent[str, Header] = _Recent(remembered)
         self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
 
@@ -103,15 +107,27 @@ class Teller:
         return []
 
     async def appended(self, run_id: str, token_id: str, slot: int, body: str) -> list[Notice]:
-        """What the record tells; nothing of a run that is gone. Raises EngineFault for one that cannot follow."""
+        """What the record tells, or a lane's batch; nothing of a run that is gone.
+
+        Raises EngineFault for one that cannot follow.
+        """
         header = self._headers.get(run_id) or await self._runs.get_run(run_id)
         if header is None:
             return []
         self._headers.keep(run_id, replace(header, input=None))
-        stand = await self._before(run_id, token_id, slot)
-        record = decode_record(await fetch(body, self._blobs))
+        body = await fetch(body, self._blobs)
+        if (lane := split_lane(token_id)) is not None:
+            batch = decode_batch(body, lane[0])
+            told = [await self._told(header, branch_id(lane[0], index), one, len(body))
+                    for index, one in batch.records.items()]  # fmt: skip
+            return [notice for notices in told for notice in notices]
+        return await self._told(header, token_id, decode_record(body), len(body))
+
+    async def _told(self, header: Header, token_id: str, record: Record, size_bytes: int) -> list[Notice]:
+        run_id = header.run_id
+        stand = await self._before(run_id, token_id, record.slot)
         token = apply(stand.token, record)
-        self._remember(run_id, _Stand(token, stand.size_bytes + len(body)))
+        self._remember(run_id, _Stand(token, stand.size_bytes + size_bytes))
         if header.origin and record.at_ms < header.created_ms:
             return []  # the run that failed has told it
         told = narrate(record, stand.token, token, run_info(header))
@@ -142,11 +158,11 @@ class Teller:
             stand = await self._loaded(run_id, token_id, slot)
         token, size_bytes = stand.token, stand.size_bytes
         while token.slot < slot - 1:
-            page = await self._log.read_log(run_id, token_id, token.slot, min(PAGE_RECORDS, slot - 1 - token.slot))
+            page = await self._lanes.token(run_id, token_id, token.slot, min(PAGE_RECORDS, slot - 1 - token.slot))
             if not page:
                 break  # `apply` names the gap
-            token = fold(await self._records(page), token)
-            size_bytes += sum(len(saved.body) for saved in page)
+            token = fold(page, token)
+            size_bytes += sum(len(encode_record(record)) for record in page)
         return _Stand(token, size_bytes)
 
     async def _loaded(self, run_id: str, token_id: str, slot: int) -> _Stand:

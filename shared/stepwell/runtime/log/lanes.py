@@ -1,0 +1,285 @@
+"""Lanes in the world: logs that the branches of a message share, written by one put for all that is ready.
+
+    branch 20   step ── its record waits ──┐                         ┌── ended
+    branch 21   step ── its record waits ──┼── one put into the lane ┼── ended
+    branch 22   parks ── it is to move ────┘                         └── its own log: waiting …
+
+A refused put learns what the winner decided, and puts the rest one slot further. Whoever has one branch alone, such as
+a message of its own, puts a batch of one. Everybody else reads the records of branches, wherever they lie.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from stepwell.engine.batches import Batch, arrived_in, decode_batch, encode_batch
+from stepwell.engine.codec import decode_record
+from stepwell.engine.forks import branch_id, fork_id, parent_of
+from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_of
+from stepwell.engine.records import End, Fork, Record, Status
+from stepwell.errors import LeaseLost
+from stepwell.runtime.log.claims import fetch, stow
+from stepwell.runtime.log.messages import Wake
+from stepwell.runtime.ports import Blobs, Joined, Log, Saved
+
+Work: TypeAlias = Coroutine[Any, Any, None]
+OnwardWake: TypeAlias = Callable[[], Wake]
+
+
+class Lanes:
+    """Reads lanes, and what lies in them."""
+
+    def __init__(self, log: Log, blobs: Blobs) -> None:
+        self._log, self._blobs = log, blobs
+
+    async def read(self, run_id: str, place: LanePlace) -> RunLane:
+        """One query."""
+        saved = await self._log.read_log(run_id, place.name)
+        return RunLane(self._log, self._blobs, run_id, await self._state(place, saved))
+
+    async def page(self, run_id: str, fork: Fork, name: str, page: int) -> list[RunLane]:
+        """The lanes of a page: one query."""
+        places = lanes_of(fork, name, fork.page_indexes(page))
+        found = (await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])).lanes
+        return [RunLane(self._log, self._blobs, run_id, await self._state(place, found.get(place.name, ())))
+                for place in places]  # fmt: skip
+
+    async def join(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
+        """The join of a page, those included who ended in lanes."""
+        places = lanes_of(fork, name, fork.page_indexes(page))
+        joined = await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])
+        bodies = [await fetch(one.body, self._blobs) for saved in joined.lanes.values() for one in saved]
+        return replace(joined, members=joined.members.union(*map(arrived_in, bodies)), lanes={})
+
+    async def branches(
+        self, run_id: str, fork: Fork, name: str, indexes: Iterable[int]
+    ) -> tuple[dict[str, list[Record]], dict[int, RunLane]]:
+        """The records of these branches of one page, if they have any, and their lanes by index."""
+        wanted = list(indexes)
+        if not fork.lane:
+            logs = await self._log.read_logs(run_id, [branch_id(name, index) for index in wanted])
+            return {token: await self.decoded(saved) for token, saved in logs.items()}, {}
+        pages = dict.fromkeys(fork.page_of(index) for index in wanted)
+        lanes = [lane for page in pages for lane in await self.page(run_id, fork, name, page)]
+        of = {index: lane for lane in lanes for index in lane.state.place.indexes}
+        moved = [branch_id(name, index) for index in wanted if of[index].state.has_moved(index)]
+        own = await self._log.read_logs(run_id, moved) if moved else {}
+        found: dict[str, list[Record]] = {}
+        for index in wanted:
+            token = branch_id(name, index)
+            records = [*of[index].state.records(index), *await self.decoded(own.get(token, ()))]
+            if records:
+                found[token] = records
+        return found, {index: of[index] for index in wanted}
+
+    async def token(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> list[Record]:
+        """A token's records with greater slots, in order. Its lane is read only if its own log does not go on there."""
+        own = await self.decoded(await self._log.read_log(run_id, token, after, limit))
+        if parent_of(token) is None or (own and own[0].slot == after + 1):
+            return own
+        place = await self._place(run_id, token)
+        if place is None:
+            return own
+        index = int(token.rpartition(".")[2])
+        lane = (await self.read(run_id, place)).state
+        if lane.has_moved(index) and not own:  # it may have moved meanwhile
+            own = await self.decoded(await self._log.read_log(run_id, token, after, limit))
+        found = [record for record in lane.records(index) if record.slot > after] + own
+        return found if limit is None else found[:limit]
+
+    async def decoded(self, saved: Sequence[Saved]) -> list[Record]:
+        return [decode_record(await fetch(one.body, self._blobs)) for one in saved]
+
+    async def _place(self, run_id: str, token: str) -> LanePlace | None:
+        """The lane of a branch, by its fork's record, which lies in its parent's own log."""
+        place = parent_of(token)
+        if place is None:
+            return None
+        parent, slot, index = place
+        saved = await self._log.read_log(run_id, parent, slot - 1, 1)
+        for record in await self.decoded(saved):
+            if record.slot == slot and isinstance(record.next, Fork) and record.next.lane:
+                return lane_at(record.next, fork_id(parent, slot), index)
+        return None
+
+    async def _state(self, place: LanePlace, saved: Iterable[Saved]) -> LaneLog:
+        return LaneLog(place, [decode_batch(await fetch(one.body, self._blobs), place.fork) for one in saved])
+
+
+class RunLane:
+    """A lane of a run, to be written."""
+
+    def __init__(self, log: Log, blobs: Blobs, run_id: str, state: LaneLog) -> None:
+        self._log, self._blobs, self._run_id, self.state = log, blobs, run_id, state
+        self.is_shared = False  # by the branches of a message, whose records are gathered
+        self._may_be_closed = False  # one of them has failed, which may have ended the others
+        self._ready: dict[int, Record] = {}
+        self._leaving: set[int] = set()
+
+    async def append(self, index: int, record: Record, wake: OnwardWake) -> None:
+        """Writes the next record of a branch, if it is to lie here: ask `decided` what has its slot."""
+        self._ready[index] = record
+        if self.is_shared and not _is_urgent(record):
+            await Ready(self, index, record, None if isinstance(record.next, End) else wake)
+        else:
+            await self.commit()
+            self._may_be_closed = self.is_shared
+
+    async def leave(self, index: int, wake: OnwardWake, *, at_once: bool) -> None:
+        """From now on the branch's next slot lies in its own log, unless it has ended."""
+        if self.state.holds(index):
+            self._leaving.add(index)
+            if self.is_shared and not at_once:
+                await Ready(self, index, None, wake)
+            else:
+                await self.commit()
+
+    async def look_again(self) -> None:
+        """Reads what others have written, if a failure may have made them: no step begins that nobody waits for."""
+        if self._may_be_closed:
+            self._may_be_closed = False
+            for one in await self._log.read_log(self._run_id, self.state.place.name, self.state.next_slot - 1):
+                self.state.add(decode_batch(await fetch(one.body, self._blobs), self.state.place.fork))
+
+    async def commit(self, leaving: Iterable[int] = ()) -> None:
+        """Puts what is ready at the next slot; after a refusal, what of it is still to be decided, one slot further.
+
+        this worker   slot 0: 20, 21, 22, 23 ── refused: the winner has 20 and 21 ── slot 1: 22, 23
+        its twin      slot 0: 20, 21
+        """
+        self._leaving.update(leaving)
+        while (batch := self._batch()) is not None:
+            body = await stow(encode_batch(batch, self.state.place.fork), self._blobs, self._run_id)
+            found = await self._log.append(self._run_id, self.state.place.name, self.state.next_slot, body)
+            if isinstance(found, str):
+                batch = decode_batch(await fetch(found, self._blobs), self.state.place.fork)
+            self.state.add(batch)
+        self._ready.clear()
+        self._leaving.clear()
+
+    def _batch(self) -> Batch | None:
+        state = self.state
+        records = {index: one for index, one in sorted(self._ready.items()) if self._is_next(index, one)}
+        moved = frozenset(index for index in self._leaving if state.holds(index))
+        return Batch(records, moved) if records or moved else None
+
+    def _is_next(self, index: int, record: Record) -> bool:
+        """Whether this record's slot is still open, and lies here."""
+        return self.state.holds(index) and len(self.state.records(index)) == record.slot
+
+
+def _is_urgent(record: Record) -> bool:
+    """Whether others wait for it: a failure may end the fork before they begin."""
+    return isinstance(record.next, End) and record.next.status not in (Status.COMPLETED, Status.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """Awaited, it suspends a coroutine until what it has ready is written together with that of others.
+
+    `record` None: its branch is to leave the lane. `wake`: with which another message could go on; None: it has ended.
+    """
+
+    lane: RunLane
+    index: int
+    record: Record | None
+    wake: OnwardWake | None
+
+    def __await__(self) -> Generator[Ready, None, None]:
+        yield self
+
+    @property
+    def may_go(self) -> bool:
+        """Whether nothing is lost if another message goes on with the branch."""
+        state = self.lane.state
+        is_done = self.record is None or state.decided(self.index, self.record.slot) is self.record
+        return self.wake is not None and is_done and not state.holds(self.index)
+
+
+class _Until:
+    """Awaited, it drives a coroutine to its end, or to where it has something ready."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, Ready | None]:
+        given = None
+        while True:
+            try:
+                asked = self._work.send(given)
+            except StopIteration:
+                return None
+            if isinstance(asked, Ready):
+                return asked
+            try:
+                given = yield asked
+            except GeneratorExit:
+                self._work.close()
+                raise
+
+
+class Crew:
+    """The branches of one message, which take turns: each goes as far as it has something ready; that is then written.
+
+    `holds`: whether they may still write.
+    """
+
+    def __init__(self, lanes: Iterable[RunLane], holds: Callable[[], bool]) -> None:
+        self._lanes, self._holds = list(lanes), holds
+        self._waiting: deque[tuple[Work, Ready]] = deque()
+        self._written: deque[tuple[Work, Ready]] = deque()  # they have waited, and are to go on
+        for lane in self._lanes:
+            lane.is_shared = True
+
+    @property
+    def must_not_wait(self) -> bool:
+        """Whether some here have something to be written, or are to go on: neither may wait for another's step."""
+        return bool(self._waiting) or any(ready.wake is not None for _, ready in self._written)
+
+    @property
+    def _all(self) -> list[tuple[Work, Ready]]:
+        return [*self._written, *self._waiting]
+
+    async def run(self, work: Work) -> None:
+        """Drives one until it ends, or has something ready."""
+        if not self._lanes:
+            await work
+            return
+        ready = await _Until(work)
+        if ready is not None:
+            self._waiting.append((work, ready))
+        for lane in self._lanes:
+            await lane.look_again()
+
+    async def finish(self) -> None:
+        """Writes what is ready, and has all go on, until each has ended."""
+        while self._all:
+            if not self._written:
+                await self.leave(())
+                self._written, self._waiting = self._waiting, self._written
+            await self.run(self._written.popleft()[0])
+
+    async def leave(self, indexes: Collection[int]) -> None:
+        """Writes what is ready, and that these branches have left their lanes."""
+        if self._lanes and not self._holds():
+            raise LeaseLost("the lease ran out before what was ready was written")
+        for lane in self._lanes:
+            await lane.commit([index for index in indexes if index in lane.state.place.indexes])
+
+    async def let_go(self, indexes: Collection[int], send: Callable[[list[Wake]], Awaitable[None]]) -> None:
+        """The same, and for those who wait here to go on: they do so by messages, so that no step holds them up."""
+        await self.leave({*indexes, *(ready.index for _, ready in self._all if ready.wake is not None)})
+        going = [(work, ready) for work, ready in self._all if ready.may_go]
+        await send([ready.wake() for _, ready in going if ready.wake is not None])
+        self._written = deque(one for one in self._written if one not in going)
+        self._waiting = deque(one for one in self._waiting if one not in going)
+        for work, _ in going:
+            work.close()
+
+    def close(self) -> None:
+        """Stops those who wait: their message comes again."""
+        for work, _ in self._all:
+            work.close()
