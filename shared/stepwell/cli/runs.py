@@ -258,10 +258,10 @@ def query(
     url: Url = "",
 ) -> None:
     """Call a query handler of a durable function, and print its answer."""
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.client import run_calls  # noqa: PLC0415 - httpx
 
     with connect(url) as client:
-        found = client.send(calls.query_answer(run_id, name))
+        found = client.send(run_calls.query_answer(run_id, name))
     print_json(found if as_json else found.get("value"))
 
 

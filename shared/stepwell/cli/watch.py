@@ -37,12 +37,12 @@ def wait_until_ended(client: Client, run_id: str) -> JsonObject:
 
     Long polls keep this at a few calls a minute.
     """
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.client import run_calls  # noqa: PLC0415 - httpx
 
     handle, told, seconds = client.handle(run_id), "", FIRST_POLL_SECONDS
     while True:
         with suppress(RunFailed):  # it has ended
-            client.send(calls.result_answer(run_id, seconds))
+            client.send(run_calls.result_answer(run_id, seconds))
         run = handle.view()
         if has_ended(run):
             return run
