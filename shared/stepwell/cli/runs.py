@@ -246,7 +246,7 @@ def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.render import explain_view  # noqa: PLC0415 - rich
+    from stepwell.cli.run_view import explain_view  # noqa: PLC0415 - rich
 
     console().print(explain_view(found, datetime.now(UTC)))
 
@@ -302,7 +302,7 @@ def _show(found: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.render import run_view  # noqa: PLC0415 - rich
+    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - rich
 
     console().print(run_view(found, datetime.now(UTC)))
 

@@ -87,7 +87,7 @@ def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
     from rich.console import Group  # noqa: PLC0415 - with the console
     from rich.text import Text  # noqa: PLC0415
 
-    from stepwell.cli.render import run_view  # noqa: PLC0415 - with the console
+    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - with the console
     from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
 
     now = datetime.now(UTC)
@@ -98,7 +98,7 @@ def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
 
 
 def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
-    from stepwell.cli.render import run_view  # noqa: PLC0415 - with the console
+    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - with the console
     from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
 
     last: JsonObject = {}
