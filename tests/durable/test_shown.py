@@ -15,7 +15,8 @@ from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Sweeper
 from stepwell.runtime.ports import Header, RunQuery
-from stepwell.testing.kit import Run, Stepwell, in_memory
+from stepwell.testing.backend import in_memory
+from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 
 ASKS = """

@@ -40,7 +40,8 @@ from stepwell.runtime.log.messages import (
 )
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, Header, Ports, Schedule
-from stepwell.testing.kit import Run, Stepwell, in_memory
+from stepwell.testing.backend import in_memory
+from stepwell.testing.kit import Run, Stepwell
 
 GOLDEN = Path(__file__).parent / "golden"
 WORKFLOWS = GOLDEN / "workflows"

@@ -19,7 +19,8 @@ from stepwell.local.memory import MemoryBlobs, MemoryStore
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Ports, RunQuery
 from stepwell.runtime.starts.starting import Start
-from stepwell.testing.kit import START_MS, Backend, Stepwell
+from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.kit import Stepwell
 from stepwell.testing.mocks import MockedSteps
 from stepwell.testing.verify.answers import Answer
 from stepwell.testing.verify.chaos import Chaos, ChaosDriver, Plan, ShuffledQueue, Written
