@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports, RunQuery
 from stepwell.testing.backend import START_MS, Backend

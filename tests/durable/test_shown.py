@@ -11,7 +11,7 @@ from stepwell.api.views import read_run
 from stepwell.engine.names import iso
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Sweeper
 from stepwell.runtime.ports import Header, RunQuery

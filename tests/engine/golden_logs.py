@@ -21,8 +21,10 @@ from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import Topic
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import Transient
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import (

@@ -13,7 +13,7 @@ from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import PortError
 from stepwell.limits import HOPS, HOUR_MS, MINUTE_MS
-from stepwell.local.memory import MemoryQueue
+from stepwell.memory.queue import MemoryQueue
 from stepwell.runtime.log.messages import DeadLetter, Wake
 from stepwell.runtime.loop import perform
 from stepwell.runtime.loop.driving import run_now

@@ -14,7 +14,7 @@ from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.engine.marks import Waits, is_waiting
 from stepwell.engine.records import Fork, Tally
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.showing import Showing

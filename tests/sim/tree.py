@@ -9,7 +9,7 @@ from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
 from stepwell.engine.token import Token
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from tests.sim.versions import as_seen
 
 RUN = "run_sim"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Inbox
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Inbox
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.ports import Ports
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today

@@ -25,9 +25,9 @@ from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.engine.entries import entry_json
 from stepwell.errors import Conflict, DefinitionError, Problem
 from stepwell.limits import FORK_WIDTH, FORKS_KEPT, PAGE_ITEMS_MAX, SESSIONS_KEPT
-from stepwell.local.inbox import Inbox
 from stepwell.local.replaying import Replayed, exported, read_exports
 from stepwell.local.user_items import LocalTable
+from stepwell.memory.inbox import Inbox
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.run_forks import RunFork

@@ -13,9 +13,10 @@ from typing import Any
 from stepwell.definition.graph import Graph, Json
 from stepwell.errors import Conflict, StepwellError, UserError
 from stepwell.limits import FORK_WIDTH
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Inbox
-from stepwell.local.memory import MemoryBlobs, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Inbox
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Ports, RunQuery
 from stepwell.runtime.starts.starting import Start
