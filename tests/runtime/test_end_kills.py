@@ -8,7 +8,8 @@ from unittest import mock
 import pytest
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.effects import Effect, ShowStatus, effects
+from stepwell.engine.effect_kinds import Effect, ShowStatus
+from stepwell.engine.effects import effects
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import PortError

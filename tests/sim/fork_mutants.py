@@ -10,7 +10,7 @@ from unittest import mock
 
 from stepwell.definition.graph import FanIn
 from stepwell.engine import join, lines, members
-from stepwell.engine.effects import Arrive, Open
+from stepwell.engine.effect_kinds import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.engine.marks import Waits, is_waiting
 from stepwell.engine.records import Fork, Tally
