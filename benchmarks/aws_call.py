@@ -31,7 +31,7 @@ from stepwell.aws.clients import Clients
 from stepwell.aws.keys import record_key
 from stepwell.aws.table import Table
 from stepwell.aws.thin.opening import open_thin
-from stepwell.local.blobs import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.settings import read_aws
 
 CALLS, ROUNDS = 400, 9

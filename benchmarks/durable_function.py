@@ -27,8 +27,10 @@ from typing import Any
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.engine.turns import Suspended
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch

@@ -22,10 +22,10 @@ from floor import bare_insert
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
-from stepwell.local.blobs import MemoryBlobs
 from stepwell.local.database import Database, Synchronous
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stepwell.local.database import Database, Synchronous
-from stepwell.local.memory import MemoryStore
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.ports import Log
 
 BODY = "x" * 300

@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo
 
-from stepwell.local.memory import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.dying import deaths
 

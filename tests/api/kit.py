@@ -20,9 +20,11 @@ from stepwell.definition.graph import Graph, Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.engine.retry import Policy, resolve_policy
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import ALL_LANES
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import ALL_LANES
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.catalog import Catalog

@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.limits import ANSWERED_BYTES, SENT_BYTES
-from stepwell.local.memory import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import World
 

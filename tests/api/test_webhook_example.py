@@ -14,7 +14,8 @@ from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
-from stepwell.testing.kit import START, Stepwell
+from stepwell.testing.backend import START
+from stepwell.testing.kit import Stepwell
 from tests.api.kit import event
 from tests.api.webhook_kit import standard
 

@@ -13,7 +13,7 @@ from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.graph import Json
 from stepwell.definition.webhooks import check_webhooks
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.log.messages import Message, Publish, from_json
 from stepwell.runtime.ports import Event
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind

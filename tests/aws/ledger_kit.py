@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports, RunQuery
-from stepwell.testing.kit import START_MS, Backend, Stepwell
+from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter
 from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, s3_blobs, table_of
 

@@ -15,7 +15,7 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.failures import NoAnswer
 from stepwell.aws.table import Table
 from stepwell.definition.graph import Json
-from stepwell.local.memory import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
 from tests.aws.meter import units_of
 from tests.contract.emulated import NO_WAIT, Cloud, items_of, table_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.records import Status
-from stepwell.local.memory import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.ports import RunQuery, StatusChange
 from tests.contract.emulated import dynamo_store
 from tests.contract.kit import NOW_MS, ORDER, Store, event, header, run, sqlite_store, waiter

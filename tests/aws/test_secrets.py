@@ -11,7 +11,7 @@ from ministack.services import secretsmanager, ssm
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.emulate import missing_secrets
 from stepwell.errors import PortError
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.steps.secrets import MISSING
 from tests.contract.emulated import NO_WAIT, Cloud, answer
 

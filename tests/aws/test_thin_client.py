@@ -46,7 +46,7 @@ from stepwell.aws.thin.wire import Place, Reply
 from stepwell.aws.thin.wire import Wire as RealWire
 from stepwell.aws.values import typed
 from stepwell.errors import PortError, UserError
-from stepwell.local.blobs import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.settings import read_aws
 from tests.aws.test_thin_wire import Server, resets, says, says_and_closes
 from tests.contract.emulated import Cloud, answer, table_of

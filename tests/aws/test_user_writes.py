@@ -17,7 +17,7 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.errors import PortError
-from stepwell.local.blobs import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.transacting import checked
 from stepwell.runtime.ports import Appended
 from stepwell.testing.kit import Stepwell

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from stepwell.cli import watch
-from stepwell.cli.render import failures_table, run_view, runs_table
+from stepwell.cli.render import failures_table, runs_table
+from stepwell.cli.run_view import run_view
 from stepwell.cli.screen import console
 from stepwell.cli.telling import history_line
 from stepwell.cli.words import ago, brief, clock, local_times, printable, span, until

@@ -37,9 +37,9 @@ from stepwell.aws.table import SHAPE, Table
 from stepwell.aws.thin.opening import Thin
 from stepwell.aws.thin.signer import Key
 from stepwell.aws.thin.wire import Place, Reply
-from stepwell.local.blobs import MemoryBlobs
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Delivery
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Delivery
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.stores.jsontext import decode
 from stepwell.settings import QueuePlace, read_aws

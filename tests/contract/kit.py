@@ -18,12 +18,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from stepwell.engine.records import Topic
 from stepwell.local.blobs import FolderBlobs
-from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
-from stepwell.local.inbox import Inbox
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Inbox
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.ports import Blobs, Event, Header, Log, Mailbox, Marks, Notes, Queue, Runs, Timers, Waiter
 
 T = TypeVar("T")

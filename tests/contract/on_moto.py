@@ -23,7 +23,7 @@ from moto import mock_aws
 from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.s3_blobs import S3Blobs
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.ports import Lane
 from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, table_of
 from tests.contract.kit import NOW_MS

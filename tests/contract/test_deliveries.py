@@ -6,8 +6,9 @@ from pathlib import Path
 
 from stepwell.engine.records import Topic
 from stepwell.limits import DAY_MS, DELIVERY_BYTES
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.memory import MemoryBlobs, MemoryQueue
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.queue import MemoryQueue
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.deliveries import TOPIC, Deliveries, Delivery, Outcome
 from stepwell.runtime.ports import Ports

@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.errors import InvalidInput
 from stepwell.limits import HOUR_MS
-from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
+from stepwell.memory.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
 from stepwell.runtime.ports import Lane
 from tests.contract.kit import NOW_MS, LocalQueue, at_once, run
 

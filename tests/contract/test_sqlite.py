@@ -13,12 +13,12 @@ import pytest
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import EngineFault, InvalidInput, PortError, UserError
 from stepwell.local import schema, sqlite_queue, sqlite_store
-from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
-from stepwell.local.inbox import Delivery
 from stepwell.local.rows import list_sql
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Delivery
 from stepwell.runtime.ports import Lane, RunQuery, Saved, StatusChange
 from tests.contract.kit import NOW_MS, ORDER, at_once, event, header, other_process, run, waiter
 

@@ -11,11 +11,12 @@ from stepwell.api.views import read_run
 from stepwell.engine.names import iso
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Sweeper
 from stepwell.runtime.ports import Header, RunQuery
-from stepwell.testing.kit import Run, Stepwell, in_memory
+from stepwell.testing.backend import in_memory
+from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 
 ASKS = """

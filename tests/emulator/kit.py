@@ -21,7 +21,7 @@ from stepwell.aws.emulator import ACCOUNT, Emulator
 from stepwell.aws.table import Table
 from stepwell.client import Client, RunFailed, calls
 from stepwell.engine.records import ROOT as ROOT_TOKEN
-from stepwell.local.blobs import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
 
 T = TypeVar("T")

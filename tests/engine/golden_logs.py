@@ -21,8 +21,10 @@ from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import Topic
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import Transient
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import (
@@ -40,7 +42,8 @@ from stepwell.runtime.log.messages import (
 )
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, Header, Ports, Schedule
-from stepwell.testing.kit import Run, Stepwell, in_memory
+from stepwell.testing.backend import in_memory
+from stepwell.testing.kit import Run, Stepwell
 
 GOLDEN = Path(__file__).parent / "golden"
 WORKFLOWS = GOLDEN / "workflows"

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.engine.effects import (
-    Announce,
-    Forget,
-    Register,
-    SetTimer,
-    ShowStatus,
-    TakePending,
-    effects,
-    picked_up,
-)
+from stepwell.engine.effect_kinds import Announce, Forget, Register, SetTimer, ShowStatus, TakePending
+from stepwell.engine.effects import effects, picked_up
 from stepwell.engine.records import Kind, Record, Status
 from stepwell.engine.token import Token
 from tests.engine.kit import NOW_MS, Play, failure, play

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.effects import Arrive, Open, ReleaseLocks, ShowStatus, TakeLocks, effects
+from stepwell.engine.effect_kinds import Arrive, Open, ReleaseLocks, ShowStatus, TakeLocks
+from stepwell.engine.effects import effects
 from stepwell.engine.records import Kind, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Locks

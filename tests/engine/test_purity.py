@@ -101,8 +101,16 @@ def test_definitions_know_nothing_of_runs_and_do_no_io(module: str) -> None:
 
 @pytest.mark.parametrize("module", of("runtime"))
 def test_the_runtime_knows_no_adapter_and_no_door(module: str) -> None:
-    parts = ("stepwell.local", "stepwell.aws", "stepwell.api", "stepwell.cli", "stepwell.testing", "boto3", "botocore")
-    assert not uses(module, *parts)
+    parts = ("stepwell.local", "stepwell.memory", "stepwell.aws", "stepwell.api", "stepwell.cli", "stepwell.testing")
+    assert not uses(module, *parts, "boto3", "botocore")
+
+
+@pytest.mark.parametrize("module", of("memory"))
+def test_the_adapters_in_memory_know_the_runtime_and_nothing_beside_them(module: str) -> None:
+    """They are deployed, for simulations: whatever they import is deployed too."""
+    may = tuple(f"stepwell.{part}" for part in ("memory", "runtime", "engine", "definition", "limits", "errors"))
+    for name in imports_of(module):
+        assert name.startswith(may) or (is_standard(name) and name.partition(".")[0] not in IMPURE), name
 
 
 def test_this_machine_and_aws_never_import_each_other() -> None:
@@ -110,7 +118,7 @@ def test_this_machine_and_aws_never_import_each_other() -> None:
         if module.startswith("stepwell.local"):
             assert not uses(module, "stepwell.aws"), module
         if module.startswith("stepwell.aws"):
-            assert not uses(module, "stepwell.local"), module
+            assert not uses(module, "stepwell.local", "stepwell.memory"), module
 
 
 @pytest.mark.parametrize("module", of("api"))

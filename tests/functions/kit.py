@@ -17,7 +17,7 @@ from ministack.services import scheduler
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header
 from stepwell.runtime.starts.pack import pack_folder

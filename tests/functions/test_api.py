@@ -14,7 +14,7 @@ import pytest
 
 from stepwell.api.console import is_built
 from stepwell.errors import PortError, UserError
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from tests.functions.conftest import Deploy
 from tests.functions.kit import ROOT, Invocation, event_of
 

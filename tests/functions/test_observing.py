@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.aws.observing import Observing
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from tests.functions.conftest import Deploy
 from tests.functions.kit import Invocation
 

@@ -100,10 +100,10 @@ def test_what_no_function_reads_is_left_out(bundles: Bundles, name: str) -> None
     assert not [place for place in ours if (place / name).exists()]
 
 
-def test_of_the_local_adapters_those_in_memory_are_packed_for_simulations(bundles: Bundles) -> None:
-    packed = {path.stem for path in (bundles.engine / "stepwell" / "local").iterdir()}
-    assert {"memory_store", "memory_queue"} <= packed
-    assert not packed & {"dev", "gateway", "sqlite_store", "wiring"}
+def test_the_adapters_in_memory_are_packed_for_simulations_and_those_of_this_machine_are_not(bundles: Bundles) -> None:
+    packed = bundles.engine / "stepwell"
+    assert {"store", "queue"} <= {path.stem for path in (packed / "memory").iterdir()}
+    assert not (packed / "local").exists()
 
 
 def test_every_import_of_ours_finds_its_module_in_the_package(bundles: Bundles) -> None:

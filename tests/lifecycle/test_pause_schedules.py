@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from stepwell.engine import decide
-from stepwell.local.memory import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.loop import pausing, worker
 from stepwell.runtime.loop.pausing import Pausing

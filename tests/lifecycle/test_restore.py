@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.records import Status
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import RunQuery, Schedule
 from tests.aws.kit import AwsWorld, aws_world

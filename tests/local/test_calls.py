@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.wiring import Local, open_local
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

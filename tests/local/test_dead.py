@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
 from stepwell.local.dead import SqliteDeadQueue
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.sqlite_queue import SqliteQueue
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.calls.dead import show_letter
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane

@@ -11,8 +11,8 @@ import pytest
 from stepwell.engine.records import Status
 from stepwell.local import wiring
 from stepwell.local.database import Database, Execute
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.wiring import DATABASE_FILE, Local, open_local
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_apart, run_now

@@ -11,8 +11,8 @@ import pytest
 from stepwell.definition.compiler import compile_definition
 from stepwell.errors import PortError
 from stepwell.limits import CLAIM_CHECK_BYTES, DAY_MS, DELIVERY_BYTES, HOUR_MS
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.wiring import Local, open_local
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.tables import open_table
 from stepwell.local.wiring import DATABASE_FILE, open_local
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

@@ -13,13 +13,13 @@ from pathlib import Path
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.engine.names import iso
-from stepwell.local.blobs import MemoryBlobs
-from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.local.ticker import Ticker
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch

@@ -17,9 +17,11 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.token import Token
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import ALL_LANES
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import ALL_LANES
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch

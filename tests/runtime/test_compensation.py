@@ -15,7 +15,7 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Phase
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane

@@ -12,7 +12,7 @@ from stepwell.engine.records import End, Fork, Kind, Status
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json

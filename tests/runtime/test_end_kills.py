@@ -8,12 +8,13 @@ from unittest import mock
 import pytest
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.effects import Effect, ShowStatus, effects
+from stepwell.engine.effect_kinds import Effect, ShowStatus
+from stepwell.engine.effects import effects
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import PortError
 from stepwell.limits import HOPS, HOUR_MS, MINUTE_MS
-from stepwell.local.memory import MemoryQueue
+from stepwell.memory.queue import MemoryQueue
 from stepwell.runtime.log.messages import DeadLetter, Wake
 from stepwell.runtime.loop import perform
 from stepwell.runtime.loop.driving import run_now

@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Publish, from_json

@@ -15,8 +15,8 @@ from stepwell.engine.records import ROOT, Kind
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
-from stepwell.local.memory_store import MemoryStore
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.calls.gathering import Gatherer
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import RunQuery

@@ -16,7 +16,7 @@ from stepwell.engine.records import ROOT, Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import bury, dispatch, give_up
 from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.door import Unlimited

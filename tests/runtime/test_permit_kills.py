@@ -12,7 +12,7 @@ from stepwell.engine.codec import decode_record
 from stepwell.engine.records import End
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
-from stepwell.local.inbox import ALL_LANES
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

@@ -7,7 +7,7 @@ from typing import Any
 from stepwell.definition.expressions import compile_expression
 from stepwell.engine.records import Status
 from stepwell.limits import HOPS
-from stepwell.local.inbox import Delivery
+from stepwell.memory.inbox import Delivery
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.dispatch import dispatch, give_up
 from stepwell.runtime.log.door import Unlimited

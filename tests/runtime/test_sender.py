@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.definition.targets import parse_hosts
 from stepwell.limits import DAY_MS, HOUR_MS, NOTIFICATION_DELAYS_MS, NOTIFICATION_REFUSALS
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from stepwell.runtime.notify.sender import Fate, Sender, signatures
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind, base64_key

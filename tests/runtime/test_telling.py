@@ -9,7 +9,7 @@ import pytest
 from stepwell.engine.codec import encode_record
 from stepwell.engine.records import End, Goto, Kind, Record, Status
 from stepwell.errors import EngineFault
-from stepwell.local.memory import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import REMEMBERED_BYTES, Notice, Teller
 from tests.runtime.kit import NOW_MS, CountingStore, World

@@ -14,8 +14,8 @@ from stepwell.definition.graph import Limit, RateLimit
 from stepwell.engine.names import iso
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
-from stepwell.local.inbox import ALL_LANES
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

@@ -12,7 +12,8 @@ import pytest
 
 from stepwell import Transient
 from stepwell.testing import driver
-from stepwell.testing.kit import Stepwell, in_memory
+from stepwell.testing.backend import in_memory
+from stepwell.testing.kit import Stepwell
 from tests.runtime.kit import CountingStore
 
 MONTHS = """

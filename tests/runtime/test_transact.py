@@ -18,7 +18,8 @@ from stepwell.runtime.durable.failures import OperationFailed, TransactionRefuse
 from stepwell.runtime.durable.transacting import checked
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.testing.kit import Backend, Run, Stepwell, in_memory
+from stepwell.testing.backend import Backend, in_memory
+from stepwell.testing.kit import Run, Stepwell
 from tests.runtime.kit import operation
 
 SHOP = """

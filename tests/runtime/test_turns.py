@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.waits import event_topic
-from stepwell.local.inbox import ALL_LANES, Delivery
+from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

@@ -15,7 +15,7 @@ from functools import partial
 from time import perf_counter, process_time
 
 from stepwell.limits import FORKS_KEPT
-from stepwell.local.inbox import ALL_LANES, Delivery
+from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now

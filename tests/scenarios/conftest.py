@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from stepwell.local.blobs import FolderBlobs
-from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.ports import Ports
-from stepwell.testing.kit import START_MS, Backend, Stepwell
+from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.kit import Stepwell
 from tests.aws.ledger_kit import metered
 
 

@@ -15,7 +15,7 @@ from stepwell.engine.records import ROOT, End, Goto, Kind, Record
 from stepwell.engine.tasks import named
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Together, Turn
 from stepwell.engine.waits.code import CODE
-from stepwell.local.memory import MemoryBlobs
+from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.loop.driving import run_now

@@ -10,11 +10,11 @@ from unittest import mock
 
 from stepwell.definition.graph import FanIn
 from stepwell.engine import join, lines, members
-from stepwell.engine.effects import Arrive, Open
+from stepwell.engine.effect_kinds import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.engine.marks import Waits, is_waiting
 from stepwell.engine.records import Fork, Tally
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.showing import Showing

@@ -10,7 +10,7 @@ from unittest import mock
 from stepwell.definition.graph import Expression, Json
 from stepwell.engine import lock_records
 from stepwell.engine import locks as engine_locks
-from stepwell.engine.effects import ReleaseLocks
+from stepwell.engine.effect_kinds import ReleaseLocks
 from stepwell.engine.locks import Claim
 from stepwell.engine.records import Kind, Record, Status
 from stepwell.engine.token import Locks as Held

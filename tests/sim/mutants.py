@@ -12,9 +12,9 @@ from unittest import mock
 from stepwell.engine import decide
 from stepwell.engine import effects as engine_effects
 from stepwell.engine.actions import Write
-from stepwell.engine.effects import Register
+from stepwell.engine.effect_kinds import Register
 from stepwell.engine.waits import run_of
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Standing

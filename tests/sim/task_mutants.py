@@ -10,7 +10,7 @@ from unittest import mock
 
 from stepwell.engine import effects, task_records
 from stepwell.engine.actions import Action
-from stepwell.engine.effects import Close, ShowStatus
+from stepwell.engine.effect_kinds import Close, ShowStatus
 from stepwell.engine.records import Kind
 from stepwell.engine.session import Session
 from stepwell.runtime.durable.sessions import Sessions

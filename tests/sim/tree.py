@@ -13,7 +13,7 @@ from stepwell.engine.forks import branch_id
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
 from stepwell.engine.token import Token
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from tests.sim.versions import as_seen
 
 RUN = "run_sim"

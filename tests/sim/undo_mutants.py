@@ -13,7 +13,7 @@ from stepwell.engine.actions import RunStep
 from stepwell.engine.names import Moment, Undo
 from stepwell.engine.records import Kind, Pause, Record, RetryAt
 from stepwell.engine.token import Token
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import rollback
 from stepwell.runtime.forks.rollback import BeforePage, Rollback
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing

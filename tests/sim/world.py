@@ -25,7 +25,8 @@ from stepwell.engine.records import Record, Topic
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import PortError
 from stepwell.limits import FORKS_KEPT
-from stepwell.local.memory import MemoryBlobs, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions

@@ -10,7 +10,7 @@ import pytest
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Graph, Json
 from stepwell.errors import UserError
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.simulation import Simulation, parse_assumptions, simulate

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.testing.kit import Run, Stepwell, in_memory
+from stepwell.testing.backend import in_memory
+from stepwell.testing.kit import Run, Stepwell
 from tests.scenarios.conftest import BACKENDS
 
 STEPS = """

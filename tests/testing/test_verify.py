@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from stepwell.errors import UserError
-from stepwell.local.inbox import Delivery
+from stepwell.memory.inbox import Delivery
 from stepwell.testing.verify import Report, Verdict, verify
 from stepwell.testing.verify.chaos import ShuffledQueue
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from stepwell.api.requests import Identity, parse_body, parse_query
+from stepwell.api.identity import Identity
+from stepwell.api.parsing import parse_body, parse_query
 from stepwell.definition.graph import Json
 from stepwell.runtime.assembly import Assembly
 

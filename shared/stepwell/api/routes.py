@@ -32,10 +32,11 @@ from stepwell.api.handlers.recovering import RECOVERING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.handlers.versions import VERSION_ROUTES
+from stepwell.api.identity import identity_of
 from stepwell.api.large import sendable
+from stepwell.api.parsing import body_bytes
 from stepwell.api.problems import problem, problem_answer
 from stepwell.api.reading import reading_routes
-from stepwell.api.requests import body_bytes, identity_of
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.loop.driving import run_now
 

@@ -6,10 +6,10 @@ A link is a credential to answer. It is computed on request and stored nowhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
+from stepwell.api.identity import Identity
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.approvals import asked, open_approval
@@ -20,9 +20,6 @@ from stepwell.engine.waits.approval import has_votes, votes_of
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
-
-if TYPE_CHECKING:
-    from stepwell.api.requests import Identity  # imports pydantic
 
 ANYONE = "anyone"  # the link's name if the approval names no approvers
 LINK_SCOPE = "stepwell/links"  # the scope of a token that may get the links of others

@@ -38,15 +38,10 @@ PACKED = "workflows.json"
 PROJECT = "project"  # the folder of the user's code in the workers' package
 MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
 LARGEST = 3  # how many names a report has
-# Of the local adapters those in memory, in which `POST /check` simulates runs, and what they import.
-IN_MEMORY = {"__init__", "blobs", "clocks", "database", "folder", "inbox", "memory", "memory_queue",
-             "memory_store", "notes", "schema", "user_items"}  # fmt: skip
 # Parts of stepwell for local use only.
-NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "testing", "aws/emulator*.py", "aws/deployment.py",
+NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "local", "testing", "aws/emulator*.py", "aws/deployment.py",
                 "definition/code*.py", "definition/signatures.py", "extras.py",
-                "project.py", "runtime/starts/code.py", "runtime/starts/imports.py",
-                *(f"local/{path.name}" for path in (PACKAGE / "local").iterdir() if path.stem not in IN_MEMORY),
-                )  # fmt: skip
+                "project.py", "runtime/starts/code.py", "runtime/starts/imports.py")  # fmt: skip
 # Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions, Powertools
 # a page for browsers.
 UNREAD = (

@@ -14,7 +14,7 @@ from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
 
 if TYPE_CHECKING:
-    from stepwell.client.calls import ForkOptions
+    from stepwell.client.run_calls import ForkOptions
 
 Step = Annotated[
     str,

@@ -1,80 +1,34 @@
-"""Renders runs for people: tables, one run in full, statistics. It neither calls the API nor prints."""
+"""Renders lists for people: runs, failures, lines, branches, statistics. It neither calls the API nor prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli.telling import history_line
-from stepwell.cli.words import (
-    ago,
-    between,
-    brief,
-    clock,
-    error_words,
-    local_times,
-    parse_time,
-    pause_text,
-    phrase,
-    printable,
-    span,
-    until,
-)
-
-STYLES = {
-    "completed": "green",
-    "running": "blue",
-    "compensating": "blue",
-    "waiting": "yellow",
-    "paused": "yellow",
-    "failed": "red",
-    "timed_out": "red",
-    "cancelled": "magenta",
-    "compensated": "magenta",
-    "skipped": "dim",
-}
-MARKS = {
-    "completed": "✓",
-    "running": "●",
-    "compensating": "↺",
-    "waiting": "◔",
-    "paused": "‖",
-    "failed": "✗",
-    "timed_out": "✗",
-    "cancelled": "⊘",
-    "compensated": "↺",
-    "skipped": "↷",
-}
-_BAR = 20
-
-
-def status_text(status: object) -> Text:
-    """A status as a coloured mark and word."""
-    word = str(status or "")
-    return Text(f"{MARKS.get(word, '○')} {phrase(word)}", style=STYLES.get(word, ""))
+from stepwell.cli.grids import plain, status_text, table_of
+from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, span, waiting_words, when
 
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of runs, newest first."""
     found = list(items)
     has_children = any(run.get("parent") for run in found)
-    table = _table("run", "workflow", "status", "at", "waits for", "created", *(["parent"] if has_children else []))
+    table = table_of("run", "workflow", "status", "at", "waits for", "created", *(["parent"] if has_children else []))
     for run in found:
         created = parse_time(run.get("created_at"))
         table.add_row(
-            _plain(run.get("run_id")),
-            _plain(run.get("workflow")),
+            plain(run.get("run_id")),
+            plain(run.get("workflow")),
             status_text(run.get("status")),
-            _plain(", ".join(map(str, run.get("current_steps") or ()))),
-            _plain(waiting_words(run, now)),
-            _plain(ago(created, now) if created else ""),
-            *([_plain(run.get("parent"))] if has_children else []),
+            plain(", ".join(map(str, run.get("current_steps") or ()))),
+            plain(waiting_words(run, now)),
+            plain(ago(created, now) if created else ""),
+            *([plain(run.get("parent"))] if has_children else []),
         )
     return table
 
@@ -82,58 +36,58 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
 def failures_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of failed runs by their error."""
     names = ("count", "fingerprint", "workflow", "step", "type")
-    table = _table("runs", "fingerprint", "workflow", "step", "error", "first", "last", "such as")
+    table = table_of("runs", "fingerprint", "workflow", "step", "error", "first", "last", "such as")
     for one in items:
         times = (parse_time(one.get(name)) for name in ("first_at", "last_at"))
         told = (ago(moment, now) if moment else "" for moment in times)
-        table.add_row(*(_plain(one.get(name)) for name in names), *map(_plain, told), _plain(one.get("run_id")))
+        table.add_row(*(plain(one.get(name)) for name in names), *map(plain, told), plain(one.get("run_id")))
     return table
 
 
 def limits_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of limits, with how many hold their permits and wait for them."""
-    table = _table("limit", "of", "at once", "rate", "under way", "waiting", "next turn")
+    table = table_of("limit", "of", "at once", "rate", "under way", "waiting", "next turn")
     for one in items:
         rate, turn = one.get("rate_limit") or {}, one.get("next_turn_at")
         told = f"{rate['limit']} in {rate['per']:g} s" if rate else ""
         key = "by key" if one.get("key") else ""
         most, under_way, waiting = (one.get(name) for name in ("concurrency", "under_way", "waiting"))
-        values = (one.get("name"), one.get("of"), most, told, key or under_way, key or waiting, _when(turn, now))
-        table.add_row(*(_plain("" if value is None else value) for value in values))
+        values = (one.get("name"), one.get("of"), most, told, key or under_way, key or waiting, when(turn, now))
+        table.add_row(*(plain("" if value is None else value) for value in values))
     return table
 
 
 def line_table(line: Mapping[str, Any]) -> Table:
     """A table of who holds the permits of a limit, and who waits for one."""
-    table = _table("place", "run", "token")
+    table = table_of("place", "run", "token")
     for one in (*line.get("under_way", ()), *line.get("items", ())):
         place = one.get("place")
         told = "under way" if place is None else "next" if place == 0 else str(place + 1)
-        table.add_row(_plain(told), _plain(one.get("run_id")), _plain(one.get("token")))
+        table.add_row(plain(told), plain(one.get("run_id")), plain(one.get("token")))
     return table
 
 
 def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of schedules by name, with the next time in the reader's time zone."""
-    table = _table("name", "workflow", "schedule", "timezone", "next")
+    table = table_of("name", "workflow", "schedule", "timezone", "next")
     for schedule in items:
         following = (schedule.get("next") or [None])[0]
-        told = (_plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
-        table.add_row(*told, _plain(_when(following, now)))
+        told = (plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
+        table.add_row(*told, plain(when(following, now)))
     return table
 
 
 def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:
     """A table of a fork's branches by index: item, status, node, and error or wait."""
-    table = _table("branch", "item", "status", "at", "")
+    table = table_of("branch", "item", "status", "at", "")
     for one in items:
         error, waits = one.get("error"), one.get("waiting_for")
         table.add_row(
-            _plain(one.get("id")),
-            _plain(brief(one.get("item"))),
+            plain(one.get("id")),
+            plain(brief(one.get("item"))),
             status_text(one.get("status")),
-            _plain(one.get("current_step")),
-            _plain(error_words(error) if error else _branch_wait(waits, one.get("waiting_data")) if waits else ""),
+            plain(one.get("current_step")),
+            plain(error_words(error) if error else _branch_wait(waits, one.get("waiting_data")) if waits else ""),
         )
     return table
 
@@ -145,142 +99,35 @@ def _branch_wait(kind: Any, data: Any) -> str:
 
 def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of webhook deliveries, newest first."""
-    table = _table("source", "delivery", "received", "outcome", "as", "replayed as")
+    table = table_of("source", "delivery", "received", "outcome", "as", "replayed as")
     for one in items:
         came = parse_time(one.get("at"))
         made = one.get("made") or one.get("detail")
         table.add_row(
-            _plain(one.get("source")),
-            _plain(one.get("id")),
-            _plain(ago(came, now) if came else ""),
+            plain(one.get("source")),
+            plain(one.get("id")),
+            plain(ago(came, now) if came else ""),
             Text(str(one.get("outcome") or ""), style="red" if one.get("outcome") == "refused" else ""),
-            _plain(made),
-            _plain(", ".join(map(str, one.get("replays") or ()))),
+            plain(made),
+            plain(", ".join(map(str, one.get("replays") or ()))),
         )
     return table
 
 
-def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
-    """Describes a run's wait and its time limit."""
-    start = parse_time(run.get("start_at"))
-    if start and run.get("status") == "pending" and start > now:
-        return f"starts {until(start, now)}"
-    if not run.get("waiting_for"):
-        return ""
-    moment = parse_time(run.get("waiting_until"))
-    return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
-
-
-def run_view(run: Mapping[str, Any], now: datetime) -> Group:
-    """One run in full: facts, steps, child runs and rollback."""
-    parts: list[RenderableType] = [facts_view(_facts(run, now))]
-    if run.get("steps"):
-        parts += [Text(""), steps_table(run["steps"], now)]
-    if run.get("children"):
-        parts += [Text(""), children_table(run["children"])]
-    if run.get("rollback"):
-        parts += [Text(""), rollback_table(run["rollback"], str(run.get("status")))]
-    return Group(*parts)
-
-
-def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
-    """A table of steps: mark, attempts, duration and error; of a step in branches, how many are in each status."""
-    table = _table("", "step", "tries", "took", "")
-    table.columns[2].justify = table.columns[3].justify = "right"
-    for name, step in steps.items():
-        status = str(step.get("status") or "")
-        error = step.get("error") or {}
-        style = STYLES.get(status, "")
-        branches = step.get("branches") or {}
-        table.add_row(
-            Text(MARKS.get(status, "○"), style=style),
-            Text(printable(str(name)), style=style).append(_times(branches), style="dim"),
-            _plain(step.get("attempts") or ""),
-            _plain(between(step.get("started_at"), step.get("ended_at"), now)),
-            _branches_bar(branches, error)
-            if branches
-            else Text(
-                error_words({**error, "step": ""}) if error else "" if status == "completed" else phrase(status), style
-            ),
-        )
-    return Padding(table, (0, 0, 0, 1))
-
-
-def _times(branches: Mapping[str, Any]) -> str:
-    return f" x {branches['total']}" if branches else ""
-
-
-def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any]) -> Text:
-    """A bar and words for the branches that ran a step, such as `━━━━ 198 completed, 1 failed: no luck, 1 running`."""
-    counts = {status: count for status, count in branches.items() if status != "total"}
-    bar, drawn, seen = Text(), 0, 0
-    for status in sorted(counts, key=_over_first):
-        seen += counts[status]
-        until_column = round(_BAR * seen / branches["total"])
-        bar.append("━" * (until_column - drawn), style=STYLES.get(status, "bright_black"))
-        drawn = until_column
-    told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
-    bar.append(f" {told}")
-    return bar.append(f": {error_words({**error, 'step': '', 'attempts': 0})}", style="red") if error else bar
-
-
-def _over_first(status: str) -> tuple[bool, str]:
-    return status in {"running", "waiting", "pending"}, status
-
-
-def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
-    """A table of child runs with the step that started each. A child with unread status shows ○."""
-    table = _table("", "child", "step", "workflow", "run", "status")
-    for child in children:
-        status = str(child.get("status") or "")
-        style = STYLES.get(status, "")
-        told = f"{phrase(status)}{', ' if status else ''}detached" if child.get("detached") else phrase(status)
-        table.add_row(
-            Text(MARKS.get(status, "○"), style=style),
-            *(_plain(child.get(name)) for name in ("name", "step", "workflow", "run_id")),
-            Text(told, style=style),
-        )
-    return Padding(table, (0, 0, 0, 1))
-
-
-def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
-    """A table of a rollback: undone steps in order, then the failed or current one, then the rest."""
-    table = _table("", "rollback", "record", "")
-    for one in rollback.get("undone") or ():
-        table.add_row(Text("↺", style="magenta"), *_undo_words(one), Text("undone", style="magenta"))
-    failed = rollback.get("error") or {}
-    for number, one in enumerate(rollback.get("not_undone") or ()):
-        told, style = ("", "dim") if status == "compensating" else ("not undone", "yellow")
-        if not number and failed:
-            told, style = error_words({**failed, "step": ""}), "red"
-        elif not number and status == "compensating":
-            told, style = "next", "blue"
-        mark = "✗" if style == "red" else "●" if style == "blue" else "○"
-        table.add_row(Text(mark, style=style), *_undo_words(one), Text(told, style=style))
-    if rollback.get("not_undone") is None:
-        table.add_row("", "…", "", Text("the remaining steps were not read: the logs are too long", style="dim"))
-    return Padding(table, (0, 0, 0, 1))
-
-
-def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:
-    """The step and its commit; a step in a loop or a fork has several commits."""
-    return _plain(one.get("step") or "?"), Text(f"{one.get('token')}@{one.get('slot')}", style="dim")
-
-
 def stats_view(stats: Mapping[str, Any]) -> Group:
     """Counts of runs by status, workflow and wait."""
-    statuses = _table("status", "runs", "average age", "oldest")
+    statuses = table_of("status", "runs", "average age", "oldest")
     for status, numbers in (stats.get("statuses") or {}).items():
         ages = [numbers.get("average_age_seconds"), numbers.get("oldest_age_seconds")]
         statuses.add_row(
             status_text(status),
-            _plain(numbers.get("count")),
-            *(_plain(span(age) if isinstance(age, (int, float)) else "") for age in ages),
+            plain(numbers.get("count")),
+            *(plain(span(age) if isinstance(age, (int, float)) else "") for age in ages),
         )
-    workflows = _table("workflow", "runs", "")
+    workflows = table_of("workflow", "runs", "")
     for name, counts in (stats.get("workflows") or {}).items():
         told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
-        workflows.add_row(_plain(name), _plain(sum(counts.values())), _plain(told))
+        workflows.add_row(plain(name), plain(sum(counts.values())), plain(told))
     parts: list[RenderableType] = [statuses, Text(""), workflows]
     if costs := stats.get("costs"):
         parts += [Text(""), _costs_table(costs)]
@@ -294,153 +141,8 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
 
 
 def _costs_table(costs: Mapping[str, Any]) -> Table:
-    table = _table("workflow", "USD a run", "write units", "USD in all", "")
+    table = table_of("workflow", "USD a run", "write units", "USD in all", "")
     for name, cost in costs.items():
-        table.add_row(_plain(name), f"{cost['usd_per_run']:.7f}", f"{cost['write_units_per_run']:.4g}",
+        table.add_row(plain(name), f"{cost['usd_per_run']:.7f}", f"{cost['write_units_per_run']:.4g}",
                       f"{cost['usd_estimated']:.4f}", f"by the newest {cost['runs_read']} ended runs")  # fmt: skip
     return table
-
-
-def explain_view(explanation: Mapping[str, Any], now: datetime) -> Table:
-    """A run's explanation: why it is in its state, what can wake it, and its last history entry."""
-    return facts_view(_explained(explanation, now))
-
-
-def facts_view(facts: Iterable[tuple[str, RenderableType]]) -> Table:
-    """A two-column grid of names and values."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, value in facts:
-        grid.add_row(label, value)
-    return grid
-
-
-def _cost_words(cost: Mapping[str, Any]) -> str:
-    """Returns what the run has cost on AWS; "" from a server that does not say."""
-    if "usd" not in cost:
-        return ""
-    return (
-        f"{cost['usd']:.7f} USD on AWS: {cost['write_units']} write units, {cost['read_units']} read units, "
-        f"{cost['invocations']} messages, {cost['schedules']} schedules"
-    )
-
-
-def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
-    yield "run", Text(printable(str(run.get("run_id"))), style="bold")
-    yield "workflow", Text(f"{printable(str(run.get('workflow')))}  {_version(run.get('version'))}")
-    yield "status", status_text(run.get("status"))
-    if run.get("progress") not in {None, "", "0/0"}:
-        yield "progress", _progress(str(run["progress"]), str(run.get("status")))
-    ended = bool(run.get("ended_at"))
-    current = ", ".join(map(str, run.get("current_steps") or ()))
-    if not ended and (run.get("phase") or current):
-        yield "at", _plain(f"{current}{', ' if current else ''}{phrase(run.get('phase'))}")
-    yield from _told("forked", _fork_words(run.get("forked") or {}))
-    if words := waiting_words(run, now):
-        yield "waits for", Text(words, style="yellow")
-        yield from _wait_facts(run.get("waiting_data"))
-    yield from _told("because", run.get("pending_reason"))
-    yield from _told("state", _own_state(run))
-    yield "created", _plain(_when(run.get("created_at"), now))
-    if ended:
-        took = between(run.get("started_at") or run.get("created_at"), run.get("ended_at"), now)
-        yield "ended", _plain(f"{_when(run['ended_at'], now)}, after {took}")
-    if run.get("error"):
-        yield "error", Text(error_words(run["error"]), style="red")
-        if trace := run["error"].get("traceback"):
-            yield "traceback", Text("\n".join(map(printable, trace.splitlines())), style="dim")
-    yield from _told("outcome", _outcome_words(run))
-    if ended:
-        yield from _told("result", run.get("result"))
-    yield from _told("cancelled by", run.get("cancelled_by"))
-    yield from _told("reason", run.get("cancel_reason"))
-    yield from _told("tags", ", ".join(f"{name}={value}" for name, value in (run.get("tags") or {}).items()))
-    yield from _told("parent", run.get("parent"))
-    yield from _told("cost", _cost_words(run.get("cost") or {}))
-    origin = run.get("origin") or {}
-    yield from _told(
-        {"redrive": "goes on from", "rerun": "rerun of"}.get(origin.get("kind", ""), ""), origin.get("run_id")
-    )
-
-
-def _outcome_words(run: Mapping[str, Any]) -> str:
-    """Describes a run's outcome, such as `partial rollback: failed at pay: no luck; …`."""
-    told = phrase(run.get("outcome"))
-    return f"{told}: {run.get('result_summary')}" if told and run.get("result_summary") else told
-
-
-def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
-    """The wait's data, with each link on its own line for copying."""
-    links = data if isinstance(data, Mapping) else {}
-    own = {name: value for name, value in links.items() if name not in {"callback_url", "approval_links"}}
-    yield from _told("with", own if links else data)
-    yield from _told("callback", links.get("callback_url"))
-    for name, url in (links.get("approval_links") or {}).items():
-        yield from _told(f"asks {printable(str(name))}", url)
-
-
-def _own_state(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state without the entries of steps."""
-    steps = run.get("steps") or {}
-    return {name: value for name, value in (run.get("state") or {}).items() if name not in steps}
-
-
-def _fork_words(fork: Mapping[str, Any]) -> str:
-    """Describes a fork, such as `3 branches of score, join gather`; empty for a DAG, which shows its steps."""
-    if not fork.get("node"):
-        return ""
-    width = fork.get("width")
-    return f"{width} branch{'' if width == 1 else 'es'} of {fork['node']}, join {fork.get('join') or 'at the end'}"
-
-
-def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
-    yield "run", Text(printable(str(explanation.get("run_id"))), style="bold")
-    yield "status", status_text(explanation.get("status"))
-    yield from _told("why", local_times(str(explanation.get("why") or ""), now))
-    since = parse_time(explanation.get("waiting_since"))
-    if since:
-        yield "since", _plain(f"{clock(since, now)} ({ago(since, now)})")
-    for number, waker in enumerate(explanation.get("wakers") or ()):
-        at = _when(waker.get("at"), now)
-        told = f"{phrase(waker.get('what'))}{f' at {at}' if at else ''}: {brief(waker.get('detail'))}"
-        yield "" if number else "wakes it", _plain(told)
-    if explanation.get("last_entry"):
-        yield "last", history_line(explanation["last_entry"], now)
-    if explanation.get("nothing_can_wake_it"):
-        yield "defect", Text("nothing can wake this run: please report this", style="red")
-
-
-def _told(label: str, value: Any) -> Iterator[tuple[str, RenderableType]]:
-    if words := brief(value):
-        yield label, Text(words)
-
-
-def _progress(progress: str, status: str) -> Text:
-    done, _, total = progress.partition("/")
-    if not (done.isdecimal() and total.isdecimal() and int(total)):
-        return _plain(progress)
-    filled = min(round(_BAR * int(done) / int(total)), _BAR)
-    bar = Text("━" * filled, style=STYLES.get(status, ""))
-    return bar.append("━" * (_BAR - filled), style="bright_black").append(f" {progress}", style="default")
-
-
-def _version(version: object) -> str:
-    kind, _, digest = str(version or "").partition(":")
-    return printable(digest[:8] if digest else kind[:8])
-
-
-def _when(text: object, now: datetime) -> str:
-    moment = parse_time(text)
-    return f"{clock(moment, now)} ({ago(moment, now)})" if moment else ""
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(headings))
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-def _plain(value: object) -> Text:
-    return Text(printable(str("" if value is None else value)))

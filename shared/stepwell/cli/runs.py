@@ -246,7 +246,7 @@ def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.render import explain_view  # noqa: PLC0415 - rich
+    from stepwell.cli.run_view import explain_view  # noqa: PLC0415 - rich
 
     console().print(explain_view(found, datetime.now(UTC)))
 
@@ -258,10 +258,10 @@ def query(
     url: Url = "",
 ) -> None:
     """Call a query handler of a durable function, and print its answer."""
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.client import run_calls  # noqa: PLC0415 - httpx
 
     with connect(url) as client:
-        found = client.send(calls.query_answer(run_id, name))
+        found = client.send(run_calls.query_answer(run_id, name))
     print_json(found if as_json else found.get("value"))
 
 
@@ -302,7 +302,7 @@ def _show(found: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.render import run_view  # noqa: PLC0415 - rich
+    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - rich
 
     console().print(run_view(found, datetime.now(UTC)))
 

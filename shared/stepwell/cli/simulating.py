@@ -113,7 +113,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _code(folder: Path) -> tuple[Callable[[], Any], Callable[[str], Any]]:
     """Returns what runs durable functions, and what tells the defaults of a step's function."""
     from stepwell.definition.authoring import StepDefaults  # noqa: PLC0415 - with the compiler
-    from stepwell.local.clocks import VirtualClock  # noqa: PLC0415
+    from stepwell.memory.clocks import VirtualClock  # noqa: PLC0415
     from stepwell.project import project_of  # noqa: PLC0415
     from stepwell.runtime.executor import FunctionSteps  # noqa: PLC0415
     from stepwell.runtime.steps.registry import Registry, defaults_of  # noqa: PLC0415

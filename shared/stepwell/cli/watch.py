@@ -37,12 +37,12 @@ def wait_until_ended(client: Client, run_id: str) -> JsonObject:
 
     Long polls keep this at a few calls a minute.
     """
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.client import run_calls  # noqa: PLC0415 - httpx
 
     handle, told, seconds = client.handle(run_id), "", FIRST_POLL_SECONDS
     while True:
         with suppress(RunFailed):  # it has ended
-            client.send(calls.result_answer(run_id, seconds))
+            client.send(run_calls.result_answer(run_id, seconds))
         run = handle.view()
         if has_ended(run):
             return run
@@ -87,7 +87,7 @@ def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
     from rich.console import Group  # noqa: PLC0415 - with the console
     from rich.text import Text  # noqa: PLC0415
 
-    from stepwell.cli.render import run_view  # noqa: PLC0415 - with the console
+    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - with the console
     from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
 
     now = datetime.now(UTC)
@@ -98,7 +98,7 @@ def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
 
 
 def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
-    from stepwell.cli.render import run_view  # noqa: PLC0415 - with the console
+    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - with the console
     from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
 
     last: JsonObject = {}

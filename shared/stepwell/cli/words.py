@@ -134,3 +134,20 @@ def pause_text(pause: Mapping[str, Any]) -> str:
     by = f" by {printable(pause['by'])}" if pause.get("by") else ""
     why = f": {printable(pause['reason'])}" if pause.get("reason") else ""
     return f"{what} paused{by} since {pause['since']}{why}"
+
+
+def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
+    """Describes a run's wait and its time limit."""
+    start = parse_time(run.get("start_at"))
+    if start and run.get("status") == "pending" and start > now:
+        return f"starts {until(start, now)}"
+    if not run.get("waiting_for"):
+        return ""
+    moment = parse_time(run.get("waiting_until"))
+    return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
+
+
+def when(text: object, now: datetime) -> str:
+    """Renders a moment of the API as a time and its distance; "" without one."""
+    moment = parse_time(text)
+    return f"{clock(moment, now)} ({ago(moment, now)})" if moment else ""

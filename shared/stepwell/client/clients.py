@@ -125,7 +125,7 @@ class Client(ClientCalls, Blocking):
         return Handle(self, run_id, reader_of(workflow))
 
     def send(self, asked: Request[T] | Flow[T]) -> T:
-        """Makes a call of `stepwell.client.calls`. Raises ApiProblem, Unreachable."""
+        """Makes a call of `stepwell.client.calls` or `run_calls`. Raises ApiProblem, Unreachable."""
         steps, answer = self._api.steps(asked), None
         while True:
             try:
@@ -250,7 +250,7 @@ class AsyncClient(ClientCalls, Awaiting):
         return AsyncHandle(self, run_id, reader_of(workflow))
 
     async def send(self, asked: Request[T] | Flow[T]) -> T:
-        """Makes a call of `stepwell.client.calls`. Raises ApiProblem, Unreachable."""
+        """Makes a call of `stepwell.client.calls` or `run_calls`. Raises ApiProblem, Unreachable."""
         steps, answer = self._api.steps(asked), None
         while True:
             try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from stepwell.client.calls import linked, result_answer
 from stepwell.client.requests import Flow
+from stepwell.client.run_calls import linked, result_answer
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 

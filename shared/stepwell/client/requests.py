@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
 
@@ -104,3 +105,8 @@ def part(text: str) -> str:
     """Quotes a name as one path segment. A name of dots only would otherwise change the path."""
     quoted = quote(text, safe="")
     return quoted.replace(".", "%2E") if not text.strip(".") else quoted
+
+
+def event(path: str, name: str, payload: Any, more: JsonObject, event_id: str) -> Request[JsonObject]:
+    """An event of one id has one effect, so it can be sent again."""
+    return post(path, {"name": name, "payload": payload, **more, "id": event_id or str(uuid4())}, repeatable=True)

@@ -1,4 +1,4 @@
-"""The methods that both clients have, each written once: a function of `calls`, bound to a client or to a run.
+"""The methods that both clients have, each written once: those of `calls` on a client, of `run_calls` on a run.
 
 On a Client a method returns its value, on an AsyncClient a coroutine of it; the types say so.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from stepwell.client import calls
+from stepwell.client import calls, run_calls
 from stepwell.client.requests import Flow, Page, Request
 
 if TYPE_CHECKING:
@@ -107,28 +107,28 @@ class ClientCalls(Bound):
 class RunCalls(Bound):
     """The calls on one run."""
 
-    view = _run_call(calls.view)
-    status = _run_call(calls.status)
-    explain = _run_call(calls.explain)
-    graph = _run_call(calls.graph)
-    query = _run_call(calls.query)
-    update = _run_call(calls.update)
-    send_update = _run_call(calls.send_update)
-    signal = _run_call(calls.signal)
-    approve = _run_call(calls.approve)
-    reject = _run_call(calls.reject)
-    delegate = _run_call(calls.delegate)
-    cancel = _run_call(calls.cancel)
-    terminate = _run_call(calls.terminate)
-    delete = _run_call(calls.delete)
-    pause = _run_call(calls.pause)
-    unpause = _run_call(calls.unpause)
-    redrive = _run_call(calls.redrive)
-    rerun = _run_call(calls.rerun)
-    fork = _run_call(calls.fork)
-    foretell = _run_call(calls.foretell)
-    begin = _run_call(calls.begin)
-    history = _run_list(calls.history)
-    output = _run_call(calls.output)
-    export = _run_list(calls.export)
-    branches = _run_list(calls.branches)
+    view = _run_call(run_calls.view)
+    status = _run_call(run_calls.status)
+    explain = _run_call(run_calls.explain)
+    graph = _run_call(run_calls.graph)
+    query = _run_call(run_calls.query)
+    update = _run_call(run_calls.update)
+    send_update = _run_call(run_calls.send_update)
+    signal = _run_call(run_calls.signal)
+    approve = _run_call(run_calls.approve)
+    reject = _run_call(run_calls.reject)
+    delegate = _run_call(run_calls.delegate)
+    cancel = _run_call(run_calls.cancel)
+    terminate = _run_call(run_calls.terminate)
+    delete = _run_call(run_calls.delete)
+    pause = _run_call(run_calls.pause)
+    unpause = _run_call(run_calls.unpause)
+    redrive = _run_call(run_calls.redrive)
+    rerun = _run_call(run_calls.rerun)
+    fork = _run_call(run_calls.fork)
+    foretell = _run_call(run_calls.foretell)
+    begin = _run_call(run_calls.begin)
+    history = _run_list(run_calls.history)
+    output = _run_call(run_calls.output)
+    export = _run_list(run_calls.export)
+    branches = _run_list(run_calls.branches)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import approvals, gathering, permits, receiving, spending
 from stepwell.engine import durable as functions
+from stepwell.engine import gathering, permits, receiving, spending
 from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
@@ -41,11 +41,12 @@ from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import is_passed_over, may_begin
 from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
+from stepwell.engine.refusals import refusal
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.settle import settle
 from stepwell.engine.starts import is_open
-from stepwell.engine.table import Message, Phase, Verdict, receive
+from stepwell.engine.table import Phase, Verdict, receive
 from stepwell.engine.throttle_records import needed, permit_record, refused
 from stepwell.engine.token import Branch, Token
 from stepwell.engine.waits.aside import back
@@ -67,7 +68,7 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
     """Returns the token's action for the input. Raises EngineFault for a log that this graph cannot have written."""
     verdict = receive(token.phase, given.message)
     if verdict is Verdict.REFUSE:
-        return _refusal(token, given)
+        return refusal(token, given)
     if verdict is Verdict.DROP:
         return _too_late(token, given)
     match given:
@@ -123,39 +124,12 @@ def can_be_held(token: Token) -> bool:
 def _held(moment: Moment, token: Token, given: Paused | Unpaused) -> Action:
     """A pause that was asked for before is dropped; its end, if there is none, is refused."""
     if token.cleaning is not None:
-        return _refusal(token, given)
+        return refusal(token, given)
     if isinstance(given, Paused) and moment.run.idle and token.last is None:
         return Refuse("the run has not been started", "not_begun", "it does nothing before that")
     if isinstance(given, Paused):
         return Drop() if moment.run.is_paused else Hold()
     return Hold() if moment.run.is_paused else Refuse("the run is not paused", "not_paused")
-
-
-def _refusal(token: Token, given: Input) -> Refuse:
-    match given.message:
-        case Message.PAUSE | Message.UNPAUSE if token.ended:
-            return Refuse("the run has ended", "run_ended")
-        case Message.PAUSE | Message.UNPAUSE if token.cleaning is not None:
-            return Refuse("the run was cancelled, and cleans up", "cleaning_up", "terminate ends it at once")
-        case Message.PAUSE | Message.UNPAUSE:
-            return Refuse("the run is being undone, which cannot be paused", "compensating",
-                          "terminate ends it at once, without the rest of its compensations")  # fmt: skip
-        case Message.START:
-            return Refuse("the run is not idle", "not_idle")
-        case Message.CANCEL if token.cleaning is not None:
-            return Refuse("the run is cancelled already, and cleans up", "cleaning_up",
-                          "terminate ends it at once, without the rest of its clean-up")  # fmt: skip
-        case Message.GATHER:
-            return Refuse("the run has begun", gathering.IS_OVER)
-        case Message.REDRIVE:
-            return Refuse("the run is under way", "not_ended")
-        case Message.CANCEL:
-            return Refuse("the run is being undone, which cannot be cancelled", "compensating",
-                          "terminate ends it at once, without the rest of its compensations")  # fmt: skip
-        case Message.HEARTBEAT:
-            return Refuse("the wait for this callback is over", "not_waiting")
-        case _:
-            return approvals.not_waiting(token)
 
 
 # -- from outside
@@ -175,7 +149,7 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
         case Redriven():
             return _redriven(moment, token, given)
         case Cancelled() if token.cleaning is not None:
-            return _refusal(token, given)  # a function is told once
+            return refusal(token, given)  # a function is told once
         case Cancelled(reason, who):
             return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=who))
         case OverLimit(reason):
@@ -191,7 +165,7 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
 
 def _redriven(moment: Moment, token: Token, given: Redriven) -> Action:
     if token.phase is Phase.WAITING_AT_FAN_IN and given.reopens is None:
-        return _refusal(token, given)
+        return refusal(token, given)
     made = record(
         moment,
         token,

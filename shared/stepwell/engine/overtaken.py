@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stepwell.engine.effects import Effect, Open, SetTimer, closing, status_of_tasks
+from stepwell.engine.effect_kinds import Effect, Open, SetTimer
+from stepwell.engine.effects import closing, status_of_tasks
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import TASKS, Fork, Group
 from stepwell.engine.token import Token

@@ -1,1 +1,1 @@
-"""The ports on one machine: SQLite and folders for development, plain dictionaries for tests and simulation."""
+"""The ports on one machine, on SQLite and folders, and the dev server."""

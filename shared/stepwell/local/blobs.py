@@ -1,4 +1,4 @@
-"""Large values under their content hash, as files in a folder or in memory."""
+"""Large values under their content hash, as files in a folder."""
 
 from __future__ import annotations
 
@@ -81,34 +81,6 @@ class FolderBlobs:
         except FileNotFoundError:
             return False
         return True
-
-
-class MemoryBlobs:
-    """The Blobs port on a dictionary."""
-
-    def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
-
-    async def put(self, data: bytes, owner: str = "") -> str:
-        reference = reference_of(data, owner)
-        self._blobs[place_of(reference)] = bytes(data)
-        return reference
-
-    async def get(self, reference: str) -> bytes:
-        data = self._blobs.get(place_of(reference))
-        if data is None:
-            raise PortError(f"the blob {reference[:100]!r} does not exist", code=BROKEN_BLOB)
-        return data
-
-    async def link(self, reference: str) -> str:
-        return ""
-
-    async def drop(self, owner: str) -> None:
-        gone = f"{checked_owner(owner)}/"
-        self._blobs = {place: data for place, data in self._blobs.items() if not place.startswith(gone)}
-
-    async def remove(self, reference: str) -> None:
-        self._blobs.pop(place_of(reference), None)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

@@ -25,8 +25,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stepwell import cors
 from stepwell.api.exchange import Answer
+from stepwell.api.parsing import too_large
 from stepwell.api.problems import problem, refused
-from stepwell.api.requests import too_large
 from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS
 from stepwell.local.throttle import TokenBucket
 from stepwell.runtime.loop.driving import Pause, run_to_pause

@@ -16,10 +16,10 @@ from stepwell.errors import EngineFault, StepwellError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.ends import Ends
-from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.live import LiveFeed
 from stepwell.local.snapshotting import SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
+from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, notification_json, notification_of
 from stepwell.runtime.notify.notifications import notifications_of

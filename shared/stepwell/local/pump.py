@@ -13,8 +13,8 @@ import threading
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
-from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.wiring import Local
+from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
 from stepwell.runtime.loop.driving import run_apart, run_now
 from stepwell.runtime.ports import Clock

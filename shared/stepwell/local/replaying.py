@@ -21,8 +21,10 @@ from stepwell.engine.journal import INPUTS, Journal
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record, Status
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Together, Turn
 from stepwell.errors import NotFound, UserError
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.project import project_of
 from stepwell.runtime.calls.exporting import FORMAT
 from stepwell.runtime.catalog import Catalog

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from stepwell.definition.graph import Json
 from stepwell.local.database import Database, Row
-from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
+from stepwell.memory.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
 from stepwell.runtime.ports import Clock, Lane
 from stepwell.runtime.stores.jsontext import decode, encode
 

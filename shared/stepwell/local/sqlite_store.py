@@ -18,7 +18,8 @@ from stepwell.local.database import Row
 from stepwell.local.erasing import SqliteErasure
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
-from stepwell.local.user_items import SqliteItems, changes_of, statement_of
+from stepwell.local.user_items import SqliteItems, statement_of
+from stepwell.memory.items import changes_of
 from stepwell.runtime.ports import (
     Appended,
     Event,

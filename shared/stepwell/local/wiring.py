@@ -25,7 +25,6 @@ from stepwell.local.database import Database
 from stepwell.local.dead import SqliteDeadQueue
 from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
-from stepwell.local.inbox import Inbox
 from stepwell.local.lines import RunLines
 from stepwell.local.live import LiveFeed
 from stepwell.local.outgoing import Outgoing, TellingStore
@@ -33,6 +32,7 @@ from stepwell.local.run_logs import LoggedSteps
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
+from stepwell.memory.inbox import Inbox
 from stepwell.project import project_of
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.calls.links import Links

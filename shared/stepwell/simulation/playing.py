@@ -17,9 +17,11 @@ from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, End, Failure, Goto, Kind, Parked, Record, Status, Topic
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.errors import Conflict, StepwellError
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Delivery
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Delivery
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.catalog import Catalog

@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any
 
 from stepwell.limits import MINUTE_MS, YEAR_MS
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Delivery, Inbox
 from stepwell.local.ticker import Ticker
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Delivery, Inbox
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited

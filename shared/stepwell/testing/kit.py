@@ -25,33 +25,29 @@ from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.engine.entries import entry_json
 from stepwell.errors import Conflict, DefinitionError, Problem
 from stepwell.limits import FORK_WIDTH, FORKS_KEPT, PAGE_ITEMS_MAX, SESSIONS_KEPT
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Inbox
-from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.local.replaying import Replayed, exported, read_exports
 from stepwell.local.user_items import LocalTable
+from stepwell.memory.inbox import Inbox
 from stepwell.runtime.assembly import assemble
-from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.worker import Sharing
-from stepwell.runtime.ports import Ports, RunQuery
+from stepwell.runtime.ports import RunQuery
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
+from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.driver import MOST_MESSAGES, Driver
 from stepwell.testing.mocks import Mock, MockedSteps, Takes
-from stepwell.testing.replays import assert_all_replay
+from stepwell.testing.replays import assert_all_replay, export_lines
 from stepwell.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from stepwell.client import AsyncClient, Client
     from stepwell.testing.transport import InProcess
 
-START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
-START_MS = int(START.timestamp() * 1000)
 URL = "https://stepwell.test"  # the base of a test's links; no server answers there
 
 
@@ -224,22 +220,6 @@ class Run:
         return run_now(self._kit.service.terminate(self.id, reason, by))
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """The ports of a test, the receiving side of their queue, and their clock."""
-
-    ports: Ports
-    inbox: Inbox
-    clock: VirtualClock
-
-
-def in_memory() -> Backend:
-    """Builds the fastest backend; all backends pass the same contract tests."""
-    clock = VirtualClock(START_MS)
-    store, queue = MemoryStore(), MemoryQueue(clock)
-    return Backend(Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
-
-
 class Stepwell:
     """A whole Stepwell in memory: the production engine and API operations, on a clock that the test moves."""
 
@@ -395,13 +375,7 @@ class Stepwell:
     def export(self, run_id: str) -> list[Json]:
         """Returns the lines of a run's export."""
         self.settle()
-        header = run_now(self.service.header(run_id))
-        lines: list[Json] = []
-        cursor: str | None = ""
-        while cursor is not None:
-            page = run_now(read_export(self.service.ports, header, cursor, PAGE_ITEMS_MAX))
-            lines, cursor = [*lines, *page.items], page.next_cursor or None
-        return lines
+        return run_now(export_lines(self.service, run_id))
 
     def replay(self, what: Run | Path | str) -> list[Replayed]:
         """Replays a run, an export file or a folder of exports against the folder's code.

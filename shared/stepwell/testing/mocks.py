@@ -13,7 +13,7 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.project import project_of
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.executor import FunctionSteps

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from stepwell.definition.graph import Json
+from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.local.replaying import Export, Replayed, is_function, read_exports, replay
+from stepwell.runtime.calls.exporting import read_export
+from stepwell.runtime.calls.service import Service
 
 
 def assert_replays(folder: Path | str, exports: Path | str) -> list[Replayed]:
@@ -26,3 +30,14 @@ def assert_all_replay(folder: Path, exports: Sequence[Export]) -> list[Replayed]
     if different:
         raise AssertionError(different)
     return replayed
+
+
+async def export_lines(service: Service, run_id: str) -> list[Json]:
+    """Reads all pages of a run's export."""
+    header = await service.header(run_id)
+    lines: list[Json] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await read_export(service.ports, header, cursor, PAGE_ITEMS_MAX)
+        lines, cursor = [*lines, *page.items], page.next_cursor or None
+    return lines

@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl
 
 from stepwell.api import pages
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody, NoQuery, read_json, too_large
+from stepwell.api.parsing import read_json, too_large
+from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody, NoQuery
 from stepwell.api.states import waiting_tokens
 from stepwell.api.waiting import Shown, links_of, may_have_all
 from stepwell.definition.graph import Json

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.parsing import too_large
 from stepwell.api.problems import problem
-from stepwell.api.requests import too_large
 from stepwell.api.webhooks.claims import BadSignature
 from stepwell.api.webhooks.keeping import Keeper, refused
 from stepwell.api.webhooks.signatures import verify

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from stepwell.api.exchange import Call
-from stepwell.api.requests import read_json
+from stepwell.api.parsing import read_json
 from stepwell.api.webhooks.claims import BadSignature, form_fields, header_of, is_form
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression

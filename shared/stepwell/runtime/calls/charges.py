@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.codec import encode_record, encode_token
-from stepwell.engine.effects import (
+from stepwell.engine.effect_kinds import (
     Announce,
     Arrive,
     Close,
@@ -38,8 +38,8 @@ from stepwell.engine.effects import (
     TakeLocks,
     TakePending,
     TakePermit,
-    effects,
 )
+from stepwell.engine.effects import effects
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell

@@ -21,9 +21,9 @@ from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
-from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.errors import Conflict, NotFound
 from stepwell.limits import LOCK_OWNERS
-from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
+from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.callbacks import Callbacks
@@ -45,7 +45,7 @@ from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import RERUN, Header, Pause, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
-from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_whole
+from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
 from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
@@ -101,7 +101,7 @@ class Service:
         return await self._begun(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
 
     async def _begun(self, graph: Graph, request: Start) -> Started:
-        self._check_request(request)
+        check_start(request)
         header = self._header(graph, request)
         if graph.gathering is not None and not request.origin:
             check_gathered(graph, request)
@@ -125,22 +125,6 @@ class Service:
         if there is not None and there.workflow != graph.name:
             raise Conflict(f"run {run_id} is one of {there.workflow}", code="already_used")
         await self._performer.sending.signal(there, run_id, replace(event, id=event.id or f"evt_{self._new_id()}"))
-
-    def _check_request(self, request: Start) -> None:
-        if request.event is not None:
-            if not request.run_id:
-                raise InvalidInput("a start with an event has a run_id", code="no_run_id",
-                                   hint="it names the run that gets the event, or that is started")  # fmt: skip
-            check_event_name(request.event.name)
-            check_event_key(request.event.id)
-            check_json(request.event.payload, "payload")
-        if request.key and request.run_id:
-            raise InvalidInput("a start has either a run_id or an Idempotency-Key", code="two_keys",
-                               hint="each makes the start repeatable; send one")  # fmt: skip
-        if request.run_id:
-            check_run_id(request.run_id)
-        check_json(request.input, "input")
-        check_tags(request.tags)
 
     def _header(self, graph: Graph, request: Start) -> Header:
         now_ms = self.ports.clock.now_ms()

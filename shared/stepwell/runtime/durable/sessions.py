@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +25,9 @@ from stepwell.engine.turns import Asked, Completed, Failed, Result, Stuck, Suspe
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SECOND_MS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url
-from stepwell.runtime.durable.failures import raised
-from stepwell.runtime.durable.handlers import given_up, told, updated_by
-from stepwell.runtime.durable.loop import Loop
-from stepwell.runtime.durable.made import Made
-from stepwell.runtime.durable.operations import Operation, stored
+from stepwell.runtime.durable.handlers import given_up, updated_by
+from stepwell.runtime.durable.opening import session_of
+from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import FunctionSession, read_only
 from stepwell.runtime.durable.turning import (
     NO_LONGER,
@@ -308,7 +305,7 @@ class Sessions:
         check(at, function, since.path, is_own=since.is_own)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(since.input, context, at.graph.start))
-        session = self._session(at, body, at.token.began_slot, since.began_ms, dict(since.state))
+        session = session_of(at, body, at.token.began_slot, since.began_ms, dict(since.state))
         session.begin(since.records)
         return session, turn_of(session, at)
 
@@ -318,7 +315,7 @@ class Sessions:
         one: Awaitable[object] = forked.asked.branches[index]
         body: Any = only(one) if isinstance(one, Operation) else one
         since_ms = at.token.branch.started_ms if at.token.branch else 0
-        session = self._session(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
+        session = session_of(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
         session.parent = forked.session
         session.begin(records)
         return session, turn_of(session, at)
@@ -326,28 +323,6 @@ class Sessions:
     def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
         session.go_on(records)
         return session, turn_of(session, at)
-
-    def _session(
-        self, at: Standing, body: Any, slot: int, since_ms: int, state: Any, is_whole: bool = False
-    ) -> FunctionSession:
-        if not inspect.iscoroutine(body):
-            raise UserError(f"{type(body).__name__} cannot run as a branch; give an `async def`", code="foreign_await")
-        loop = Loop(body)
-        session = FunctionSession(
-            loop,
-            since_ms,
-            raised=raised,
-            told=partial(told, at),
-            stored=partial(stored, what="what the workflow returned"),
-            slot=slot,
-            is_whole=is_whole,
-        )
-        loop.attach(session)
-        session.running_loop = loop.running
-        session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
-        session.state, session.place = state, f"{at.run_id}|{at.token.id}"
-        session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
-        return session
 
     # -- keeping
 

@@ -25,7 +25,7 @@ from stepwell.engine.children import (
     refusal_of,
     results_of,
 )
-from stepwell.engine.effects import EndChildren, LeaveChildren, StartChildren
+from stepwell.engine.effect_kinds import EndChildren, LeaveChildren, StartChildren
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import ChildrenEnded
 from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, Status

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from stepwell.engine.effects import (
+from stepwell.engine.effect_kinds import (
     Arrive,
     Close,
     EndChildren,
@@ -20,8 +20,8 @@ from stepwell.engine.effects import (
     ReleaseLocks,
     SetTimer,
     ShowStatus,
-    effects,
 )
+from stepwell.engine.effects import effects
 from stepwell.engine.forks import branch_id, first_chunks, fork_id, is_to_begin
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
 from stepwell.engine.join import Arrival, arrival_of, fan_in_of, fires, must_tell, packed, unpacked

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwell.engine.effects import ShowStatus
+from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.fingerprints import failure_of
 from stepwell.engine.forks import branch_id, parent_of
 from stepwell.engine.join import unpacked

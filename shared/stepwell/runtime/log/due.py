@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.engine.effects import ShowStatus
+from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Status
 from stepwell.engine.tasks import await_runs, due_first_ms

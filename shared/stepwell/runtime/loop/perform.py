@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.engine.effects import (
+from stepwell.engine.effect_kinds import (
     Announce,
     Arrive,
     Close,
@@ -24,8 +24,8 @@ from stepwell.engine.effects import (
     TakeLocks,
     TakePending,
     TakePermit,
-    effects,
 )
+from stepwell.engine.effects import effects
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.token import Locks as HeldLocks
 from stepwell.engine.token import Permit

@@ -13,6 +13,7 @@ from stepwell.engine.starts import BATCH, ITEMS
 from stepwell.engine.token import Token
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import InvalidInput, Problem
+from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.logbook import pool_at, run_info
@@ -83,6 +84,24 @@ class Caller:
             return None
         run_id, token, slot, index, depth = header.parent.split("|")
         return cls(run_id, token, int(slot), int(index), int(depth))
+
+
+def check_start(request: Start) -> None:
+    """Raises InvalidInput for what can be seen without a store or a definition."""
+    if request.event is not None:
+        if not request.run_id:
+            raise InvalidInput("a start with an event has a run_id", code="no_run_id",
+                               hint="it names the run that gets the event, or that is started")  # fmt: skip
+        check_event_name(request.event.name)
+        check_event_key(request.event.id)
+        check_json(request.event.payload, "payload")
+    if request.key and request.run_id:
+        raise InvalidInput("a start has either a run_id or an Idempotency-Key", code="two_keys",
+                           hint="each makes the start repeatable; send one")  # fmt: skip
+    if request.run_id:
+        check_run_id(request.run_id)
+    check_json(request.input, "input")
+    check_tags(request.tags)
 
 
 class Starter:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from stepwell.engine.effects import ReleaseLocks, TakeLocks
+from stepwell.engine.effect_kinds import ReleaseLocks, TakeLocks
 from stepwell.engine.inputs import LocksAnswered
 from stepwell.engine.locks import LOCKED, REFUSED, Claim, asks, waits
 from stepwell.engine.records import Resumption

@@ -15,7 +15,7 @@ from dataclasses import replace
 from stepwell.definition.graph import Json, Limit
 from stepwell.engine import throttles
 from stepwell.engine.actions import Pace, Share
-from stepwell.engine.effects import GiveBackPermits, TakePermit
+from stepwell.engine.effect_kinds import GiveBackPermits, TakePermit
 from stepwell.engine.inputs import PermitAnswered
 from stepwell.engine.permits import order_of
 from stepwell.engine.records import Resumption

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stepwell.errors import UserError
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Delivery, Inbox
-from stepwell.local.memory import MemoryQueue
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Delivery, Inbox
+from stepwell.memory.queue import MemoryQueue
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited

@@ -14,7 +14,7 @@ from typing import TypeVar
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
-from stepwell.local.clocks import VirtualClock
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import to_json

@@ -13,13 +13,15 @@ from typing import Any
 from stepwell.definition.graph import Graph, Json
 from stepwell.errors import Conflict, StepwellError, UserError
 from stepwell.limits import FORK_WIDTH
-from stepwell.local.clocks import VirtualClock
-from stepwell.local.inbox import Inbox
-from stepwell.local.memory import MemoryBlobs, MemoryStore
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Inbox
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Ports, RunQuery
 from stepwell.runtime.starts.starting import Start
-from stepwell.testing.kit import START_MS, Backend, Stepwell
+from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.kit import Stepwell
 from stepwell.testing.mocks import MockedSteps
 from stepwell.testing.verify.answers import Answer
 from stepwell.testing.verify.chaos import Chaos, ChaosDriver, Plan, ShuffledQueue, Written

@@ -18,8 +18,8 @@ from stepwell.engine.copying import changed
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.engine.waits import run_of
-from stepwell.local.notes import MemoryNotes
-from stepwell.local.user_items import MemoryItems, changes_of
+from stepwell.memory.items import MemoryItems, changes_of
+from stepwell.memory.notes import MemoryNotes
 from stepwell.runtime.ports import (
     Appended,
     Event,

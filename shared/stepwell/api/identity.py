@@ -1,0 +1,34 @@
+"""Who calls, according to the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stepwell.limits import KEY_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The caller according to the gateway's authorizer: a user's ARN, or a token's email or subject.
+
+    kind: iam | jwt; "" if there is no identity, as with an API key or on this machine.
+    """
+
+    name: str = ""
+    kind: str = ""
+    scopes: frozenset[str] = frozenset()
+
+
+def identity_of(event: Mapping[str, Any]) -> Identity:
+    """Returns the email, or the subject if the email is not verified and could be anything."""
+    authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
+    if iam := authorizer.get("iam"):
+        return Identity(str(iam.get("userArn") or "")[:KEY_CHARACTERS], "iam")
+    if not (jwt := authorizer.get("jwt")):
+        return Identity()
+    claims = jwt.get("claims") or {}
+    is_verified = str(claims.get("email_verified", True)).lower() == "true"
+    name = (claims.get("email") if is_verified else "") or claims.get("sub") or ""
+    return Identity(str(name)[:KEY_CHARACTERS], "jwt", frozenset(str(claims.get("scope") or "").split()))

@@ -1,0 +1,113 @@
+"""Reads what was sent: bodies of strict JSON, query strings, and each mistake with its path."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+
+from stepwell.definition.graph import Json
+from stepwell.errors import InvalidInput, Problem, UserError
+from stepwell.limits import BODY_BYTES, JSON_DEPTH
+from stepwell.runtime.admission import check_json
+
+M = TypeVar("M", bound=BaseModel)
+
+QUERY_FIELDS = 100  # of one query string
+
+
+def body_bytes(body: str | None, is_base64: bool) -> bytes:
+    """Returns the body as it was sent. Raises UserError if it is too large or not the declared base64."""
+    text = body or ""
+    if len(text) > BODY_BYTES * 2:
+        raise too_large()
+    if not is_base64:
+        return text.encode(errors="surrogatepass")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _bad_json("the body is said to be base64 and is not") from error
+
+
+def too_large() -> UserError:
+    """Returns the error for a body over the limit."""
+    return UserError(f"the body has more than {BODY_BYTES} bytes", code="body_too_large",
+                     hint="store large data elsewhere and send a reference")  # fmt: skip
+
+
+def read_json(raw: bytes) -> Json:
+    """Parses the body's JSON; an empty body is an empty object. Raises UserError: too large, not JSON, not storable."""
+    if len(raw) > BODY_BYTES:
+        raise too_large()
+    if not raw.strip():
+        return {}
+    try:
+        value = json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise InvalidInput(f"the body is nested deeper than {JSON_DEPTH} levels", code="too_deep") from error
+    except ValueError as error:  # also raised for the encoding
+        raise _bad_json(f"the body is not JSON: {error}") from error
+    check_json(value, "body")
+    return value
+
+
+def parse_body(raw: bytes, model: type[M]) -> M:
+    """Parses a body. Raises UserError with each mistake and its path."""
+    return _validated(model, read_json(raw), "body")
+
+
+def parse_query(query: str, model: type[M]) -> M:
+    """Parses a query string, where a repeated name is a list. Raises UserError with each mistake."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS, errors="strict")
+    except ValueError as error:
+        raise InvalidInput(f"cannot parse the query string: {error}", code="bad_query") from error
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        found[name] = value if name not in found else [*_as_list(found[name]), value]
+    return _validated(model, found, "query string")
+
+
+def _as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]
+
+
+def _validated(model: type[M], value: Json, what: str) -> M:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = tuple(Problem(one["type"], _plain(one["msg"]), path=_pointer(one["loc"])) for one in found)
+        told = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
+        raise InvalidInput(f"the {what} is wrong: {told}", problems=problems) from error
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("valid dictionary or instance of", "JSON object for")
+
+
+def _pointer(place: tuple[int | str, ...]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not a JSON value; use null")
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> Mapping[str, Json]:
+    """Refuses an object with a duplicate name, because parsers disagree about which value counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:80]!r} occurs twice in one object")
+    return found
+
+
+def _bad_json(message: str) -> UserError:
+    return UserError(message, code="bad_json", hint="send JSON in UTF-8")

@@ -1,0 +1,243 @@
+"""Renders one run in full for people, and why it is where it is. It neither calls the API nor prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwell.cli.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
+from stepwell.cli.telling import history_line
+from stepwell.cli.words import (
+    ago,
+    between,
+    brief,
+    clock,
+    error_words,
+    local_times,
+    parse_time,
+    phrase,
+    printable,
+    waiting_words,
+    when,
+)
+
+
+def run_view(run: Mapping[str, Any], now: datetime) -> Group:
+    """One run in full: facts, steps, child runs and rollback."""
+    parts: list[RenderableType] = [facts_view(_facts(run, now))]
+    if run.get("steps"):
+        parts += [Text(""), steps_table(run["steps"], now)]
+    if run.get("children"):
+        parts += [Text(""), children_table(run["children"])]
+    if run.get("rollback"):
+        parts += [Text(""), rollback_table(run["rollback"], str(run.get("status")))]
+    return Group(*parts)
+
+
+def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
+    """A table of steps: mark, attempts, duration and error; of a step in branches, how many are in each status."""
+    table = table_of("", "step", "tries", "took", "")
+    table.columns[2].justify = table.columns[3].justify = "right"
+    for name, step in steps.items():
+        status = str(step.get("status") or "")
+        error = step.get("error") or {}
+        style = STYLES.get(status, "")
+        branches = step.get("branches") or {}
+        table.add_row(
+            Text(MARKS.get(status, "○"), style=style),
+            Text(printable(str(name)), style=style).append(_times(branches), style="dim"),
+            plain(step.get("attempts") or ""),
+            plain(between(step.get("started_at"), step.get("ended_at"), now)),
+            _branches_bar(branches, error)
+            if branches
+            else Text(
+                error_words({**error, "step": ""}) if error else "" if status == "completed" else phrase(status), style
+            ),
+        )
+    return Padding(table, (0, 0, 0, 1))
+
+
+def _times(branches: Mapping[str, Any]) -> str:
+    return f" x {branches['total']}" if branches else ""
+
+
+def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any]) -> Text:
+    """A bar and words for the branches that ran a step, such as `━━━━ 198 completed, 1 failed: no luck, 1 running`."""
+    counts = {status: count for status, count in branches.items() if status != "total"}
+    bar, drawn, seen = Text(), 0, 0
+    for status in sorted(counts, key=_over_first):
+        seen += counts[status]
+        until_column = round(BAR * seen / branches["total"])
+        bar.append("━" * (until_column - drawn), style=STYLES.get(status, "bright_black"))
+        drawn = until_column
+    told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
+    bar.append(f" {told}")
+    return bar.append(f": {error_words({**error, 'step': '', 'attempts': 0})}", style="red") if error else bar
+
+
+def _over_first(status: str) -> tuple[bool, str]:
+    return status in {"running", "waiting", "pending"}, status
+
+
+def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
+    """A table of child runs with the step that started each. A child with unread status shows ○."""
+    table = table_of("", "child", "step", "workflow", "run", "status")
+    for child in children:
+        status = str(child.get("status") or "")
+        style = STYLES.get(status, "")
+        told = f"{phrase(status)}{', ' if status else ''}detached" if child.get("detached") else phrase(status)
+        table.add_row(
+            Text(MARKS.get(status, "○"), style=style),
+            *(plain(child.get(name)) for name in ("name", "step", "workflow", "run_id")),
+            Text(told, style=style),
+        )
+    return Padding(table, (0, 0, 0, 1))
+
+
+def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
+    """A table of a rollback: undone steps in order, then the failed or current one, then the rest."""
+    table = table_of("", "rollback", "record", "")
+    for one in rollback.get("undone") or ():
+        table.add_row(Text("↺", style="magenta"), *_undo_words(one), Text("undone", style="magenta"))
+    failed = rollback.get("error") or {}
+    for number, one in enumerate(rollback.get("not_undone") or ()):
+        told, style = ("", "dim") if status == "compensating" else ("not undone", "yellow")
+        if not number and failed:
+            told, style = error_words({**failed, "step": ""}), "red"
+        elif not number and status == "compensating":
+            told, style = "next", "blue"
+        mark = "✗" if style == "red" else "●" if style == "blue" else "○"
+        table.add_row(Text(mark, style=style), *_undo_words(one), Text(told, style=style))
+    if rollback.get("not_undone") is None:
+        table.add_row("", "…", "", Text("the remaining steps were not read: the logs are too long", style="dim"))
+    return Padding(table, (0, 0, 0, 1))
+
+
+def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:
+    """The step and its commit; a step in a loop or a fork has several commits."""
+    return plain(one.get("step") or "?"), Text(f"{one.get('token')}@{one.get('slot')}", style="dim")
+
+
+def explain_view(explanation: Mapping[str, Any], now: datetime) -> Table:
+    """A run's explanation: why it is in its state, what can wake it, and its last history entry."""
+    return facts_view(_explained(explanation, now))
+
+
+def _cost_words(cost: Mapping[str, Any]) -> str:
+    """Returns what the run has cost on AWS; "" from a server that does not say."""
+    if "usd" not in cost:
+        return ""
+    return (
+        f"{cost['usd']:.7f} USD on AWS: {cost['write_units']} write units, {cost['read_units']} read units, "
+        f"{cost['invocations']} messages, {cost['schedules']} schedules"
+    )
+
+
+def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
+    yield "run", Text(printable(str(run.get("run_id"))), style="bold")
+    yield "workflow", Text(f"{printable(str(run.get('workflow')))}  {_version(run.get('version'))}")
+    yield "status", status_text(run.get("status"))
+    if run.get("progress") not in {None, "", "0/0"}:
+        yield "progress", _progress(str(run["progress"]), str(run.get("status")))
+    ended = bool(run.get("ended_at"))
+    current = ", ".join(map(str, run.get("current_steps") or ()))
+    if not ended and (run.get("phase") or current):
+        yield "at", plain(f"{current}{', ' if current else ''}{phrase(run.get('phase'))}")
+    yield from _told("forked", _fork_words(run.get("forked") or {}))
+    if words := waiting_words(run, now):
+        yield "waits for", Text(words, style="yellow")
+        yield from _wait_facts(run.get("waiting_data"))
+    yield from _told("because", run.get("pending_reason"))
+    yield from _told("state", _own_state(run))
+    yield "created", plain(when(run.get("created_at"), now))
+    if ended:
+        took = between(run.get("started_at") or run.get("created_at"), run.get("ended_at"), now)
+        yield "ended", plain(f"{when(run['ended_at'], now)}, after {took}")
+    if run.get("error"):
+        yield "error", Text(error_words(run["error"]), style="red")
+        if trace := run["error"].get("traceback"):
+            yield "traceback", Text("\n".join(map(printable, trace.splitlines())), style="dim")
+    yield from _told("outcome", _outcome_words(run))
+    if ended:
+        yield from _told("result", run.get("result"))
+    yield from _told("cancelled by", run.get("cancelled_by"))
+    yield from _told("reason", run.get("cancel_reason"))
+    yield from _told("tags", ", ".join(f"{name}={value}" for name, value in (run.get("tags") or {}).items()))
+    yield from _told("parent", run.get("parent"))
+    yield from _told("cost", _cost_words(run.get("cost") or {}))
+    origin = run.get("origin") or {}
+    yield from _told(
+        {"redrive": "goes on from", "rerun": "rerun of"}.get(origin.get("kind", ""), ""), origin.get("run_id")
+    )
+
+
+def _outcome_words(run: Mapping[str, Any]) -> str:
+    """Describes a run's outcome, such as `partial rollback: failed at pay: no luck; …`."""
+    told = phrase(run.get("outcome"))
+    return f"{told}: {run.get('result_summary')}" if told and run.get("result_summary") else told
+
+
+def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
+    """The wait's data, with each link on its own line for copying."""
+    links = data if isinstance(data, Mapping) else {}
+    own = {name: value for name, value in links.items() if name not in {"callback_url", "approval_links"}}
+    yield from _told("with", own if links else data)
+    yield from _told("callback", links.get("callback_url"))
+    for name, url in (links.get("approval_links") or {}).items():
+        yield from _told(f"asks {printable(str(name))}", url)
+
+
+def _own_state(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state without the entries of steps."""
+    steps = run.get("steps") or {}
+    return {name: value for name, value in (run.get("state") or {}).items() if name not in steps}
+
+
+def _fork_words(fork: Mapping[str, Any]) -> str:
+    """Describes a fork, such as `3 branches of score, join gather`; empty for a DAG, which shows its steps."""
+    if not fork.get("node"):
+        return ""
+    width = fork.get("width")
+    return f"{width} branch{'' if width == 1 else 'es'} of {fork['node']}, join {fork.get('join') or 'at the end'}"
+
+
+def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
+    yield "run", Text(printable(str(explanation.get("run_id"))), style="bold")
+    yield "status", status_text(explanation.get("status"))
+    yield from _told("why", local_times(str(explanation.get("why") or ""), now))
+    since = parse_time(explanation.get("waiting_since"))
+    if since:
+        yield "since", plain(f"{clock(since, now)} ({ago(since, now)})")
+    for number, waker in enumerate(explanation.get("wakers") or ()):
+        at = when(waker.get("at"), now)
+        told = f"{phrase(waker.get('what'))}{f' at {at}' if at else ''}: {brief(waker.get('detail'))}"
+        yield "" if number else "wakes it", plain(told)
+    if explanation.get("last_entry"):
+        yield "last", history_line(explanation["last_entry"], now)
+    if explanation.get("nothing_can_wake_it"):
+        yield "defect", Text("nothing can wake this run: please report this", style="red")
+
+
+def _told(label: str, value: Any) -> Iterator[tuple[str, RenderableType]]:
+    if words := brief(value):
+        yield label, Text(words)
+
+
+def _progress(progress: str, status: str) -> Text:
+    done, _, total = progress.partition("/")
+    if not (done.isdecimal() and total.isdecimal() and int(total)):
+        return plain(progress)
+    filled = min(round(BAR * int(done) / int(total)), BAR)
+    bar = Text("━" * filled, style=STYLES.get(status, ""))
+    return bar.append("━" * (BAR - filled), style="bright_black").append(f" {progress}", style="default")
+
+
+def _version(version: object) -> str:
+    kind, _, digest = str(version or "").partition(":")
+    return printable(digest[:8] if digest else kind[:8])

@@ -1,0 +1,191 @@
+"""The calls of the HTTP API on one run, one function each, which takes the run's id first."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any, TypedDict
+from uuid import uuid4
+
+import httpx
+from typing_extensions import Unpack
+
+from stepwell.client.errors import JsonObject, UpdateFailed
+from stepwell.client.requests import Flow, Page, Request, event, filled, get, listed, object_of, part, post
+from stepwell.limits import WAIT_ANSWER_SECONDS
+
+
+def view(run_id: str) -> Request[JsonObject]:
+    """Shows the run: its status, steps, waits, result or error."""
+    return get(_run(run_id))
+
+
+def status(run_id: str) -> Request[str]:
+    """Returns the run's status."""
+    return view(run_id).then(lambda found: str(found["status"]))
+
+
+def explain(run_id: str) -> Request[JsonObject]:
+    """Explains why the run is in its state, and what will wake it."""
+    return get(_run(run_id, "explain"))
+
+
+def graph(run_id: str, form: str = "mermaid") -> Request[str]:
+    """Draws the run: `svg`, `mermaid`, `dot` or `json`."""
+    return Request("GET", _run(run_id, "graph"), lambda answer: answer.text, {"format": form})
+
+
+def history(run_id: str, *, after: str = "", token: str = "", phases: bool = False) -> Request[Page]:
+    """Lists the history, oldest first. `token`: of one branch. `phases`: the changes of phase too."""
+    return listed(_run(run_id, "history"), after=after, token=token, phases="true" if phases else "")
+
+
+def output(run_id: str, *, after: str = "") -> Request[JsonObject]:
+    """Reads what the run's steps emitted in the last hour: `items`, and the `next_cursor` to go on `after`."""
+    return get(_run(run_id, "output"), after=after)
+
+
+def export(run_id: str) -> Request[Page]:
+    """Lists what a replay reads, line by line."""
+    return listed(_run(run_id, "export"))
+
+
+def branches(run_id: str, *, fork: str = "", status: str = "") -> Request[Page]:
+    """Lists the branches of a fork. A page may have fewer than asked for, if there is a status."""
+    return listed(_run(run_id, "branches"), status=status, fork=fork)
+
+
+def query_answer(run_id: str, name: str) -> Request[JsonObject]:
+    """Calls a query handler of a durable function; returns the whole answer."""
+    return get(_run(run_id, "queries", name))
+
+
+def query(run_id: str, name: str) -> Request[Any]:
+    """Calls a query handler of a durable function."""
+    return query_answer(run_id, name).then(itemgetter("value"))
+
+
+def send_update(
+    run_id: str,
+    name: str,
+    given: Any = None,
+    *,
+    id: str = "",  # noqa: A002 - the API's own word
+    wait: float = WAIT_ANSWER_SECONDS,
+) -> Request[JsonObject]:
+    """Sends an update; returns its answer, or `pending` when the time is up."""
+    body = {"input": given, "id": id or str(uuid4())}
+    return post(_run(run_id, "updates", name), body, repeatable=True, query={"wait": wait})
+
+
+def update(run_id: str, name: str, given: Any = None, *, id: str = "") -> Flow[Any]:  # noqa: A002 - the API's own word
+    """Calls an update handler and waits for its answer, for as long as it takes. Raises UpdateFailed."""
+    found = yield send_update(run_id, name, given, id=id)
+    while found["pending"]:
+        found = yield Request(
+            "GET", _run(run_id, "updates", name, found["update_id"]), object_of, {"wait": WAIT_ANSWER_SECONDS}
+        )
+    if found["error"] is not None:
+        raise UpdateFailed(found["error"])
+    return found["output"]
+
+
+def signal(run_id: str, name: str, payload: Any = None, *, id: str = "") -> Request[JsonObject]:  # noqa: A002 - as above
+    """Sends an event to this run alone."""
+    return event(_run(run_id, "events"), name, payload, {}, id)
+
+
+def approve(run_id: str, data: Any = None, *, by: str = "", wait: str = "") -> Request[JsonObject]:
+    """Approves. `wait`: the node, if the run waits for several approvals."""
+    return post(_run(run_id, "approve"), {"data": data, **filled({"by": by, "wait": wait})})
+
+
+def reject(run_id: str, reason: str = "", *, by: str = "", wait: str = "") -> Request[JsonObject]:
+    """Rejects. `wait`: the node, if the run waits for several approvals."""
+    return post(_run(run_id, "reject"), {"reason": reason, **filled({"by": by, "wait": wait})})
+
+
+def delegate(run_id: str, to: str, *, by: str = "", wait: str = "") -> Request[JsonObject]:
+    """Has another person asked for the approval."""
+    return post(_run(run_id, "delegate"), {"to": to, **filled({"by": by, "wait": wait})})
+
+
+def cancel(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Cancels the run. `cancelled` is false if it had ended."""
+    return post(_run(run_id, "cancel"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def terminate(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Ends the run now, without compensation. `terminated` is false if it had ended."""
+    return post(_run(run_id, "terminate"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def delete(run_id: str, *, force: bool = False) -> Request[JsonObject]:
+    """Deletes the run, its child runs and all their data. `force`: terminates those that have not ended."""
+    return Request("DELETE", _run(run_id), object_of, {"force": "true"} if force else {})
+
+
+def pause(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Stops the run before its next step."""
+    return post(_run(run_id, "pause"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def unpause(run_id: str, *, by: str = "") -> Request[JsonObject]:
+    """Has a paused run go on."""
+    return post(_run(run_id, "unpause"), filled({"by": by}))
+
+
+def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") -> Request[JsonObject]:
+    """Goes on from where the run failed, or from the step `since`, as a new run, which is returned."""
+    body = filled({"from": since, "version": version, "by": by})
+    return post(_run(run_id, "redrive"), body, repeatable=True)
+
+
+class ForkOptions(TypedDict, total=False):
+    """What is other in a fork of a run."""
+
+    input: Any
+    state: JsonObject  # names to set
+    result: Any  # of the step in that slot, which does not run
+    workflow: str
+    version: str
+    by: str
+
+
+def fork(run_id: str, at: int, *, key: str = "", **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
+    """Goes on from the slot `at`, as a new run with changes, which is returned. Equal calls without `key` make one run.
+
+    `key`: the Idempotency-Key.
+    """
+    headers = {"Idempotency-Key": key} if key else {}
+    return post(_run(run_id, "fork"), {"at": at, **changes}, repeatable=True, headers=headers)
+
+
+def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
+    """Returns the way that such a fork would take, as far as the run's log has the results. Nothing is done."""
+    return post(_run(run_id, "fork"), {"at": at, "dry_run": True, **changes}, repeatable=True)
+
+
+def rerun(run_id: str, *, key: str = "") -> Request[JsonObject]:
+    """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
+    headers = {"Idempotency-Key": key or str(uuid4())}
+    return post(_run(run_id, "rerun"), {}, repeatable=True, headers=headers)
+
+
+def begin(run_id: str, *, by: str = "") -> Request[JsonObject]:
+    """Starts an idle run."""
+    return post(_run(run_id, "start"), filled({"by": by}))
+
+
+def result_answer(run_id: str, wait: float) -> Request[tuple[JsonObject, bool]]:
+    """Asks for the result, and whether the run has ended. Raises RunFailed if it ended without one."""
+    asked = Request("GET", _run(run_id, "result"), object_of, {"wait": wait})
+    return asked.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.OK))
+
+
+def linked(url: str) -> Request[Any]:
+    """Reads a large result from the link that the API gave for it."""
+    return Request("GET", url, lambda answer: answer.json(), is_open=True)
+
+
+def _run(run_id: str, *parts: str) -> str:
+    return "/".join(("/runs", *(part(one) for one in (run_id, *parts))))

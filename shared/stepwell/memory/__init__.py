@@ -1,0 +1,1 @@
+"""The ports in memory, for tests and simulations. For one thread; nothing is durable."""

@@ -1,0 +1,41 @@
+"""Makes the session of a function, or of a branch, from its coroutine. Nothing of it runs yet."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from functools import partial
+from typing import Any
+
+from stepwell.errors import UserError
+from stepwell.runtime.durable.failures import raised
+from stepwell.runtime.durable.handlers import told
+from stepwell.runtime.durable.loop import Loop
+from stepwell.runtime.durable.made import Made
+from stepwell.runtime.durable.operations import stored
+from stepwell.runtime.durable.running import FunctionSession
+from stepwell.runtime.log.logbook import Standing
+
+
+def session_of(
+    at: Standing, body: Any, slot: int, since_ms: int, state: Any, is_whole: bool = False
+) -> FunctionSession:
+    """Of the function's coroutine, or of a branch of it. Raises UserError for what is no coroutine."""
+    if not inspect.iscoroutine(body):
+        raise UserError(f"{type(body).__name__} cannot run as a branch; give an `async def`", code="foreign_await")
+    loop = Loop(body)
+    session = FunctionSession(
+        loop,
+        since_ms,
+        raised=raised,
+        told=partial(told, at),
+        stored=partial(stored, what="what the workflow returned"),
+        slot=slot,
+        is_whole=is_whole,
+    )
+    loop.attach(session)
+    session.running_loop = loop.running
+    session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
+    session.state, session.place = state, f"{at.run_id}|{at.token.id}"
+    session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
+    return session

@@ -1,0 +1,32 @@
+"""What a test runs on: the ports, the receiving side of their queue, and a clock that it moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stepwell.memory.blobs import MemoryBlobs
+from stepwell.memory.clocks import VirtualClock
+from stepwell.memory.inbox import Inbox
+from stepwell.memory.queue import MemoryQueue
+from stepwell.memory.store import MemoryStore
+from stepwell.runtime.ports import Ports
+
+START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
+START_MS = int(START.timestamp() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The ports of a test, the receiving side of their queue, and their clock."""
+
+    ports: Ports
+    inbox: Inbox
+    clock: VirtualClock
+
+
+def in_memory() -> Backend:
+    """Builds the fastest backend; all backends pass the same contract tests."""
+    clock = VirtualClock(START_MS)
+    store, queue = MemoryStore(), MemoryQueue(clock)
+    return Backend(Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
