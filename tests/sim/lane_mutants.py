@@ -14,7 +14,7 @@ from stepwell.engine.batches import decode_batch, encode_batch
 from stepwell.engine.lanes import LaneLog, split_lane
 from stepwell.engine.members import member_with
 from stepwell.engine.records import Fork, Kind, Record, Tally
-from stepwell.local.memory_store import MemoryStore
+from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.lanes import Lanes, RunLane
