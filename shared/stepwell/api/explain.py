@@ -284,7 +284,7 @@ def _what(parked: Parked, children: Sequence[ChildView]) -> str:
         ended = f", of which {count} {'has' if count == 1 else 'have'} ended," if is_known else ""
         return f"its {len(children)} child runs{ended}"
     names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
-    between = " or " if parked.kind == "approval" else " "  # an event may come in place of the answer
+    between = " or " if waits.kind_named(parked.kind).asks_people else " "  # an event may come in place of the answer
     return f"{parked.kind}{between}{', '.join(names)}" if names else parked.kind
 
 

@@ -17,6 +17,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import COST
+from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import ended_record
 
 MAX_COST = "max_cost"  # the type of the approval, and of the error of a run that does not get it
@@ -61,7 +62,7 @@ def rejected(moment: Moment, token: Token) -> Record | None:
 def is_for_cost(token: Token) -> bool:
     """Tells whether the token waits, or has just waited, because of what its run has cost."""
     parked = token.parked
-    return token.aside is not None and parked is not None and parked.kind == "approval"
+    return token.aside is not None and parked is not None and kind_named(parked.kind).asks_people
 
 
 def refusal(token: Token, came: Resumption) -> Refuse | None:
