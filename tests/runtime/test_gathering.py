@@ -158,6 +158,21 @@ def test_a_gathering_run_says_why_it_waits_and_what_wakes_it() -> None:
     assert view["origin"] is None
     assert not told["nothing_can_wake_it"]
     assert [one["what"] for one in told["wakers"]] == ["timer"]
+    assert told["wakers"][0]["detail"] == "it begins then, if no other start comes"
+
+
+def test_a_batch_says_that_it_begins_at_its_time_or_when_it_is_full() -> None:
+    world = World(BATCH)
+    run = begun(world, {"to": "ana"}).header.run_id
+    begun(world, {"to": "leo"})
+    at = run_now(world.service.standing(run))
+    told = explain(at, world.clock.now_ms(), None, {})
+    assert str(run_view(at, 0)["pending_reason"]).startswith("batch: 2 starts of at most 3 so far, begins at ")
+    assert str(run_view(at, 0)["pending_reason"]).endswith("Z, or when it is full")
+    assert told["wakers"][0]["detail"] == "it begins then, or when it is full"
+    begun(world, {"to": "eva"})
+    full = run_now(world.service.standing(run))
+    assert str(run_view(full, 0)["pending_reason"]).startswith("batch: 3 starts, which is the most, begins at ")
 
 
 def test_the_history_tells_each_start() -> None:
