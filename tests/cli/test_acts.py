@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .conftest import Cli, FakeApi, problem
 
 
@@ -161,6 +163,15 @@ def test_pause_takes_a_run_that_has_no_workflows_name(api: FakeApi, cli: Cli) ->
     api.on("POST", "/workflows/mine/pause", problem(404, "unknown_workflow", "there is no workflow 'mine'"))
     api.on("POST", "/runs/mine/pause", (200, {"run_id": "mine"}))
     assert cli("pause", "mine").stdout == "paused mine\n"
+
+
+@pytest.mark.parametrize("verb", ["pause", "unpause"])
+def test_a_name_that_neither_a_run_nor_a_workflow_has_is_told_as_such(api: FakeApi, cli: Cli, verb: str) -> None:
+    api.on("POST", f"/workflows/mine/{verb}", problem(404, "unknown_workflow", "there is no workflow 'mine'"))
+    api.on("POST", f"/runs/mine/{verb}", problem(404, "unknown_run", "there is no run 'mine'"))
+    told = cli(verb, "mine")
+    assert told.exit_code == 3
+    assert "there is no run and no workflow 'mine'" in told.stderr
 
 
 def test_the_command_prints_the_groups(api: FakeApi, cli: Cli) -> None:

@@ -36,6 +36,11 @@ def test_each_version_has_its_open_runs_and_what_they_wait_for(cli: Cli, api: Fa
     assert "3 open runs go on with older versions" in shown
 
 
+def test_one_open_run_of_an_older_version_is_one(cli: Cli, api: FakeApi) -> None:
+    on(api, version("new", deployed=True), version("old", 1))
+    assert "order: 1 open run goes on with an older version" in cli("versions", "order").stdout
+
+
 def test_a_workflow_without_older_open_runs_has_drained(cli: Cli, api: FakeApi) -> None:
     on(api, version("new", deployed=True))
     shown = cli("versions", "order")

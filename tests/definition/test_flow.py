@@ -102,3 +102,9 @@ def test_a_debounce_beside_what_contradicts_it_is_an_error_on_the_others_line(ot
 def test_a_run_may_cost_so_much_but_not_where_its_steps_run_beside_each_other() -> None:
     assert compiled("max_cost: 0.5").max_cost_usd == 0.5
     assert errors("max_cost: 0.5", "steps: [{name: a, run: python:m.a}]") == [("conflict", 2)]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_max_cost_that_is_too_small_says_what_it_may_be(limit: str) -> None:
+    found = compile_definition(f"workflow: flow\nmax_cost: {limit}\n{TIMELINE}", "flow.yaml").errors
+    assert [one.message for one in found] == [f"`max_cost` must be more than 0, not {limit}"]

@@ -321,6 +321,8 @@ def test_a_second_pause_changes_nothing_and_only_what_is_paused_goes_on() -> Non
     again = run_now(world.parts.workflow_pauses.pause("flow", "another", "leo"))
     assert (again.by, again.reason) == ("ana", "an incident")
     go_on(world)
+    with pytest.raises(Conflict, match="there is no pause of all workflows"):
+        go_on(world, EVERY)
     for workflow, code in (("flow", "not_paused"), (EVERY, "not_paused"), ("nobody", "unknown_workflow")):
         with pytest.raises((Conflict, NotFound)) as refused:
             go_on(world, workflow)

@@ -9,6 +9,7 @@ from stepwell.api.views import run_view
 from stepwell.engine.entries import Entry
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.starting import Start, Started
 from tests.runtime.kit import World
@@ -157,6 +158,21 @@ def test_a_gathering_run_says_why_it_waits_and_what_wakes_it() -> None:
     assert view["origin"] is None
     assert not told["nothing_can_wake_it"]
     assert [one["what"] for one in told["wakers"]] == ["timer"]
+    assert told["wakers"][0]["detail"] == "it begins then, if no other start comes"
+
+
+def test_a_batch_says_that_it_begins_at_its_time_or_when_it_is_full() -> None:
+    world = World(BATCH)
+    run = begun(world, {"to": "ana"}).header.run_id
+    begun(world, {"to": "leo"})
+    at = run_now(world.service.standing(run))
+    told = explain(at, world.clock.now_ms(), None, {})
+    assert str(run_view(at, 0)["pending_reason"]).startswith("batch: 2 starts of at most 3 so far, begins at ")
+    assert str(run_view(at, 0)["pending_reason"]).endswith("Z, or when it is full")
+    assert told["wakers"][0]["detail"] == "it begins then, or when it is full"
+    begun(world, {"to": "eva"})
+    full = run_now(world.service.standing(run))
+    assert str(run_view(full, 0)["pending_reason"]).startswith("batch: 3 starts, which is the most, begins at ")
 
 
 def test_the_history_tells_each_start() -> None:
@@ -194,6 +210,42 @@ def test_the_timeout_of_a_gathered_run_counts_from_when_it_begins() -> None:
     run = begun(world, {"page": "a"})
     world.pass_time(HOUR_MS)
     assert world.header(run.header.run_id).status == "completed"
+
+
+def test_a_run_cancelled_before_it_began_is_redriven_with_all_that_it_had() -> None:
+    world = World(BATCH)
+    run = begun(world, {"to": "ana"}).header.run_id
+    begun(world, {"to": "leo"})
+    run_now(world.service.cancel(run))
+    again = run_now(world.service.redrive(run)).header.run_id
+    world.pass_time(HOUR_MS)
+    assert inputs(world) == [{"to": [{"to": "ana"}, {"to": "leo"}]}]
+    assert world.header(again).status == "completed"
+
+
+def test_a_run_cancelled_while_it_waited_for_a_limit_is_redriven_with_all_that_it_had() -> None:
+    world = World(BATCH.replace("input_schema", "rate_limit: {limit: 1, per: 1h}\ninput_schema"))
+    begun(world, {"to": "first"})
+    world.pass_time(MINUTE_MS)
+    run = begun(world, {"to": "ana"}).header.run_id
+    begun(world, {"to": "leo"})
+    world.pass_time(2 * MINUTE_MS)
+    run_now(world.service.cancel(run))
+    again = run_now(world.service.redrive(run)).header.run_id
+    world.pass_time(3 * HOUR_MS)
+    assert inputs(world)[1:] == [{"to": [{"to": "ana"}, {"to": "leo"}]}]
+    assert world.header(again).status == "completed"
+    assert [entry.type for entry in history(world, again)].count("start.gathered") == 2
+
+
+def test_a_fork_from_the_first_slot_has_the_input_of_the_starts() -> None:
+    world = World(BATCH)
+    run = begun(world, {"to": "ana"}).header.run_id
+    begun(world, {"to": "leo"})
+    world.pass_time(HOUR_MS)
+    run_now(world.service.forker.fork(world.header(run), RunFork(0)))
+    world.pass_time(HOUR_MS)
+    assert inputs(world) == [{"to": [{"to": "ana"}, {"to": "leo"}]}] * 2
 
 
 def test_a_redriven_run_and_a_run_started_anew_have_the_input_of_the_starts() -> None:

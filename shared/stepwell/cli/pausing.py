@@ -32,7 +32,7 @@ def pause(
     _check(name, every)
     with connect(url) as client:
         answer = _of_workflow(name, lambda: client.pause_workflow(name, reason, by=person(by)))
-        found = answer or client.handle(name).pause(reason, by=person(by))
+        found = answer or _of_run(name, lambda: client.handle(name).pause(reason, by=person(by)))
     told = f"paused {_what(name)}: each stops before its next step" if answer else f"paused {id_of(found, name)}"
     report(found, as_json, told)
 
@@ -42,7 +42,7 @@ def unpause(name: Name = "", every: All = False, by: By = "", as_json: AsJson = 
     _check(name, every)
     with connect(url) as client:
         answer = _of_workflow(name, lambda: client.unpause_workflow(name, by=person(by)))
-        found = answer or client.handle(name).unpause(by=person(by))
+        found = answer or _of_run(name, lambda: client.handle(name).unpause(by=person(by)))
     report(found, as_json, f"{_what(name)} go on" if answer else f"{id_of(found, name)} goes on")
 
 
@@ -58,6 +58,22 @@ def _of_workflow(name: str, call: Callable[[], JsonObject]) -> JsonObject | None
         if missing.code != "unknown_workflow":
             raise
     return None
+
+
+def _of_run(name: str, call: Callable[[], JsonObject]) -> JsonObject:
+    """The answer for a run. Where there is none, a name may have been meant for a workflow's."""
+    from stepwell.client.errors import NotFoundProblem  # noqa: PLC0415 - httpx
+
+    try:
+        return call()
+    except NotFoundProblem as missing:
+        if missing.code != "unknown_run" or name == "last" or name.startswith("run_"):
+            raise
+        told = {
+            "detail": f"there is no run and no workflow {name!r}",
+            "hint": "stepwell runs lists the runs, GET /workflows the workflows",
+        }
+        raise NotFoundProblem(missing.status, {**missing.problem, **told}) from missing
 
 
 def _what(name: str) -> str:

@@ -82,7 +82,8 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     if not found["is_whole"]:
         out.print(f"the newest {most} open runs are counted; --most takes more", style="yellow")
     old = sum(one["runs"] for one in found["items"] if not one["deployed"])
-    told = f"{old} open runs go on with older versions" if old else "every open run has the deployed version"
+    older = "1 open run goes on with an older version" if old == 1 else f"{old} open runs go on with older versions"
+    told = older if old else "every open run has the deployed version"
     out.print(printable(f"{found['workflow']}: {told}"), style="yellow" if old else "green", soft_wrap=True)
 
 

@@ -256,6 +256,8 @@ def _problem(detail: ErrorDetails, written: Mapping[str, str]) -> Problem:
         return _not_one_of(name, str(last), value, context["expected"], where)
     if kind == "greater_than_equal":
         return Problem("bad_value", f"{name} must be at least {context['ge']}, not {value}", where)
+    if kind == "greater_than":
+        return Problem("bad_value", f"{name} must be more than {context['gt']:g}, not {value}", where)
     if kind == "less_than_equal":
         return Problem("bad_value", f"{name} must be at most {context['le']}, not {value}", where)
     if kind == "bad_policy":

@@ -70,9 +70,16 @@ def told(graph: Graph, run: RunInfo, token: Token) -> str:
     """Says what the run waits for, for people."""
     count = token.gathered.count if token.gathered is not None else 0
     starts = "1 start" if count == 1 else f"{count} starts"
-    rules = _rules(graph)
+    rules, begins = _rules(graph), f"begins at {iso(due_ms(graph, run, token))}"
+    if is_full(graph, token):
+        return f"{rules.mode}: {starts}, which is the most, {begins}"
     most = f" of at most {rules.max_size}" if rules.max_size else ""
-    return f"{rules.mode}: {starts}{most} so far, begins at {iso(due_ms(graph, run, token))} unless more come"
+    return f"{rules.mode}: {starts}{most} so far, {begins}, {unless(graph)}"
+
+
+def unless(graph: Graph) -> str:
+    """Says, for people, what has the run begin at another time."""
+    return "or when it is full" if _rules(graph).mode == BATCH else "if no other start comes"
 
 
 def _is_due(moment: Moment, token: Token) -> bool:

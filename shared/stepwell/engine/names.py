@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from stepwell.definition.graph import Graph, Json, Step
 from stepwell.engine.codec import told_failure
@@ -142,6 +143,11 @@ def step_input(step: Step, names: Mapping[str, Json], default: Json) -> Json:
     if step.action is None or not isinstance(given, dict):
         return given
     return {**given, "action": step.action.evaluate(names)}
+
+
+def usd(amount: float) -> str:
+    """Returns an amount for people: six digits that count, and never an exponent."""
+    return f"{Decimal(f'{amount:.6g}'):f}"
 
 
 def iso(at_ms: int) -> str:

@@ -202,8 +202,9 @@ def _failed(before: Token, last: Record, operation: Entry | None, starts: dict[s
     if last.kind is Kind.RETURNED:
         return "", last.slot
     node = before.node or last.node
-    if not node:  # nothing had begun: an idle run was started, or not even that
-        return "", int(before.started_ms > 0)
+    if not node:  # nothing had begun: an idle run was started, or one of gathered starts, or not even that
+        starts_kept = before.gathered.count if before.gathered is not None else 0
+        return "", starts_kept + 1 if before.started_ms else 0
     return node, starts.get(node, last.slot)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.actions import AskCost, Refuse, RunStep
-from stepwell.engine.names import Moment
+from stepwell.engine.names import Moment, usd
 from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import COST
@@ -54,8 +54,8 @@ def rejected(moment: Moment, token: Token) -> Record | None:
         return None
     data = token.parked.data if token.parked else {}
     reason = (came.payload or {}).get("reason") or "rejected"
-    message = f"the run has cost {data['spent_usd']:g} USD of {data['max_cost_usd']:g}, and may cost no more: {reason}"
-    failure = Failure(MAX_COST, "governance", message, data["step"])
+    message = f"the run has cost {usd(data['spent_usd'])} USD of {usd(data['max_cost_usd'])}, and may cost no more"
+    failure = Failure(MAX_COST, "governance", f"{message}: {reason}", data["step"])
     return ended_record(moment, token, Status.FAILED, failure, reason=reason, who=came.by)
 
 
@@ -73,7 +73,7 @@ def refusal(token: Token, came: Resumption) -> Refuse | None:
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if given is None or (is_number and given > spent):
         return None
-    return Refuse(f"max_cost is {given!r:.40}, and not a number of USD above {spent:g}", "bad_max_cost",
+    return Refuse(f"max_cost is {given!r:.40}, and not a number of USD above {usd(spent)}", "bad_max_cost",
                   "the run has cost so much; leave it out, and it has no limit any more")  # fmt: skip
 
 

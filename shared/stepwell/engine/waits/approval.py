@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.definition.graph import Json, Wait
+from stepwell.engine.names import usd
 from stepwell.engine.records import Arm, Failure, Parked, Record, Resumption
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Token
@@ -88,7 +89,7 @@ class ApprovalWait(WaitKind):
         data = parked.data if isinstance(parked.data, dict) else {}
         if not {"spent_usd", "max_cost_usd"} <= data.keys():
             return None
-        text = f"It has cost {data['spent_usd']:g} USD, more than its max_cost of {data['max_cost_usd']:g}"
+        text = f"It has cost {usd(data['spent_usd'])} USD, more than its max_cost of {usd(data['max_cost_usd'])}"
         return Reason(
             f"{text}: it asks for an approval before {data['step']}.", tuple(self.wakers(parked.arms[0], run_id, ""))
         )

@@ -15,6 +15,7 @@ from dataclasses import replace
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import encode_record
+from stepwell.engine.fold import fold
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
 from stepwell.engine.join import fan_in_of, must_tell, packed
@@ -23,6 +24,7 @@ from stepwell.engine.members import tally_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of
 from stepwell.engine.starts import with_input
+from stepwell.engine.token import Token
 from stepwell.errors import Conflict
 from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.forks.forking import Forking
@@ -69,7 +71,7 @@ class Redriver:
         was, graph = await self._starter.pinned(old), await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
             check_fits(was, graph, kept)
-        given = with_input(run_info(old), plan.root.token).input
+        given = with_input(run_info(old), fold(records, Token())).input  # also of a run that ended before it began
         header = there or await self._created(
             graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked
         )

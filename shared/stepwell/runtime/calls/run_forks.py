@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine.fold import fold
 from stepwell.engine.foretelling import ends_as, foretell
 from stepwell.engine.inputs import Change, Redriven
 from stepwell.engine.records import ROOT, Kind, Record, Status
@@ -20,6 +21,7 @@ from stepwell.engine.redriving import Kept
 from stepwell.engine.routing import violations
 from stepwell.engine.run_forks import kept_before
 from stepwell.engine.starts import with_input
+from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.keeping import Keeper, Plan
@@ -68,7 +70,7 @@ class RunForker:
     async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:
         """The way that the new run would take, as far as the log of this run has the results. Nothing is written."""
         graph, records, kept = await self._kept(old, asked, None)
-        header = replace(old, input=_input(old, kept, asked), workflow=graph.name, version=graph.version)
+        header = replace(old, input=_input(old, records, asked), workflow=graph.name, version=graph.version)
         at = Standing(header, run_info(header), graph, kept.token, -1)
         moment = self._logbook.moment(at, f"{FORK}:{old.run_id}")
         begun = self._redriver.begun(at, self._given(old, kept, asked), moment.by)
@@ -87,9 +89,10 @@ class RunForker:
         }
 
     async def _made(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
-        graph, _, kept = await self._kept(old, asked, there)
+        graph, records, kept = await self._kept(old, asked, there)
         plan = await Keeper(self._logbook, self._redriver.forking, old.run_id).plan(kept)
-        header = there or await self._created(graph, replace(old, input=_input(old, kept, asked)), run_id, plan, asked)
+        given = replace(old, input=_input(old, records, asked))
+        header = there or await self._created(graph, given, run_id, plan, asked)
         await self._redriver.copy(header.run_id, plan)
         at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
         return await self._redriver.mark(at, self._given(old, kept, asked), f"{FORK}:{old.run_id}")
@@ -133,8 +136,8 @@ def forked_id(run_id: str, key: str) -> str:
     return "run_" + hashlib.sha256(json.dumps([FORK, run_id, key]).encode()).hexdigest()[:26]
 
 
-def _input(old: Header, kept: Kept, asked: RunFork) -> Json:
-    return asked.input[0] if asked.input else with_input(run_info(old), kept.token).input
+def _input(old: Header, records: Sequence[Record], asked: RunFork) -> Json:
+    return asked.input[0] if asked.input else with_input(run_info(old), fold(records, Token())).input
 
 
 def _fingerprint(asked: RunFork) -> str:

@@ -42,8 +42,9 @@ class WorkflowPauses:
         pause = await self._pauses.get(workflow)
         if pause is None:
             await self._check(workflow)
-            what = "all workflows are" if workflow == EVERY else f"{workflow} is"
-            raise Conflict(f"{what} not paused", code="not_paused", hint="stepwell stats shows what is paused")
+            what = "all workflows" if workflow == EVERY else workflow
+            raise Conflict(f"there is no pause of {what}", code="not_paused",
+                           hint="stepwell stats shows what is paused")  # fmt: skip
         await self._stopping.unpause(pause)
         return pause
 
