@@ -19,7 +19,7 @@ from stepwell.aws.deployment import Stack
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.emulator import ACCOUNT, Emulator
 from stepwell.aws.table import Table
-from stepwell.client import Client, RunFailed, calls
+from stepwell.client import Client, RunFailed, run_calls
 from stepwell.engine.records import ROOT as ROOT_TOKEN
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
@@ -77,7 +77,7 @@ class World:
             if time.monotonic() > until_seconds:
                 raise AssertionError(f"{run_id} is still {run['status']}: {json.dumps(run, indent=1)}")
             with suppress(RunFailed):  # it has ended
-                self.client.send(calls.result_answer(run_id, 5))
+                self.client.send(run_calls.result_answer(run_id, 5))
         return run
 
     def waits(self, run_id: str) -> Mapping[str, Any]:

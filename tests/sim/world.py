@@ -45,6 +45,7 @@ from tests.sim.versions import Deploy
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
 _CALLBACK, _POSTED = callback_topic("").name, {"body": {}}  # what is posted to a callback's URL
+_UNDONE = ""  # in the place of a token: a compensation, whose record is of the token that undoes
 START_MS = 1_700_000_000_000
 MOST_BUSY = 20  # who are in steps that take time, before no further copies come
 MOST_REPEATED = 300  # wakes; else a step that kills its worker would never be done with
@@ -86,7 +87,7 @@ class Actor:
     lanes: dict[tuple[str, str], int] = field(default_factory=dict)
     """(run, token) -> how many of its records this actor saw, of the lane where it began"""
     worker: int = 0  # the process where it works
-    ran: Any = None  # the attempt whose record it is about to append
+    ran: dict[str, Any] = field(default_factory=dict)  # the attempts whose records it is about to append, by token
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
@@ -339,9 +340,8 @@ class World:
 
     def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
         """What the laws want to know of a call that has happened."""
-        if name in {"append", "consume"} and self.current and self.current.ran:
-            self._ran(self.current.ran, decode_record(args[3]).by)
-            self.current.ran = None
+        if name in {"append", "consume"} and self.current:
+            self._note_attempts(self.current, args)
         if name == "append" and '"kind":"undone"' in args[3] and self.current and self.current.undid:
             (call, is_done), self.current.undid = self.current.undid, None
             undid = decode_record(args[3]).undid
@@ -365,6 +365,13 @@ class World:
             if '"kind":"joined"' in args[3] and self.current:
                 read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
                 self.seen_of[args[0]].joined_on[args[1], args[2]] = read
+
+    def _note_attempts(self, actor: Actor, args: tuple[Any, ...]) -> None:
+        """Under which wakes those attempts were made that this append tells of."""
+        for token, record in _records_of(args) if actor.ran else ():
+            call = actor.ran.pop(token, None) or actor.ran.pop(_UNDONE, None)
+            if call is not None:
+                self._ran(call, record.by)
 
     def _ran(self, call: Any, by: str) -> None:
         """An attempt was made under this wake, whichever message brought it: a shared one, or its own."""
@@ -445,6 +452,15 @@ class _Stopping:
 
         self.__dict__[name] = call
         return call
+
+
+def _records_of(args: tuple[Any, ...]) -> list[tuple[str, Record]]:
+    """The records of an append, with their tokens: one, or those of a lane's batch."""
+    lane = split_lane(args[1])
+    if lane is None:
+        return [(args[1], decode_record(args[3]))]
+    found = decode_batch(args[3], lane[0]).records
+    return [(branch_id(lane[0], index), record) for index, record in found.items()]
 
 
 def _undoes(call: Any) -> bool:
@@ -577,7 +593,7 @@ class _Steps:
         outcome = program.outcome(call, world.now_ms, world.seen)
         await self._emit(call, actor.worker if actor else 0)
         if actor:
-            actor.ran = call
+            actor.ran[_UNDONE if _undoes(call) else call.token] = call
             actor.undid = (call, outcome.failure is None and outcome.pause is None) if _undoes(call) else None
         await stop(f"step {call.node} done")
         return outcome
