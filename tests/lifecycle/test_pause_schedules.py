@@ -11,7 +11,8 @@ import pytest
 
 from stepwell.engine import decide
 from stepwell.memory.store import MemoryStore
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import pausing, worker
 from stepwell.runtime.loop.pausing import Pausing
 from tests.lifecycle import pauses

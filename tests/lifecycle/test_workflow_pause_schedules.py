@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
-from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.log.messages import GoOnAll
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.stopping import Stopping

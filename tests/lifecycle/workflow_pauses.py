@@ -16,7 +16,7 @@ from unittest import mock
 
 from stepwell import limits
 from stepwell.errors import EngineFault
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import stopping
 from stepwell.runtime.loop.stopping import Stopping
 from tests.lifecycle.pauses import FAMILIES, TIMES

@@ -39,7 +39,7 @@ from stepwell.engine.writing import began_record
 from stepwell.runtime.durable import gathering
 from stepwell.runtime.durable.context import Context
 from stepwell.runtime.durable.sessions import Sessions
-from stepwell.runtime.log.logbook import ForkedParent, Standing
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 

@@ -15,7 +15,7 @@ from stepwell.engine.records import Parked
 from stepwell.runtime.forks import children
 from stepwell.runtime.forks.children import Children
 from stepwell.runtime.log.door import Found
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Header, Joined
 from stepwell.runtime.starts.starting import Caller

@@ -15,7 +15,7 @@ from stepwell.engine.token import Branch, Token
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log import logbook
-from stepwell.runtime.log.logbook import ForkedParent, Standing
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.ports import Joined
 
 _following = Forking._following

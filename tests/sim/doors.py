@@ -10,7 +10,7 @@ from unittest import mock
 from stepwell.engine.actions import Write
 from stepwell.engine.inputs import StepEnded, Woken
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 
 OF_WORKERS = (Woken, StepEnded)

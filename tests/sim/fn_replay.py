@@ -17,7 +17,8 @@ from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Toge
 from stepwell.engine.waits.code import CODE
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.sessions import Sessions
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports
 from tests.sim.fn_code import Code, InTurn

@@ -19,7 +19,7 @@ from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import ForkedParent, Standing
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Joined
 from tests.sim.doors import before_append

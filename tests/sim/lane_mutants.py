@@ -18,7 +18,8 @@ from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.lanes import Lanes, RunLane
-from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.ports import Appended, Joined
 
 _append, _join, _end, _in_lane = MemoryStore.append, Lanes.join, Forking._end, Logbook._in_lane

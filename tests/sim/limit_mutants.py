@@ -8,7 +8,7 @@ from unittest import mock
 
 from stepwell.engine.actions import Share
 from stepwell.engine.records import Status
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.waits import lines
 from stepwell.runtime.waits.lines import Board, Lines
 from stepwell.runtime.waits.permits import Permits

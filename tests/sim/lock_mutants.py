@@ -14,7 +14,7 @@ from stepwell.engine.effect_kinds import ReleaseLocks
 from stepwell.engine.locks import Claim
 from stepwell.engine.records import Kind, Record, Status
 from stepwell.engine.token import Locks as Held
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.waits.locks import Locks
 
 _let_go = Locks._let_go

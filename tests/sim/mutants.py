@@ -17,8 +17,8 @@ from stepwell.engine.waits import run_of
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.log.messages import Publish, Wake, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator

@@ -13,8 +13,8 @@ from stepwell.engine.members import as_guest
 from stepwell.engine.records import Fork
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.lines import Lines, join_name
-from stepwell.runtime.log.logbook import ForkedParent
 from stepwell.runtime.log.messages import Wake
+from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.loop import worker
 
 _first_chunks, _fork_over = forks.first_chunks, forks.fork_over

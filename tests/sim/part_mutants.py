@@ -14,8 +14,9 @@ from stepwell.engine.actions import Write
 from stepwell.engine.inputs import TimerFired
 from stepwell.engine.records import Kind, Record
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Timer
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 

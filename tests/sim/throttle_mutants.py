@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
 from stepwell.engine.token import Permit
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.waits.throttling import Claims, Throttling
 
 _give_back = Throttling.give_back

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from stepwell.runtime.log.door import Found
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.waits.mailbox import Mailbox
 

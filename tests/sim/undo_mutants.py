@@ -16,7 +16,8 @@ from stepwell.engine.token import Token
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import rollback
 from stepwell.runtime.forks.rollback import BeforePage, Rollback
-from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.ports import Appended, Saved
 
 _append = MemoryStore.append

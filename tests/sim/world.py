@@ -30,8 +30,9 @@ from stepwell.memory.store import MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.outputs import Output, Outputs
 from stepwell.runtime.ports import Event, Lane, Ports, Saved
 from stepwell.runtime.steps.output import Emitted

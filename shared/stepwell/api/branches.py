@@ -20,7 +20,7 @@ from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.service import Service
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 BRANCHES_LOOKED_AT = 2_000  # read for one page with a status filter: one query for each hundred
 _MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})

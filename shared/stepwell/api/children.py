@@ -14,7 +14,7 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import CHILD_STATUSES
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.stores.answers import fits

@@ -8,7 +8,7 @@ from dataclasses import replace
 from stepwell.engine.needs import view_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 _DONE = frozenset({"completed", "skipped", "compensated"})
 _AT_WORK = frozenset({"running", "waiting"})

@@ -37,7 +37,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EVERY
 
 

@@ -15,7 +15,7 @@ from stepwell.engine.children import DETACHED
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pauses import WorkflowPause
 
 

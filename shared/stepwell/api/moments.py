@@ -18,7 +18,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.names import state_of
 from stepwell.engine.records import Status
 from stepwell.limits import RUN_STEPS
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 CHANGES = 200  # of one record that are listed
 VALUE_BYTES = 5_000  # a larger value of a change stands as its size

@@ -17,7 +17,7 @@ from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.calls.survey import Surveyed
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 _LIVE = ("running", "waiting", "pending")  # what shows of a node while there is one such branch
 _OVER = ("failed", "cancelled", "completed", "compensated", "skipped")  # the worst first

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from stepwell.api.states import failed_compensation, left_to_undo
 from stepwell.api.steps import ErrorView, error_view
 from stepwell.engine.records import Status
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 
 class UndoView(TypedDict):

@@ -18,7 +18,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EVERY, Header
 from stepwell.runtime.stores.answers import unpaused
 

@@ -41,7 +41,7 @@ from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import STARTS, Header
 from stepwell.runtime.starts.starting import Caller
 

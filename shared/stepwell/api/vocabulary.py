@@ -18,7 +18,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.waits.children import AGENT
 from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 SAME = "*"  # the phase itself
 _OF_USERS = frozenset({"data", "input", "item", "output", "result", "state", "tags", "waiting_data"})

@@ -21,8 +21,9 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, NewerFormat
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter, Deployed, GoOnAll, Message, Publish, Scheduled, from_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")

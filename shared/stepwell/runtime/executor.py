@@ -19,7 +19,8 @@ from stepwell.errors import PortError, StepError, Transient, UserError
 from stepwell.limits import SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.calls.callbacks import step_callback
 from stepwell.runtime.calls.links import CallbackLink, Links
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call

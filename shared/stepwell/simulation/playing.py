@@ -27,8 +27,9 @@ from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause, run_now, run_to_pause
 from stepwell.runtime.loop.worker import Sharing
 from stepwell.runtime.ports import Appended, Event, EventRef, Lane, Ports, StatusChange, Writes

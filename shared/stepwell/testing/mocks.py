@@ -17,7 +17,8 @@ from stepwell.memory.clocks import VirtualClock
 from stepwell.project import project_of
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.executor import FunctionSteps
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError

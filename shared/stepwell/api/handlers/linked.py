@@ -21,7 +21,7 @@ from stepwell.engine.waits.approval import has_answered
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import BODY_BYTES, KEY_CHARACTERS
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 _FORM_FIELDS = 10  # above the number of fields in the page's form
 

@@ -15,7 +15,7 @@ from stepwell.engine.records import ROOT, Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 
 SHOWN = 10  # branches that a message names

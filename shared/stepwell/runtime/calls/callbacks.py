@@ -25,8 +25,9 @@ from stepwell.limits import BEATS, EVENT_KEPT_MS
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.approvals import refused
 from stepwell.runtime.calls.links import CallbackLink
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.ports import Event, Lane, Ports

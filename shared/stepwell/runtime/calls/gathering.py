@@ -23,7 +23,8 @@ from stepwell.engine.starts import is_open
 from stepwell.errors import Conflict, InvalidInput, PortError
 from stepwell.limits import LOCK_TRIES
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Header, Ports
 from stepwell.runtime.starts import places

@@ -22,7 +22,8 @@ from stepwell.engine.token import Token
 from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import REDRIVE_RECORDS
 from stepwell.runtime.forks.forking import Forking
-from stepwell.runtime.log.logbook import ForkedParent, Logbook
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.ports import REDRIVE
 
 

@@ -18,7 +18,8 @@ from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
 from stepwell.runtime.calls.charges import Counts, begun_apart, header_changes, of_start, of_tokens, reports
 from stepwell.runtime.calls.survey import begun_branch, may_fork
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined, Log
 
 _REQUESTS = 2  # of a message, beside the one that sends it: it is received and deleted

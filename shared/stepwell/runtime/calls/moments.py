@@ -8,7 +8,8 @@ from stepwell.engine.fold import apply, fold
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 
 
 async def as_of(logbook: Logbook, at: Standing, slot: int) -> tuple[Standing, Standing]:

@@ -20,8 +20,9 @@ from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import BATCH_SHOWN, MINUTE_MS, PAGE_ITEMS_MAX
 from stepwell.runtime.calls import updates
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Update, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.sweeper import LIVE, Found, Sweeper
 from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
 from stepwell.runtime.starts.schedules import Scheduling

@@ -30,7 +30,8 @@ from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import REDRIVE, Header, Joined, Ports
 from stepwell.runtime.starts.starting import Started, Starter

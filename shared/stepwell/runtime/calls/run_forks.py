@@ -26,7 +26,8 @@ from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.calls.redriving import Redriver, check_fits
-from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import FORK, Header, Ports
 from stepwell.runtime.starts.starting import Started, Starter, check_whole
 

@@ -37,7 +37,8 @@ from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.log.tracing import checked
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator

@@ -15,7 +15,7 @@ from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Status
 from stepwell.errors import NotFound
 from stepwell.runtime.calls.service import Service
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Header
 from stepwell.runtime.stores.files import name_of
 from stepwell.runtime.stores.jsontext import encode

@@ -13,7 +13,8 @@ from stepwell.limits import LEDGERS_KEPT, SECOND_MS
 from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Ledger, Logs
 from stepwell.runtime.log.lately import Lately
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Clock, Log
 
 _LONG_MS = SECOND_MS  # a step that takes so long costs more than its record

@@ -23,7 +23,7 @@ from stepwell.engine.redriving import moved_forks
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined
 
 

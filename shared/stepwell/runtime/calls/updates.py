@@ -25,8 +25,9 @@ from stepwell.limits import MINUTE_MS
 from stepwell.runtime.admission import check_event_key, check_json, check_name
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Update, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.port import Steps

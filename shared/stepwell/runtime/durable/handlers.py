@@ -15,7 +15,7 @@ from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.failures import OperationFailed
 from stepwell.runtime.durable.operations import stored
 from stepwell.runtime.durable.running import FunctionSession
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.threads import StepInterrupted
 

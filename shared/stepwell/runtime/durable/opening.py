@@ -14,7 +14,7 @@ from stepwell.runtime.durable.loop import Loop
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
 from stepwell.runtime.durable.running import FunctionSession
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 
 def session_of(

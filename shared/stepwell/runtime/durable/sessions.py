@@ -42,7 +42,8 @@ from stepwell.runtime.durable.turning import (
     turn_of,
 )
 from stepwell.runtime.durable.watching import watch
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import not_loaded
 from stepwell.runtime.steps.port import Updated, WriteRecord

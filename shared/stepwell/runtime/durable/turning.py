@@ -17,7 +17,7 @@ from stepwell.runtime.durable.handlers import changed, told
 from stepwell.runtime.durable.kept import Kept
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import FunctionSession, Outside
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError

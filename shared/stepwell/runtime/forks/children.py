@@ -35,8 +35,9 @@ from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, InvalidInput, UserError
 from stepwell.limits import CHILD_DEPTH, MINUTE_MS
 from stepwell.runtime.log.door import Found
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import EndRun, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.log.tracing import run_span, traceparent
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starts.starting import Caller, Starter

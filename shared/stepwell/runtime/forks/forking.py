@@ -40,8 +40,9 @@ from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import UNLIMITED, Door, Found
 from stepwell.runtime.log.lanes import Crew
-from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Message, Shut, Timer, Wake, to_json
+from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, pool_at
 from stepwell.runtime.ports import Joined, Lane, Ports
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.throttling import Throttling

@@ -12,7 +12,7 @@ from stepwell.engine.join import unpacked
 from stepwell.engine.lines import Awaited, line_of, other_lines
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import as_choice, as_guest, choices_of, guests_of, indexes_of
-from stepwell.runtime.log.logbook import ForkedParent
+from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.ports import Joined, Log
 
 

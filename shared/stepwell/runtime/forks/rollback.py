@@ -17,7 +17,8 @@ from stepwell.engine.redriving import moved_forks
 from stepwell.engine.token import Token
 from stepwell.limits import ROLLBACK_PAGES, ROLLBACK_RECORDS
 from stepwell.runtime.forks.forking import Forking
-from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import ForkedParent, Standing
 
 BeforePage: TypeAlias = Callable[[ForkedParent, int], Awaitable[None]]  # is called before a page of branches is read
 

@@ -7,7 +7,7 @@ import logging
 from stepwell.engine.actions import RunStep
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
 from stepwell.engine.waits.code import is_for_code
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 
 _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
 

@@ -19,7 +19,8 @@ from stepwell.engine.records import Record
 from stepwell.engine.transact import Refusal
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.action_log import log_written
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EventTaken, Marked
 
 _Found: TypeAlias = Record | Refusal | EventTaken | Marked | None

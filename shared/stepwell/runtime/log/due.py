@@ -8,7 +8,8 @@ from stepwell.engine.records import Status
 from stepwell.engine.tasks import await_runs, due_first_ms
 from stepwell.engine.writing import deadline_ms
 from stepwell.limits import CHECK_RUNS_MS
-from stepwell.runtime.log.logbook import Standing, whole_minute
+from stepwell.runtime.log.logbook import whole_minute
+from stepwell.runtime.log.standing import Standing
 
 _UNDER_WAY = frozenset({Status.PENDING, Status.RUNNING, Status.COMPENSATING})
 _PART_OF_WAIT = 4

@@ -14,8 +14,9 @@ from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door, Found
-from stepwell.runtime.log.logbook import Forks, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.log.standing import Forks, Standing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
 

@@ -15,7 +15,7 @@ from stepwell.errors import Conflict
 from stepwell.limits import DEPLOYED_KEPT_MS, HOPS, SECOND_MS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import (
     DeadLetter,
     Deadline,
@@ -29,6 +29,7 @@ from stepwell.runtime.log.messages import (
     Wake,
     to_json,
 )
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Ports, Waiter

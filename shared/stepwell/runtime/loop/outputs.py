@@ -13,7 +13,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import RunStep
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, OUTPUT_PENDING
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Clock, Event, Mailbox
 from stepwell.runtime.steps.output import named, topic_of

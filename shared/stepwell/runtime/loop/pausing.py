@@ -22,8 +22,9 @@ from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT
 from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.ports import EVERY, Lane, Pause, Ports

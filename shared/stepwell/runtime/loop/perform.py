@@ -36,8 +36,9 @@ from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.rollback import Rollback
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door, Found
-from stepwell.runtime.log.logbook import Forks, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Publish, Timer, to_json
+from stepwell.runtime.log.standing import Forks, Standing
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.starts.places import leave
 from stepwell.runtime.starts.starting import Starter

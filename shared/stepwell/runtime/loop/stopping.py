@@ -16,8 +16,9 @@ from stepwell.definition.built_in import BUILT_IN
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.records import Status
 from stepwell.limits import UNPAUSED_AGAIN_MS, UNPAUSED_RUNS
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import GoOn, GoOnAll, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import can_move
 from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
 from stepwell.runtime.loop.pausing import Pausing

@@ -28,8 +28,9 @@ from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.forks.lines import guests_in
 from stepwell.runtime.log.due import due_of_wait, earliest
-from stepwell.runtime.log.logbook import Logbook, Standing, whole_minute
+from stepwell.runtime.log.logbook import Logbook, whole_minute
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pausing import begins_ms, last_ms
 from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.loop.stopping import Stopping

@@ -30,8 +30,9 @@ from stepwell.limits import FORK_SHARED_MS, HOPS
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.lanes import Crew
-from stepwell.runtime.log.logbook import Forks, Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.log.standing import Forks, Standing
 from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside

@@ -26,7 +26,7 @@ from stepwell.engine.token import Token
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
-from stepwell.runtime.log.logbook import run_info
+from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import FORK, REDRIVE, Blobs, Header, Log, Runs, Saved
 
 K = TypeVar("K", bound=Hashable)

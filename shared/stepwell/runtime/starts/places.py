@@ -13,7 +13,7 @@ from stepwell.engine.names import Moment, Names
 from stepwell.engine.permits import text_of_key
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, InvalidInput
-from stepwell.runtime.log.logbook import run_info
+from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import STARTS, Header, Notes
 
 KEYED = "start:"  # before the id of a start with a key, in what its record is written by

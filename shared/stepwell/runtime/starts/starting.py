@@ -16,8 +16,8 @@ from stepwell.errors import InvalidInput, Problem
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.logbook import pool_at, run_info
 from stepwell.runtime.log.messages import Deadline, Wake
+from stepwell.runtime.log.standing import pool_at, run_info
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starts.versions import Versions
 

@@ -11,7 +11,8 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.retry import Policy
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 
 
 @quick

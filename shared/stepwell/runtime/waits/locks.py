@@ -24,8 +24,9 @@ from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import LOCK_QUEUE, LOCK_TRIES
 from stepwell.runtime.log.door import Found
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.starts.starting import Caller
 

@@ -19,7 +19,8 @@ from stepwell.engine.waits import run_of
 from stepwell.errors import ExpressionError
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.door import Found
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Event, Ports, Waiter
 
 Compile = Callable[[str], Expression]

@@ -11,8 +11,9 @@ from stepwell.engine.permits import Held, place_in_order
 from stepwell.engine.records import ROOT
 from stepwell.errors import ExpressionError
 from stepwell.limits import CHECK_RUNS_MS, PENDING_SHOWN
-from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import EndRun, to_json
+from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of

@@ -13,8 +13,9 @@ from stepwell.engine.turns import SENDS
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Event, Header, Lane, Ports
 from stepwell.runtime.starts.starting import Signal, Starter
 

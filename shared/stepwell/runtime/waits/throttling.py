@@ -23,8 +23,9 @@ from stepwell.engine.token import Permit, Token
 from stepwell.limits import PENDING_SHOWN
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Found
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces

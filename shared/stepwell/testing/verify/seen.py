@@ -16,7 +16,8 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.calls.links import Links
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.binding import to_json
 from stepwell.runtime.steps.calls import is_call
 from stepwell.runtime.steps.port import StepCall

@@ -1,0 +1,132 @@
+"""Where tokens stand: each with what is needed to move it, and the forks whose branches share what was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepwell.definition.graph import DEFAULT_POOL, Graph
+from stepwell.engine.copying import changed
+from stepwell.engine.fold import apply
+from stepwell.engine.forks import Branches, fork_id
+from stepwell.engine.gathering import is_full
+from stepwell.engine.names import Undo, node_of
+from stepwell.engine.permits import Held
+from stepwell.engine.records import Fork, Kind, Record, RunInfo
+from stepwell.engine.starts import is_open, with_input
+from stepwell.engine.token import Token
+from stepwell.engine.turns import Turn
+from stepwell.runtime.log.lanes import RunLane
+from stepwell.runtime.log.messages import Wake
+from stepwell.runtime.ports import STARTS, Header
+
+
+@dataclass(frozen=True)  # no slots: `changed` copies it at every record
+class Standing:
+    """A token as its log has it now, with what is needed to move it."""
+
+    header: Header
+    run: RunInfo
+    graph: Graph
+    token: Token
+    saved_slot: int  # of its last snapshot, -1 for none
+    branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
+    rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
+    may_begin: bool = False  # a branch without a record that nothing holds back, once it was looked at
+    turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
+    is_marked: bool = False  # a mark holds up the next record; the header was looked at since
+    permitted: bool = False  # it may begin, once it has asked
+    spent_usd: float | None = None  # what the run has cost, once that was looked at for its next record
+    held: Held | None = None  # what it waits for before it begins: to be shown
+    lane: RunLane | None = None  # of a branch that begins in one, wherever it is now
+
+    @property
+    def run_id(self) -> str:
+        return self.header.run_id
+
+    def wake(self, hops: int = 0) -> Wake:
+        """Says that the token's last record wants pushing on, to the workers who run the step where it stands.
+
+        A run that gathers starts has one for when it is due, and one for when it is full. Who has it begin goes on.
+        """
+        pool = pool_at(self.graph, node_of(self.graph, self.token))
+        slot, last = self.token.slot, self.token.last
+        if self.run.gathers and last is not None and last.kind is Kind.STARTED:
+            slot = int(last.by.rpartition(":")[2])
+        elif is_open(self.run, self.token) and not is_full(self.graph, self.token):
+            slot = -1
+        return Wake(self.run_id, slot, self.token.id, pool, hops)
+
+    @property
+    def index(self) -> int:
+        """Which branch it is; 0 for the root."""
+        return self.token.branch.index if self.token.branch else 0
+
+    @property
+    def lane_held(self) -> RunLane | None:
+        """The lane in which the token's next slot lies; None: it lies in its own log."""
+        return self.lane if self.lane is not None and self.lane.state.holds(self.index) else None
+
+    @property
+    def caught_up(self) -> Standing:
+        """After the records that its lane is known to have by now."""
+        at = self
+        while at.lane is not None and (record := at.lane.state.decided(at.index, at.token.next_slot)) is not None:
+            at = at.after(record)
+        return at
+
+    def after(self, record: Record) -> Standing:
+        token = apply(self.token, record)
+        return changed(self, token=token, run=with_input(self.run, token), turn=None, is_marked=False, spent_usd=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedParent:
+    """A token as it stood when it forked, and its branches."""
+
+    parent: Standing
+    branches: Branches
+
+    @property
+    def fork(self) -> Fork:
+        return self.branches.fork
+
+    @property
+    def id(self) -> str:
+        return fork_id(self.parent.token.id, self.parent.token.slot)
+
+
+class Forks(dict[tuple[str, int], ForkedParent]):
+    """Forks that were read before, and the lanes that the branches of one message share, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes: dict[str, RunLane] = {}
+
+    def apart(self) -> Forks:
+        """The forks, for whoever runs beside the others and shares no lane with them."""
+        found = Forks()
+        found.update(self)
+        return found
+
+
+def run_info(header: Header, known: RunInfo | None = None) -> RunInfo:
+    """What the engine may know of a run. `known`: as it was read before, with the input that its starts gave it."""
+    gathers = header.origin.startswith(f"{STARTS}:")
+    return RunInfo(
+        run_id=header.run_id,
+        workflow=header.workflow,
+        version=header.version,
+        input=known.input if gathers and known is not None else header.input,
+        created_ms=header.created_ms,
+        started_ms=header.started_ms,
+        idle=header.idle,
+        start_at_ms=header.start_at_ms,
+        is_paused=header.paused_ms > 0,
+        gathers=gathers,
+    )
+
+
+def pool_at(graph: Graph, name: str) -> str:
+    """The pool that the definition names for this node's step; the function's own decorator is not known here."""
+    node = graph.nodes.get(name)
+    return (node.step.pool if node and node.step else None) or DEFAULT_POOL
