@@ -37,6 +37,8 @@ from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_inf
 from stepwell.runtime.log.waypoints import Waypoints
 from stepwell.runtime.ports import FORK, REDRIVE, EventTaken, Header, Marked, Ports, Saved
 
+_FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
+
 
 class Logbook:
     """The log seen through the engine's eyes."""
@@ -393,9 +395,6 @@ def _size_bytes(at: Standing) -> int:
     outer = [branch.item, dict(branch.state)] if branch else []
     held = [dict(token.scope), outputs, token.result, at.run.input, outer]
     return len(marshal.dumps(held, 2))  # four times as fast as to make JSON of it
-
-
-_FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
 
 
 def whole_minute(at_ms: int) -> int:
