@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.actions import Outcome
+from stepwell.engine.names import iso
 from stepwell.engine.records import Kind
 from stepwell.errors import LeaseLost, PortError
 from stepwell.limits import MINUTE_MS
@@ -79,6 +80,25 @@ def test_every_try_of_a_step_has_the_same_key_over_retries_and_redeliveries() ->
     assert [call.attempt for call in world.steps.calls if call.node == "a"] == [1, 2, 3]
     assert len({call.key for call in world.steps.calls if call.node == "a"}) == 1
     assert world.header(run_id).status == "completed"
+
+
+def test_a_copy_that_read_the_run_before_it_was_picked_up_tells_its_steps_the_same_start() -> None:
+    told = '[{name: a, run: python:m.a}, {name: b, run: python:m.b, input: {began: "{{ run.started_at }}"}}]'
+    world = World(f"workflow: flow\ntimeline: {told}")
+    run_id = world.start()
+    body = first_wake(world)
+    world.clock.advance(20_000)
+
+    def another_runs_a(*_: object) -> None:
+        world.steps.of["b"] = dies
+        with pytest.raises(PortError):
+            handle(world, body)
+        del world.steps.of["b"]
+
+    world.store.before["load"] = another_runs_a
+    handle(world, body)
+    began = [call.input for call in world.steps.calls if call.node == "b"]
+    assert began == [{"began": iso(world.header(run_id).started_ms)}] * 2
 
 
 def test_the_result_of_a_zombie_is_dropped() -> None:
