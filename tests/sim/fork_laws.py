@@ -102,7 +102,8 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
     live = list(live_tokens(world.program.graph, logs))
     if any(token.id == ROOT for token in live):
         return
-    live = [token for token in live if token.id.startswith(f"{fork_id(ROOT, opened.slot)}.")]  # others were abandoned
+    left_alone = tuple(f"{fork_id(one.parent, one.slot)}." for one in all_forks(logs.records) if one.closed_by)
+    live = [token for token in live if not token.id.startswith(left_alone)]
     waiting = [token.parked for token in live if token.parked and token.resumption is None]
     if live and len(waiting) == len(live):
         until_ms = min(waiting, key=lambda one: (one.kind != "approval", one.until_ms or math.inf)).until_ms

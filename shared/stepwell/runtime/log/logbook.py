@@ -18,7 +18,8 @@ from stepwell.engine.names import Moment
 from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record, Status
 from stepwell.engine.starts import with_input
-from stepwell.engine.token import Phase, Token
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
 from stepwell.limits import (
     FORKS_KEPT,
