@@ -112,7 +112,8 @@ def test_a_full_disk_fails_all_of_them_and_nothing_stays(path: Path, pool: Threa
 def test_who_commits_for_the_others_may_be_interrupted(
     path: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database, make, interrupted = Traced(path), module._Change.make, []
+    database, make = Traced(path), module._Change.make
+    interrupted: list[Any] = []
 
     def make_once(self: Any, execute: Any) -> None:
         make(self, execute)

@@ -115,7 +115,7 @@ def test_a_join_returns_its_set_and_a_second_arrival_changes_nothing(store: Stor
 def test_a_join_in_order_keeps_each_members_place(store: Store) -> None:
     for member in ("9", "10!", "2"):
         joined = run(store.arrive("r1", "0/3@0", member, in_order=True))
-    assert (joined.order, joined.members) == (("9", "10!", "2"), {"9", "10!", "2"})
+    assert (joined.order, joined.members) == (("9", "10!", "2"), frozenset({"9", "10!", "2"}))
     assert run(store.arrive("r1", "0/3@0", "10!", in_order=True)) == joined
     assert run(store.report("r1", "0/3@0", 4, 7)) == Joined(joined.members, {4: 7}, joined.order)
     assert run(store.read_join("r1", "0/3@0")).order == joined.order
@@ -220,7 +220,9 @@ def test_a_mark_holds_up_a_record_that_consumes_an_event(store: Store) -> None:
     run(store.put_event(event("e1")))
     run(store.mark("r1", "0", 0))
     assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) == Marked()
-    assert not run(store.get_event(ORDER, "e1")).consumed_by
+    found = run(store.get_event(ORDER, "e1"))
+    assert found is not None
+    assert not found.consumed_by
     run(store.unmark("r1", "0", 0))
     assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) is None
 
