@@ -60,7 +60,7 @@ class Shop:
         item = call.input if isinstance(call.input, int) else None
         return fails() if {call.node, (call.node, item)} & self.broken else f"{call.node} {item}"
 
-    def ran(self, run_id: str) -> list[tuple[str, object]]:
+    def ran(self, run_id: str) -> list[tuple[str, Any]]:
         calls = [call for call in self.world.steps.calls if call.run_id == run_id]
         return [(call.node, call.input if isinstance(call.input, int) else None) for call in calls]
 

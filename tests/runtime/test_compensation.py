@@ -55,7 +55,7 @@ compensation:
 """
 
 
-def run(text: str = ORDER, given: Json = None, **steps: Any) -> tuple[World, str]:
+def run(text: str = ORDER, /, given: Json = None, **steps: Any) -> tuple[World, str]:
     world = World(text)
     world.steps.of.update(steps)
     run_id = world.start(given=given or {"item": "book"})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.api.explain import explain
 from stepwell.api.views import run_view
+from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -27,9 +30,9 @@ timeline: [{name: last, run: python:m.last, input: {to: "{{ input.items }}"}}]
 """
 
 
-def begun(world: World, given: object, *, key: str = "", **options: object) -> Started:
+def begun(world: World, given: Json, *, key: str = "", **options: Any) -> Started:
     workflow = next(iter(world.catalog.current))
-    return run_now(world.service.start(Start(workflow, given, key=key, **options)))  # type: ignore[arg-type]
+    return run_now(world.service.start(Start(workflow, given, key=key, **options)))
 
 
 def history(world: World, run_id: str) -> list[Entry]:
@@ -189,7 +192,7 @@ def test_the_history_tells_each_start() -> None:
 
 
 @pytest.mark.parametrize("option", [{"start_at_ms": 1}, {"create_only": True}])
-def test_a_start_that_is_to_be_gathered_cannot_say_when_it_begins(option: dict[str, object]) -> None:
+def test_a_start_that_is_to_be_gathered_cannot_say_when_it_begins(option: dict[str, Any]) -> None:
     world = World(DEBOUNCE)
     with pytest.raises(InvalidInput) as refused:
         begun(world, {"page": "a"}, **option)

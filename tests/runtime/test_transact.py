@@ -86,7 +86,8 @@ class Breaking:
     """A store whose calls may fail: before they are done, or after."""
 
     def __init__(self, inner: Any) -> None:
-        self.inner, self.fault = inner, lambda name, done: None
+        self.inner = inner
+        self.fault: Fault = lambda name, done: None
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
