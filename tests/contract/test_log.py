@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from stepwell.runtime.ports import Joined, Loaded, Marked, Saved
+from stepwell.runtime.ports import Appended, Joined, Loaded, Marked, Saved
 from tests.contract.kit import ORDER, Store, at_once, event, run
 
 LARGE = "ä" * 2_500_000  # 5 MB of UTF-8
@@ -30,10 +32,14 @@ def test_slots_of_other_tokens_and_runs_are_free(store: Store) -> None:
     assert run(store.read_log("r1", "0/1.0")) == [Saved(0, "r10/1.0")]
 
 
+def _appended(store: Store, slot: int, number: int) -> Appended:
+    return run(store.append("r1", "0", slot, f"body {number}"))
+
+
 @pytest.mark.threads
 def test_of_64_threads_that_append_to_one_slot_exactly_one_wins(store: Store) -> None:
     for slot in range(5):
-        answers = at_once(64, lambda number, slot=slot: run(store.append("r1", "0", slot, f"body {number}")))  # type: ignore[misc]
+        answers = at_once(64, partial(_appended, store, slot))
         winners = [number for number, answer in enumerate(answers) if answer is None]
         assert len(winners) == 1
         assert {answer for answer in answers if answer is not None} == {f"body {winners[0]}"}

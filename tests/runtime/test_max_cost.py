@@ -126,7 +126,9 @@ def test_a_rejection_fails_the_run_and_undoes_what_it_did_where_it_says_so() -> 
     run_now(world.service.reject(run_id, "too dear", "leo"))
     world.deliver()
     assert world.header(run_id).status == "compensated"
-    error = world.token(run_id).undoing.error  # type: ignore[union-attr]
+    undoing = world.token(run_id).undoing
+    assert undoing is not None
+    error = undoing.error
     assert error is not None
     assert (error.type, error.category) == ("max_cost", "governance")
     assert error.message.startswith("the run has cost 0.00001")
