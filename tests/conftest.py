@@ -29,7 +29,7 @@ settings.register_profile("stepwell", deadline=None, suppress_health_check=[Heal
 settings.load_profile("stepwell")
 
 
-class Sharing(LoadFileScheduling):  # type: ignore[misc]  # xdist gives it no type
+class Sharing(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A file for one worker, and where files belong together all of them."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 
@@ -12,7 +20,8 @@ async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     found = [part for request in requests for part in request.parts if isinstance(part, ToolReturnPart)]
     if found:
         return ModelResponse([TextPart("; ".join(str(part.content) for part in found))])
-    words = str(requests[0].parts[-1].content).split()
+    asked = next(part for part in requests[0].parts if isinstance(part, UserPromptPart))
+    words = str(asked.content).split()
     return ModelResponse([ToolCallPart("look_up", {"name": word}, f"call-{at}") for at, word in enumerate(words)])
 
 

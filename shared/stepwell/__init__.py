@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from stepwell.client import AsyncClient, Client
     from stepwell.runtime.durable.typed import WorkflowContext
 
+    __version__: str
+
 __all__ = [
     "AsyncClient",
     "Blocked",
@@ -61,19 +63,20 @@ __all__ = [
     "workflow",
 ]
 
+if not TYPE_CHECKING:  # a checker would take any name for one of this module
 
-def __getattr__(name: str) -> object:
-    """Imports lazily what steps do not need: the client, the type of `ctx`, and the version."""
-    if name in {"AsyncClient", "Client"}:
-        from stepwell import client  # noqa: PLC0415 - httpx: 100 ms
+    def __getattr__(name: str) -> object:
+        """Imports lazily what steps do not need: the client, the type of `ctx`, and the version."""
+        if name in {"AsyncClient", "Client"}:
+            from stepwell import client  # noqa: PLC0415 - httpx: 100 ms
 
-        return getattr(client, name)
-    if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - 20 ms
+            return getattr(client, name)
+        if name == "__version__":
+            from importlib.metadata import version  # noqa: PLC0415 - 20 ms
 
-        return version(__name__)
-    if name == "WorkflowContext":
-        from stepwell.runtime.durable.context import Context  # noqa: PLC0415 - only for who asks for it
+            return version(__name__)
+        if name == "WorkflowContext":
+            from stepwell.runtime.durable.context import Context  # noqa: PLC0415 - only for who asks for it
 
-        return Context
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Context
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,13 +13,11 @@ from urllib.parse import urlencode
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stepwell.api.routes import create_app
-from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Graph, Json, Step
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
-from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import ALL_LANES
@@ -33,6 +31,7 @@ from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.steps.port import StepCall
+from tests.runtime.kit import PlainSteps
 
 START_MS = 1_800_000_000_000
 URL = "https://api.example.com"
@@ -71,7 +70,7 @@ def graph_of(text: str) -> Graph:
     return compiled.graph
 
 
-class FakeSteps:
+class FakeSteps(PlainSteps):
     """Steps as functions of their call. `flaky` fails until it was tried as often as `failures` says."""
 
     def __init__(self) -> None:
@@ -81,9 +80,6 @@ class FakeSteps:
             "python:shop.ship": lambda call: Outcome({"shipped": True}),
             "python:shop.fails": lambda call: Outcome(failure=Failure("Broken", "step", "no luck", call.node)),
         }
-
-    def policy(self, step: Step) -> Policy:
-        return resolve_policy(step, StepDefaults())
 
     async def run(self, call: StepCall) -> Outcome:
         return self.functions[call.run](call)

@@ -229,11 +229,11 @@ def test_a_vote_that_loses_the_race_against_a_delegation_does_not_count() -> Non
     usual = world.store.append
 
     async def later(*given: Any, **named: Any) -> Any:
-        world.store.append = usual  # type: ignore[method-assign]
+        world.store.append = usual  # type: ignore[method-assign]  # of this store
         await world.parts.service.delegate(run_id, "ana", "bea")
         return await usual(*given, **named)
 
-    world.store.append = later  # type: ignore[method-assign]
+    world.store.append = later  # type: ignore[method-assign]  # of this store
     assert world.post(f"/runs/{run_id}/approve", {"by": "ana"}).status == 403
     assert answers(world, run_id) == [("approval.delegated", "ana")]
 

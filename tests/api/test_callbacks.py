@@ -11,11 +11,12 @@ import pytest
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Pause
 from stepwell.errors import PortError
-from stepwell.limits import BODY_BYTES, DAY_MS
+from stepwell.limits import BODY_BYTES, DAY_MS, EVENT_PENDING
 from stepwell.runtime.calls.callbacks import step_callback
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event
 from stepwell.runtime.steps.port import StepCall
 from tests.api.kit import START_MS, URL, Reply, World
 
@@ -124,11 +125,11 @@ def test_a_time_out_that_comes_first_is_told_to_who_posts() -> None:
     world, run_id, url = held()
     usual = world.store.put_event
 
-    async def late(event: Any, *more: Any) -> bool:
+    async def late(event: Event, most: int = EVENT_PENDING) -> bool:
         await world.parts.service.terminate(run_id)
-        return await usual(event, *more)
+        return await usual(event, most)
 
-    world.store.put_event = late  # type: ignore[method-assign]
+    world.store.put_event = late  # type: ignore[method-assign]  # of this store
     assert post(world, url, 1).json["code"] == "callback_over"
     assert post(world, url, 1).status == 410
 

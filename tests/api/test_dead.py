@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stepwell.api.routes import create_app
 from stepwell.runtime.calls.dead import Letter
-from tests.api.kit import World, create_app
+from tests.api.kit import World
 
 LETTER = Letter("m1", "Resume", {"type": "deadline", "run_id": "r1", "v": 2}, 1_700_000_000_000, 6)
 

@@ -21,16 +21,19 @@ from tests.runtime.kit import CountingStore, World
 class AwsWorld(World):
     """One Stepwell whose ports are those on AWS."""
 
+    queue: AwsQueue  # type: ignore[assignment]  # a queue of another kind
+    blobs: S3Blobs  # type: ignore[assignment]  # the same
+
     def __init__(
         self, cloud: Cloud, table: Table, queue: AwsQueue, blobs: S3Blobs, *definitions: str, **options: Any
     ) -> None:
         """`options` are those of `assemble`; `steps`: others than those that the test names one by one."""
         super().__init__(*definitions)
         self.steps = options.pop("steps", self.steps)
-        self.cloud, self.table, self.blobs = cloud, table, blobs  # type: ignore[assignment]  # blobs of another kind
+        self.cloud, self.table, self.blobs = cloud, table, blobs
         self.meter = Meter(cloud.connect("dynamodb"), item_of)
         metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT)
-        self.clock, self.queue = queue.clock, queue  # type: ignore[assignment]  # a queue of another kind
+        self.clock, self.queue = queue.clock, queue
         self.sent = queue.cloud.calls
         self.store = CountingStore(DynamoStore(metered))
         numbers = count(1)

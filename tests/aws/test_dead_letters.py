@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -82,10 +82,10 @@ def test_what_is_sent_back_goes_to_its_own_queue_and_counts_anew(letters: Dead) 
 def test_a_letter_that_cannot_be_sent_stays(letters: Dead) -> None:
     wake = letters.send(to_json(Wake("run_1", 3)))
 
-    async def refuses(*_: Any) -> None:
+    async def refuses(lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
         raise PortError("away")
 
-    letters.queue.send = refuses  # type: ignore[method-assign]
+    letters.queue.send = refuses  # type: ignore[method-assign]  # of this queue
     with pytest.raises(PortError):
         run_now(letters.port.send_back(None))
     assert letters.shown().keys() == {wake}

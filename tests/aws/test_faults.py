@@ -244,7 +244,7 @@ def test_a_defect_of_ours_is_an_engine_fault(cloud: Cloud, table: Table, store: 
     with pytest.raises(EngineFault):
         run(store.append("r1", "0", 0, "body"))
     with pytest.raises(EngineFault):
-        table.get({"pk": "not a value"})  # type: ignore[dict-item]
+        table.get({"pk": "not a value"})  # type: ignore[dict-item]  # it has no type, as every value in DynamoDB
 
 
 def test_keys_that_a_batch_left_unread_are_asked_for_again(cloud: Cloud, table: Table, store: DynamoStore) -> None:

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ import pytest
 from stepwell.limits import DAY_MS
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.stores.clocks import RealClock
 from tests.aws.kit import AwsWorld, aws_world
-from tests.runtime.kit import RealClock
 
 MODULE = '''
 import asyncio
@@ -150,8 +151,7 @@ def test_the_only_call_between_two_operations_is_the_append(folder: Path) -> Non
     with warm(folder, "chain") as world:
         seen: list[Counter[str]] = []
         look = lambda: seen.append(Counter(world.meter.requests))  # noqa: E731 - what the step in the folder calls
-        import costly  # noqa: PLC0415 - of the folder
-
+        costly = import_module("costly")  # of the folder
         costly.SEEN.append(look)
         try:
             world.start()

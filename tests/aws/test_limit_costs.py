@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Limit, RateLimit
+from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.loop.driving import run_now
@@ -127,7 +128,7 @@ class Dying:
         self.inner, self._every, self._calls = inner, every, 0
 
     def sure_header(self, run_id: str) -> Header:
-        header = run_now(self.inner.get_run(run_id))
+        header: Header | None = run_now(self.inner.get_run(run_id))
         assert header is not None
         return header
 
@@ -240,10 +241,10 @@ def test_twenty_throttled_steps_under_a_limit_of_three_are_never_four_and_cost_n
                 world.deliver()
         world.steps.of["one"] = count
         world.deliver()
-        assert [world.header(one).status for one in runs].count("waiting") == 17
+        assert [world.header(one).status for one in runs].count(Status.WAITING) == 17
         costs(world)
         world.pass_time(10 * MINUTE_MS)
-        assert [world.header(one).status for one in runs].count("completed") == 20
+        assert [world.header(one).status for one in runs].count(Status.COMPLETED) == 20
         assert most == [3]
         assert run_now(world.store.notes("permits:@stripe")) == {}
         units, _, _ = costs(world)

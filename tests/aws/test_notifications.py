@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from botocore.awsrequest import AWSResponse
 
 from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from tests.aws.stream_kit import Streamed, streamed
@@ -75,11 +76,11 @@ def test_while_the_queue_does_not_answer_the_changes_whose_notifications_it_did_
     ran(at, *["flow"] * 6)  # 30 notifications: three requests
     records, seen = at.records(), []
 
-    def second_fails(operation: str, _: object) -> object:
+    def second_fails(operation: str, _: object) -> AWSResponse | None:
         seen.append(operation)
         return answer(500, "{}") if operation == "SendMessageBatch" and seen.count(operation) > 1 else None
 
-    at.cloud.before = second_fails  # type: ignore[assignment]  # it answers as AWS does
+    at.cloud.before = second_fails
     (taken,) = at.take(records)
     assert 0 < taken.done < len(records)
     at.cloud.heal()

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from stepwell.aws.calls import Meaning, Retry, meaning_of
 from stepwell.aws.failures import AwsError, BadRequest, NoAnswer, ServiceError, code_of
+from stepwell.aws.protocols import Item
 from stepwell.aws.table import Table
 from stepwell.aws.thin import credentials
 from stepwell.aws.thin.client import (
@@ -219,7 +220,7 @@ def test_a_put_whose_answer_was_damaged_is_sent_again_and_knows_its_own_record()
             return None
 
         cloud.after = damage
-        item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "body": {"S": "mine"}}
+        item: Item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "body": {"S": "mine"}}
         assert table.put_new(item) is None
         assert cloud.calls.count("PutItem") == 2
 
@@ -419,7 +420,7 @@ print([name for name in ("boto3", "botocore", "http.client", "email", "urllib3")
 
 def test_a_record_that_was_stored_is_read_by_either_client() -> None:
     with table_of(Cloud("thin")) as table:
-        item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "raw": {"B": b"\0\xff"}, "text": {"S": 'ä "B" \u2028'}}
+        item: Item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "raw": {"B": b"\0\xff"}, "text": {"S": 'ä "B" \u2028'}}
         assert table.put_new(item) is None
         assert table.get({"pk": item["pk"], "sk": item["sk"]}) == item
         theirs = Cloud("boto3").connect("dynamodb")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from stepwell import extras
 from stepwell.aws import identity
-from stepwell.cli import doctor
 from stepwell.errors import UserError
 from stepwell.project import this_python
 
@@ -55,7 +55,7 @@ def test_what_a_project_lacks_is_told_with_what_to_do(cli: Cli, project: Path) -
 
 @pytest.mark.parametrize("module", ["not_installed_here", "not_installed_here.sdk"])
 def test_an_extra_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    monkeypatch.setitem(doctor.MODULES, "emulator", (module,))  # type: ignore[arg-type]
+    monkeypatch.setattr(extras, "MODULES", {**extras.MODULES, "emulator": (module,)})
     assert found(cli, "--no-aws")["stepwell[emulator]"]["hint"].startswith('pip install "stepwell[emulator]"')
 
 

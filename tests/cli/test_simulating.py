@@ -62,13 +62,13 @@ timeline:
     kit, runs = Stepwell(tmp_path), []
     kit.mock("a", returns=5, takes="30s")
     for number in range(3):
-        run = kit.start("w", {"n": number})
+        begun = kit.start("w", {"n": number})
         kit.advance("1h")
         if number:
-            run.approve()
+            begun.approve()
         else:
             kit.advance("1d")
-        runs.append(run.view)
+        runs.append(begun.view)
     assert [run["status"] for run in runs] == ["timed_out", "completed", "completed"]
     found = assumed_from(runs, parse_assumptions({}))
     assert set(found.steps["a"].takes.samples_ms) == {30_000}

@@ -77,11 +77,16 @@ def test_text_that_a_terminal_would_obey_is_spelled_out() -> None:
     assert brief({}) == brief(None) == brief("") == ""
 
 
+def printed(screen: Console) -> str:
+    assert isinstance(screen.file, io.StringIO)
+    return screen.file.getvalue()
+
+
 @pytest.mark.usefixtures("cli")
 def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
     out = Console(file=io.StringIO(), width=100, force_terminal=False)
     out.print(runs_table([RUN, FAILED], datetime(2099, 2, 28, 15, 2, tzinfo=UTC)))
-    lines = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    lines = [line.rstrip() for line in printed(out).splitlines()]
     assert lines == [
         "run         workflow      status     at       waits for                            created",
         "run_01JABC  order-review  ◔ waiting  approve  approval, until Sun 14:02 (in 23 h)  26662 d ago",
@@ -93,7 +98,7 @@ def test_a_terminal_gets_colours() -> None:
     out = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard", no_color=False)
     out.print(run_view(FAILED, NOW))
     out.print(history_line({**HISTORY[1], "by": "eva", "attempt": 2}, NOW))
-    text = out.file.getvalue()  # type: ignore[attr-defined]
+    text = printed(out)
     assert "\x1b[31m✗ failed" in text
     assert "by eva" in text
     assert "try 2" in text
@@ -103,8 +108,8 @@ def test_a_terminal_gets_colours() -> None:
 def test_the_live_view_ends_with_the_last_lines_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_changes", lambda client, run_id: iter([(RUN, HISTORY), (FAILED, [])]))
     out = Console(file=io.StringIO(), width=80, force_terminal=True, no_color=True, color_system=None)
-    assert watch.follow(None, "r1", out) == FAILED  # type: ignore[arg-type]
-    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert watch.follow(None, "r1", out) == FAILED  # type: ignore[arg-type]  # no client: nothing is asked
+    text = printed(out)
     assert "2/6" in text
     assert "step.completed" in text
     assert "phase.changed" not in text
@@ -144,7 +149,7 @@ def shown(run: dict[str, Any]) -> list[str]:
     """The lines of `stepwell show`."""
     out = Console(file=io.StringIO(), width=100, force_terminal=False)
     out.print(run_view(run, NOW))
-    return [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    return [line.rstrip() for line in printed(out).splitlines()]
 
 
 @pytest.mark.usefixtures("cli")
@@ -153,7 +158,7 @@ def test_failures_are_dated_by_how_long_ago_they_were() -> None:
              "first_at": "2026-03-01T13:02:00.000Z", "last_at": "2026-03-01T15:01:00.000Z", "run_id": "r2"}  # fmt: skip
     screen = Console(file=io.StringIO(), width=120)
     screen.print(failures_table([group], NOW))
-    shown = screen.file.getvalue().splitlines()[-1].split()  # type: ignore[attr-defined]
+    shown = printed(screen).splitlines()[-1].split()
     assert shown == ["2", "9ee9", "refund", "check", "Broken", "2", "h", "ago", "1", "min", "ago", "r2"]
 
 
@@ -166,6 +171,5 @@ def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
     ):
         out = Console(file=io.StringIO(), width=120, force_terminal=False)
         out.print(run_view({**FAILED, "cost": said}, NOW))
-        assert isinstance(out.file, io.StringIO)
-        assert told in out.file.getvalue()
-        assert ("USD" in out.file.getvalue()) is bool(told)
+        assert told in printed(out)
+        assert ("USD" in printed(out)) is bool(told)

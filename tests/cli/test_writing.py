@@ -154,7 +154,7 @@ def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatc
         return 0
 
     fake = types.ModuleType("stepwell.local.dev")
-    fake.serve = serve  # type: ignore[attr-defined]
+    fake.serve = serve  # type: ignore[attr-defined]  # a module takes any name
     monkeypatch.setitem(sys.modules, "stepwell.local.dev", fake)
     Path("workflows").mkdir()
     assert cli("dev").exit_code == 0

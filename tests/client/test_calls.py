@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -78,7 +78,7 @@ def on(request: pytest.FixtureRequest, pauses: list[float]) -> Both:
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses before calls are sent again; they take no time."""
     found: list[float] = []
     original = exchange._pause_seconds

@@ -23,7 +23,7 @@ from tests.local.kit import Dev
 FOLDER = Path(__file__).parents[2] / "dist" / "pictures"
 DOCS = FOLDER.parents[1] / "docs" / "_static"
 IN_DOCS = {"back": "light", "failed": "light", "fork": "dark", "inbox": "light"}
-FORMS = {
+FORMS: dict[str, dict[str, Any]] = {
     "light": {"width": 1360, "height": 860, "scheme": "light"},
     "dark": {"width": 1360, "height": 860, "scheme": "dark"},
     "phone": {"width": 390, "height": 844, "scheme": "light"},
@@ -168,7 +168,7 @@ def _without_runs_and_server(browser: Browser, place: Path) -> None:
 def _look(form: str) -> dict[str, Any]:
     look = FORMS[form]
     return {
-        "viewport": {"width": int(look["width"]), "height": int(look["height"])},
+        "viewport": {"width": look["width"], "height": look["height"]},
         "color_scheme": "dark" if look["scheme"] == "dark" else "light",
     }
 

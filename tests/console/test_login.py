@@ -82,7 +82,7 @@ class _IssuerHandler(_Handler):
         self.server.tokens.add(token)
         self.json(200, {"access_token": token, "token_type": "Bearer", "expires_in": 3600})
 
-    def json(self, status: int, body: Mapping[str, str]) -> None:
+    def json(self, status: int, body: Mapping[str, str | int]) -> None:
         self.reply(status, json.dumps(body).encode(), Content_Type="application/json", Access_Control_Allow_Origin="*")
 
 

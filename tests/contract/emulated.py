@@ -12,7 +12,7 @@ import io
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ from stepwell.aws.thin.signer import Key
 from stepwell.aws.thin.wire import Place, Reply
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
-from stepwell.memory.inbox import Delivery
+from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.stores.jsontext import decode
 from stepwell.settings import QueuePlace, read_aws
@@ -76,7 +76,7 @@ def items_of(table: str) -> list[Item]:
 
 def item_of(table: str, where: Item) -> Item | None:
     """A copy of one of them."""
-    return deepcopy(dynamodb._tables[table]["items"].get(where["pk"]["S"], {}).get(where["sk"]["S"]))
+    return deepcopy(partitions_of(table).get(where["pk"]["S"], {}).get(where["sk"]["S"]))
 
 
 class _Raw(io.BytesIO):
@@ -252,7 +252,7 @@ class AwsQueue(SqsQueue):
         self.cloud, self.clock, self.urls = cloud, clock, urls
         self.set = self.timers.set
 
-    def receive(self, lanes: Any, now_ms: int, lease_ms: int) -> Delivery | None:
+    def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
         self.clock.set(now_ms)
         with _ONE_AT_A_TIME:
             scheduler._tick_schedules()
@@ -268,7 +268,25 @@ class AwsQueue(SqsQueue):
     def delete(self, delivery: Delivery) -> None:
         self.cloud.connect("sqs").delete_message(QueueUrl=self.urls[delivery.lane], ReceiptHandle=delivery.receipt)
 
-    def next_due_ms(self, _: Any = None) -> int | None:
+    def extend(self, delivery: Delivery, now_ms: int, lease_ms: int) -> bool:
+        self.cloud.connect("sqs").change_message_visibility(
+            QueueUrl=self.urls[delivery.lane], ReceiptHandle=delivery.receipt, VisibilityTimeout=lease_ms // 1_000
+        )
+        return True
+
+    def release(self, delivery: Delivery, at_ms: int) -> None:
+        self.extend(delivery, self.clock.now_ms(), at_ms - self.clock.now_ms())
+
+    def pending(self) -> int:
+        return sum(len(queue["messages"]) for queue in sqs._queues._data.values())
+
+    def reclaim(self) -> int:
+        raise NotImplementedError("no lease of SQS can be taken away from who holds it")
+
+    def purge(self, now_ms: int) -> int:
+        raise NotImplementedError("the Scheduler deletes what has fired")
+
+    def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
         """When a message can be had, or a schedule fires: what only the emulator can tell."""
         messages = (message["visible_at"] for queue in sqs._queues._data.values() for message in queue["messages"])
         schedules = (scheduler._at_time_epoch(one["ScheduleExpression"]) for one in scheduler._schedules._data.values())
@@ -293,8 +311,8 @@ def aws_queue(_: Any = None, now_ms: int = 1_700_000_000_000, client: str = "") 
     for module, clocked in real.items():
         module.time = _Time(clocked, clock)
     try:
-        client = cloud.connect("sqs")
-        urls = {lane: client.create_queue(QueueName=f"{lane}-{next(_NUMBERS)}")["QueueUrl"] for lane in Lane}
+        made = cloud.connect("sqs")
+        urls = {lane: made.create_queue(QueueName=f"{lane}-{next(_NUMBERS)}")["QueueUrl"] for lane in Lane}
         yield AwsQueue(cloud, urls, clock)
     finally:
         scheduler.reset()

@@ -26,7 +26,20 @@ from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Inbox
 from stepwell.memory.queue import MemoryQueue
 from stepwell.memory.store import MemoryStore
-from stepwell.runtime.ports import Blobs, Event, Header, Log, Mailbox, Marks, Notes, Queue, Runs, Timers, Waiter
+from stepwell.runtime.ports import (
+    Blobs,
+    Erasure,
+    Event,
+    Header,
+    Log,
+    Mailbox,
+    Marks,
+    Notes,
+    Queue,
+    Runs,
+    Timers,
+    Waiter,
+)
 
 T = TypeVar("T")
 NOW_MS = 1_700_000_000_000
@@ -37,8 +50,8 @@ class LocalQueue(Queue, Timers, Inbox, Protocol):
     """A queue whose messages the test can receive."""
 
 
-class Store(Log, Mailbox, Runs, Notes, Marks, Protocol):
-    """An adapter of all five."""
+class Store(Log, Mailbox, Runs, Notes, Marks, Erasure, Protocol):
+    """An adapter of all six."""
 
 
 class LocalStore(Store, Protocol):
@@ -102,7 +115,7 @@ def memory_blobs(_: Path) -> Iterator[MemoryBlobs]:
     yield MemoryBlobs()
 
 
-def late(module: str, name: str, **options: str) -> Callable[[Path], AbstractContextManager[Any]]:
+def late(module: str, name: str, **options: str | bool) -> Callable[[Path], AbstractContextManager[Any]]:
     """An adapter of another module, imported when it is opened: the processes that tests start do not need AWS."""
 
     def opened(folder: Path) -> AbstractContextManager[Any]:

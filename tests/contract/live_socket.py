@@ -19,8 +19,9 @@ class Socket:
     """One connection to `host:port`; `is_open` tells whether it was let in."""
 
     def __init__(self, host: str, path: str, origin: str = "", tls: ssl.SSLContext | None = None) -> None:
-        plain = socket.create_connection(tuple(host.split(":")), DEADLINE_SECONDS)
-        self._socket = tls.wrap_socket(plain, server_hostname=host.split(":", maxsplit=1)[0]) if tls else plain
+        name, _, port = host.partition(":")
+        plain = socket.create_connection((name, port), DEADLINE_SECONDS)
+        self._socket = tls.wrap_socket(plain, server_hostname=name) if tls else plain
         self._protocol, self._events = WSConnection(ConnectionType.CLIENT), iter(list[Event]())
         headers = [(b"origin", origin.encode())] if origin else []
         self._send(Request(host=host, target=path, extra_headers=headers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def together(
 
 
 def appends(store: SqliteStore, *records: tuple[int, str]) -> list[Callable[[], Appended]]:
-    return [lambda slot=slot, body=body: run(store.append("r1", "0", slot, body)) for slot, body in records]  # type: ignore[misc]
+    def append(slot: int, body: str) -> Appended:
+        return run(store.append("r1", "0", slot, body))
+
+    return [partial(append, *one) for one in records]
 
 
 def test_records_that_wait_are_one_durable_commit(path: Path, pool: ThreadPoolExecutor) -> None:
@@ -112,7 +116,8 @@ def test_a_full_disk_fails_all_of_them_and_nothing_stays(path: Path, pool: Threa
 def test_who_commits_for_the_others_may_be_interrupted(
     path: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database, make, interrupted = Traced(path), module._Change.make, []
+    database, make = Traced(path), module._Change.make
+    interrupted: list[Any] = []
 
     def make_once(self: Any, execute: Any) -> None:
         make(self, execute)

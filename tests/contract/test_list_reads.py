@@ -33,8 +33,8 @@ def rows(count: int) -> Iterator[Header]:
     for number in range(count):
         one = header(f"r{number:06d}", created_ms=NOW_MS + number, status=Status.COMPLETED)
         if number % 4:
-            wait = {"waiting_for": "approval", "waiting_node": "ask", "waiting_until_ms": NOW_MS + 7 * number % count}
-            one = replace(one, status=Status.WAITING, rev=4, **wait)
+            one = replace(one, status=Status.WAITING, rev=4, waiting_for="approval", waiting_node="ask",
+                          waiting_until_ms=NOW_MS + 7 * number % count)  # fmt: skip
         yield one
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from stepwell.runtime.ports import Joined, Loaded, Marked, Saved
+from stepwell.runtime.ports import Appended, Joined, Loaded, Marked, Saved
 from tests.contract.kit import ORDER, Store, at_once, event, run
 
 LARGE = "ä" * 2_500_000  # 5 MB of UTF-8
@@ -30,10 +32,14 @@ def test_slots_of_other_tokens_and_runs_are_free(store: Store) -> None:
     assert run(store.read_log("r1", "0/1.0")) == [Saved(0, "r10/1.0")]
 
 
+def _appended(store: Store, slot: int, number: int) -> Appended:
+    return run(store.append("r1", "0", slot, f"body {number}"))
+
+
 @pytest.mark.threads
 def test_of_64_threads_that_append_to_one_slot_exactly_one_wins(store: Store) -> None:
     for slot in range(5):
-        answers = at_once(64, lambda number, slot=slot: run(store.append("r1", "0", slot, f"body {number}")))  # type: ignore[misc]
+        answers = at_once(64, partial(_appended, store, slot))
         winners = [number for number, answer in enumerate(answers) if answer is None]
         assert len(winners) == 1
         assert {answer for answer in answers if answer is not None} == {f"body {winners[0]}"}
@@ -115,7 +121,7 @@ def test_a_join_returns_its_set_and_a_second_arrival_changes_nothing(store: Stor
 def test_a_join_in_order_keeps_each_members_place(store: Store) -> None:
     for member in ("9", "10!", "2"):
         joined = run(store.arrive("r1", "0/3@0", member, in_order=True))
-    assert (joined.order, joined.members) == (("9", "10!", "2"), {"9", "10!", "2"})
+    assert (joined.order, joined.members) == (("9", "10!", "2"), frozenset({"9", "10!", "2"}))
     assert run(store.arrive("r1", "0/3@0", "10!", in_order=True)) == joined
     assert run(store.report("r1", "0/3@0", 4, 7)) == Joined(joined.members, {4: 7}, joined.order)
     assert run(store.read_join("r1", "0/3@0")).order == joined.order
@@ -220,7 +226,9 @@ def test_a_mark_holds_up_a_record_that_consumes_an_event(store: Store) -> None:
     run(store.put_event(event("e1")))
     run(store.mark("r1", "0", 0))
     assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) == Marked()
-    assert not run(store.get_event(ORDER, "e1")).consumed_by
+    found = run(store.get_event(ORDER, "e1"))
+    assert found is not None
+    assert not found.consumed_by
     run(store.unmark("r1", "0", 0))
     assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) is None
 

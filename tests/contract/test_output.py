@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.loop.outputs import Outputs
 from stepwell.runtime.steps.output import Emitted, read_output
 from tests.contract.kit import NOW_MS, Store, run
@@ -17,21 +18,18 @@ RUN = "run_1"
 
 
 class Machine:
-    """A worker's process, whose clock is so much ahead; and the clock of whoever reads."""
+    """A worker's process, whose clock is so much ahead; it reads, too."""
 
     def __init__(self, store: Store, ahead_ms: int = 0) -> None:
-        self.now = NOW_MS + ahead_ms
-        self.outputs, self._store, self._numbers = Outputs(store, self), store, count()
-
-    def now_ms(self) -> int:
-        return self.now
+        self.clock = VirtualClock(NOW_MS + ahead_ms)
+        self.outputs, self._store, self._numbers = Outputs(store, self.clock), store, count()
 
     def put(self, data: Any) -> None:
         told = {"token": "0", "step": "says", "attempt": 1, "number": next(self._numbers), "data": data}
         run(self.outputs.put(RUN, told))
 
     def read(self, after: str = "") -> list[Emitted]:
-        ports: Any = SimpleNamespace(mailbox=self._store, clock=self)
+        ports: Any = SimpleNamespace(mailbox=self._store, clock=self.clock)
         return list(run(read_output(ports, RUN, after, 500)))
 
 
@@ -80,7 +78,8 @@ def test_after_a_silence_a_cursor_of_before_gets_all_that_is_new(store: Store, s
     for piece in "abc":
         one.put(piece)
     (*_, last) = one.read()
-    one.now = other.now = NOW_MS + silent_ms
+    for machine in (one, other):
+        machine.clock.set(NOW_MS + silent_ms)
     other.put("d")
     one.put("e")
     assert data(one.read(last.cursor)) == ["d", "e"]

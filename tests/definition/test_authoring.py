@@ -18,14 +18,14 @@ def test_a_bare_step_stays_the_same_function() -> None:
 
     assert step(charge) is charge
     assert charge(1) == 2
-    assert charge.__stepwell__ == StepDefaults()  # type: ignore[attr-defined]
+    assert charge.__stepwell__ == StepDefaults()  # type: ignore[attr-defined]  # what the decorator leaves
 
 
 def test_a_step_carries_its_defaults_in_the_engines_terms() -> None:
     @step(name="charge", retry=Retry(2, on=("transient", "timeout")), timeout="30s", at_most_once=True, pool="big")
     def function() -> None: ...
 
-    assert function.__stepwell__ == StepDefaults(  # type: ignore[attr-defined]
+    assert function.__stepwell__ == StepDefaults(  # type: ignore[attr-defined]  # what the decorator leaves
         name="charge",
         retry=graph.Retry(2, "exponential", 1_000, 60_000, "none", frozenset({"transient", "timeout"})),
         timeout_ms=30_000,
@@ -38,7 +38,7 @@ def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
     @step(retry={"maxRetries": 1, "initial_delay": 2, "on": ["Busy"]})
     async def function() -> None: ...
 
-    policy = function.__stepwell__.retry  # type: ignore[attr-defined]
+    policy = function.__stepwell__.retry  # type: ignore[attr-defined]  # what the decorator leaves
     assert (policy.max_retries, policy.initial_delay_ms, policy.on) == (1, 2_000, frozenset({"Busy"}))
 
 
@@ -48,15 +48,15 @@ def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
         lambda: step(name="a b"),
         lambda: step(timeout="soon"),
         lambda: step(pool=""),
-        lambda: step(at_most_once="yes"),  # type: ignore[call-overload]
+        lambda: step(at_most_once="yes"),  # type: ignore[call-overload]  # the mistake
         lambda: step(retry={"max_retry": 3}),
-        lambda: step(retry=3),  # type: ignore[call-overload]
-        lambda: step("charge"),  # type: ignore[call-overload]
+        lambda: step(retry=3),  # type: ignore[call-overload]  # the mistake
+        lambda: step("charge"),  # type: ignore[call-overload]  # the mistake
         lambda: Retry(-1),
         lambda: Retry(True),
         lambda: Retry(backoff="expo"),
         lambda: Retry(jitter="some"),
-        lambda: Retry(on="transient"),  # type: ignore[arg-type]
+        lambda: Retry(on="transient"),  # type: ignore[arg-type]  # the mistake
         lambda: Retry(initial_delay=-1),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_directive_says_what_the_engine_is_to_do(made: Directive, expected: Di
         (lambda: authoring.wait_for_event("paid", key="x" * 513), "bad_key"),
         (lambda: authoring.children([]), "bad_step"),
         (lambda: authoring.children("fraud"), "bad_step"),
-        (lambda: authoring.children([5]), "bad_step"),  # type: ignore[list-item]
+        (lambda: authoring.children([5]), "bad_step"),  # type: ignore[list-item]  # the mistake
         (lambda: authoring.children([{"name": "x"}]), "bad_step"),
         (lambda: authoring.children([{"workflow": "f", "timeout": 5}]), "bad_step"),
         (lambda: authoring.children(["a b"]), "bad_name"),
@@ -126,7 +126,7 @@ def test_a_directive_says_what_the_engine_is_to_do(made: Directive, expected: Di
         ),
         (lambda: authoring.children(["f"] * 101), "too_many_children"),
         (lambda: authoring.children(["f"], timeout="25h"), "timeout_too_long"),
-        (lambda: authoring.fail(5), "bad_step"),  # type: ignore[arg-type]
+        (lambda: authoring.fail(5), "bad_step"),  # type: ignore[arg-type]  # the mistake
         (lambda: authoring.fail("x", type="a/b"), "bad_name"),
     ],
 )
@@ -138,9 +138,9 @@ def test_a_bad_directive_is_refused_with_a_code(mistake: Callable[[], Any], code
 
 def test_a_directive_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        authoring.sleep(1).timeout_ms = 2  # type: ignore[misc]
+        authoring.sleep(1).timeout_ms = 2  # type: ignore[misc]  # it is frozen
 
 
 def test_what_is_no_step_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError):
-        step(5)  # type: ignore[call-overload]
+        step(5)  # type: ignore[call-overload]  # the mistake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -202,10 +203,10 @@ WORKFLOWS = st.sampled_from(["a", "a_2", "a_3", "a_2_2"])
 def test_names_are_kept_where_they_are_given_and_no_two_are_the_same(
     unnamed: list[tuple[str, str | None]],
     given_names: set[str],
-    random: object,
+    random: Random,
 ) -> None:
     children = [*unnamed, *((name, name) for name in sorted(given_names))]
-    random.shuffle(children)  # type: ignore[attr-defined]
+    random.shuffle(children)
     names = child_names(children)
     assert len(set(names)) == len(children)
     for (workflow, own), name in zip(children, names, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from cel_expr_python import cel  # type: ignore[import-untyped]
+from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types
 
 from stepwell.definition.cel_functions import extensions
 from stepwell.definition.cel_values import Budget, equal

@@ -56,7 +56,7 @@ def test_there_are_38_bad_functions() -> None:
 @pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
 def test_a_bad_function_is_named_with_its_line(file: Path) -> None:
     lines = enumerate(file.read_text().splitlines(), 1)
-    marked = [(found[1], number) for number, line in lines if (found := _MARK.search(line))]
+    marked = [(mark[1], number) for number, line in lines if (mark := _MARK.search(line))]
     found = check_path(file)[1]
     assert [(problem.code, problem.line) for problem in found] == marked
     assert all(problem.file == str(file) and problem.hint for problem in found)

@@ -59,7 +59,7 @@ def test_a_compensation_may_read_its_own_step() -> None:
 
 def test_the_workflow_says_what_leads_to_compensation() -> None:
     graph = clean(FORMATS["nodes"] + "\ncompensateOn: [timeout, cancel]\ninternal: true")
-    assert (graph.failure_policy, graph.compensate_on) == ("compensate", {"timeout", "cancel"})
+    assert (graph.failure_policy, graph.compensate_on) == ("compensate", frozenset({"timeout", "cancel"}))
     assert graph.internal
     silent = clean("workflow: w\nnodes: {a: {}}")
     assert (silent.failure_policy, silent.compensate_on, silent.internal) == ("fail", frozenset(), False)

@@ -182,13 +182,13 @@ def test_compensations_by_agents_are_told_what_to_do_and_run_backwards(kit: Step
     run = kit.start("seed", {"user": "ana"})
     assert run.status == "compensated"
     assert len(done["create-account"].calls) == 1
-    asked = {name: [call["action"] for call in mock.calls] for name, mock in undone.items()}  # type: ignore[index,call-overload]
+    asked = {name: [call["action"] for call in mock.calls] for name, mock in undone.items()}
     assert asked == {
         "data-pipeline": ["Remove analytics configuration"],
         "product-analyst": ["Delete workspace and release resources"],
         "growth-optimizer": ["Deactivate account (soft delete)"],
     }
-    assert undone["growth-optimizer"].calls[0]["output"] == {"made": "create-account"}  # type: ignore[index,call-overload]
+    assert undone["growth-optimizer"].calls[0]["output"] == {"made": "create-account"}
 
 
 def test_a_step_of_an_agent_gets_what_it_is_to_do_with_its_input(kit: Stepwell) -> None:
@@ -528,7 +528,7 @@ def test_an_agent_that_is_cancelled_sends_agent_completed_too(kit: Stepwell, sta
     run = starts(ENDED, given={"run": agent.id})
     assert run.status == "waiting"
     agent.cancel()
-    assert (run.status, run.result["status"]) == ("completed", "cancelled")  # type: ignore[index,call-overload]
+    assert (run.status, run.result["status"]) == ("completed", "cancelled")
 
 
 def test_the_time_of_a_schedule_sends_schedule_reached(kit: Stepwell, starts: Starts) -> None:

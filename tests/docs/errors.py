@@ -91,14 +91,14 @@ def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
 
 def _refuses(name: str) -> bool:
     kind = getattr(errors, name, None)
-    fits = isinstance(kind, type) and issubclass(kind, errors.StepwellError)
-    return fits and not issubclass(kind, _NOT_THE_CALLERS)
+    return isinstance(kind, type) and issubclass(kind, errors.StepwellError) and not issubclass(kind, _NOT_THE_CALLERS)
 
 
 def _status(name: str, code: ast.expr | None) -> str:
     kind = getattr(errors, name)
-    known = issubclass(kind, errors.UserError) and isinstance(code, ast.Constant)
-    return str(status_of(kind("", code=str(code.value)))) if known else ""
+    if not (issubclass(kind, errors.UserError) and isinstance(code, ast.Constant)):
+        return ""
+    return str(status_of(kind("", code=str(code.value))))
 
 
 def _text(node: ast.expr | None, names: dict[str, ast.expr]) -> str:

@@ -152,10 +152,10 @@ def _properties(name: str) -> str:
     tree = ast.parse((CODE / "cdk" / "props.py").read_text(encoding="utf-8"))
     found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     says = _said(ast.get_docstring(found) or "")
-    fields = [node for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
     rows = [
-        [f"`{node.target.id}`", _default(node.value), says.get(node.target.id, "")]  # type: ignore[union-attr]
-        for node in fields
+        [f"`{node.target.id}`", _default(node.value), says.get(node.target.id, "")]
+        for node in found.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     ]
     return table(["property", "default", "meaning"], rows)
 

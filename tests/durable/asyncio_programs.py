@@ -251,7 +251,7 @@ async def waits_for_the_first_failure(run: Run) -> Any:
     run.saw(len(done), len(pending))
     for task in pending:
         task.cancel()
-    return [kind_of(task.exception()) if task.exception() else task.result() for task in tasks if task in done]
+    return [kind_of(error) if (error := task.exception()) else task.result() for task in tasks if task in done]
 
 
 @program

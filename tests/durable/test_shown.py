@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -245,7 +246,7 @@ def test_an_answer_that_is_given_again_wakes_the_task_that_its_first_caller_did_
         patched.setattr(kit.service.ports.queue, "send", away)
         with pytest.raises(PortError):
             run.approve(by="kim")
-    for answer in (lambda: run.approve(by="leo"), lambda: run.reject(by="kim")):
+    for answer in (partial(run.approve, by="leo"), partial(run.reject, by="kim")):
         with pytest.raises(Conflict):
             answer()
     assert run.result is None

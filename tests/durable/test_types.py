@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.durable.conftest import Flows
@@ -113,7 +115,8 @@ async def flow(ctx, order: Order, count: int = 1):
     return count
 """
     )
-    for given in ({}, {"order": {"id": "x"}}, {"order": 5}, 7, [], None):
+    bad: list[Any] = [{}, {"order": {"id": "x"}}, {"order": 5}, 7, [], None]
+    for given in bad:
         run = kit.start("flow", given)
         assert run.error is not None, (given, run, run.view["waiting_data"])
         assert (run.status, run.error["type"], run.error["category"]) == ("failed", "step_input", "validation")

@@ -136,6 +136,6 @@ def until(
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := look():
-            return found  # type: ignore[return-value]
+            return found  # type: ignore[return-value]  # True is for those who ask whether
         time.sleep(pause_seconds)
     raise AssertionError(f"not in time: {what}")

@@ -79,7 +79,8 @@ def test_a_cancelled_wait_takes_its_registration_away() -> None:
     run.ended_by(Status.CANCELLED)
     forgotten, shown = effects(run.graph, run.token)  # the end is shown once the rest is done
     assert isinstance(forgotten, Forget)
-    assert (forgotten.slot, shown.status) == (slot, Status.CANCELLED)  # type: ignore[union-attr]
+    assert isinstance(shown, ShowStatus)
+    assert (forgotten.slot, shown.status) == (slot, Status.CANCELLED)
 
 
 def test_a_started_run_is_pending_until_it_is_picked_up() -> None:

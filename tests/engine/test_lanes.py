@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,9 @@ nodes:
 """
 
 
-def record(index: int, slot: int = 0, following: Next = DONE, **more: object) -> Record:
-    given = {"node": "m", "output": {"n": index}, "at_ms": 1_000 + index, "started_ms": 990, **more}
-    return Record(slot, Kind.STEP, f"wake:0/3.{index}:-1", next=following, **given)  # type: ignore[arg-type]
+def record(index: int, slot: int = 0, following: Next = DONE, **more: Any) -> Record:
+    given: dict[str, Any] = {"node": "m", "output": {"n": index}, "at_ms": 1_000 + index, "started_ms": 990, **more}
+    return Record(slot, Kind.STEP, f"wake:0/3.{index}:-1", next=following, **given)
 
 
 def lane(*batches: Batch) -> LaneLog:

@@ -40,7 +40,7 @@ def session_of(body: Callable[[Callable[[str], bool]], Any]) -> Session:
         0,
         raised=lambda failure, asked: RuntimeError(failure.type),
         told=lambda error: Failure(type(error).__name__, "step", str(error)),
-        stored=lambda value: value,  # type: ignore[arg-type,return-value]  # plain values alone
+        stored=lambda value: value,  # plain values alone
     )
     runner.attach(begun)
     made.append(begun)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,16 +56,16 @@ BROKEN_OFF = Record(0, Kind.ENDED, "deadline", NOW_MS, next=Compensate(Status.TI
 TIMED_OUT = Record(0, Kind.ENDED, "deadline", NOW_MS, next=End(Status.TIMED_OUT))
 
 
-def step(**parts: object) -> Record:
-    return Record(0, Kind.STEP, "w", NOW_MS, "n", **parts)  # type: ignore[arg-type]
+def step(**parts: Any) -> Record:
+    return Record(0, Kind.STEP, "w", NOW_MS, "n", **parts)
 
 
 def waiting(parked: Parked) -> Record:
     return Record(0, Kind.WAITING, "w", NOW_MS, "n", parked=parked)
 
 
-def joined(**parts: object) -> Record:
-    return Record(0, Kind.JOINED, "w", NOW_MS, "n", **parts)  # type: ignore[arg-type]
+def joined(**parts: Any) -> Record:
+    return Record(0, Kind.JOINED, "w", NOW_MS, "n", **parts)
 
 
 REDRIVEN = Record(0, Kind.REDRIVEN, "r", NOW_MS, "n", origin="r0")

@@ -59,6 +59,8 @@ class Visibility:
     def send_message(self, **request: Any) -> dict[str, Any]:
         raise AssertionError(request)
 
+    receive_message = delete_message = send_message_batch = send_message
+
     @property
     def seconds(self) -> list[int]:
         return [request["VisibilityTimeout"] for request in self.asked]

@@ -55,7 +55,7 @@ class Watched:
         assert found["statusCode"] == 200, found
         url = urlsplit(json.loads(found["body"])["url"])
         assert f"{url.scheme}://{url.netloc}{url.path}" == "wss://live.example.com/live"
-        return parse_qs(url.query)["ticket"][0]
+        return parse_qs(str(url.query))["ticket"][0]
 
     def send(self, kind: str, connection: str, body: str | None = None, **query: str) -> int:
         """An event of the WebSocket API. Returns the status of the answer."""

@@ -11,7 +11,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
-from cfnlint.api import lint_file  # type: ignore[import-untyped]
+from cfnlint.api import lint_file  # type: ignore[import-untyped]  # it has no types
 
 from tests.infra.kit import VARIANTS, made
 

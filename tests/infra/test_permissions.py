@@ -10,9 +10,8 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
-from stepwell.cdk.bundling import BundlingError
 from stepwell.cdk.engine import StepwellEngine
-from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.errors import BadProperty, BundlingError
 from stepwell.cdk.permissions import KEY_USE, PERMISSIONS
 from stepwell.cdk.props import EngineProps
 from stepwell.settings import read_deployment

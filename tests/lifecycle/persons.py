@@ -110,7 +110,7 @@ def _fill(world: World, run_id: str, who: str) -> None:
     for name in (*output.EVENTS, *updates.EVENTS):
         run_now(mailbox.put_event(Event(run_topic(name, run_id), "e1", who, now_ms, now_ms + DAY_MS)))
     files = world.parts.eraser._files
-    assert files is not None
+    assert isinstance(files, Files)
     run_now(files.write(f"runs/flow/{run_id}.jsonl", _line(who)))
 
 

@@ -10,10 +10,13 @@ from unittest import mock
 import pytest
 
 from stepwell.engine import decide
+from stepwell.engine.actions import Refuse
+from stepwell.engine.inputs import Unpaused
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.messages import GoOn
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.loop import pausing, worker
+from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.pausing import Pausing
 from tests.lifecycle import pauses
 
@@ -63,10 +66,10 @@ def no_message() -> Iterator[None]:
     """Whoever has it go on dies between the header and the wakes, and nobody is there in its place."""
 
     async def unpause(self: Pausing, at: Standing) -> Any:
-        action = self._door.decide(at, pausing.Unpaused(), "")
-        if isinstance(action, pausing.Refuse):
+        action = self._door.decide(at, Unpaused(), "")
+        if isinstance(action, Refuse):
             return action
-        await self.go_on(pausing.GoOn(at.run_id, at.header.paused_ms))
+        await self.go_on(GoOn(at.run_id, at.header.paused_ms))
         return None
 
     with mock.patch.object(Pausing, "unpause", unpause):

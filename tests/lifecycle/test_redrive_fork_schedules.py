@@ -11,9 +11,10 @@ from unittest import mock
 
 import pytest
 
-from stepwell.engine.records import ROOT
+from stepwell.engine.records import ROOT, Status
 from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import Redriver
+from stepwell.runtime.forks.forking import Forking
 from tests.lifecycle import fork_schedules
 
 SCHEDULES = 150
@@ -45,7 +46,7 @@ def nothing_kept() -> Iterator[None]:
     """A branch that completed runs again."""
 
     def is_(token: Any, status: Any) -> bool:
-        return status is not keeping.Status.COMPLETED and _is(token, status)
+        return status is not Status.COMPLETED and _is(token, status)
 
     with mock.patch.object(keeping, "_is", is_):
         yield
@@ -91,7 +92,7 @@ def open_branches() -> Iterator[None]:
     async def end_page(self: Any, *given: Any) -> None:
         pass
 
-    with mock.patch.object(keeping.Forking, "end_page", end_page):
+    with mock.patch.object(Forking, "end_page", end_page):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 from unittest import mock
@@ -37,8 +38,8 @@ steps:
 """
 
 
-def flow(items: object = (0, 1, 2), **changes: str) -> str:
-    text = EACH.replace("ITEMS", str(items if isinstance(items, str) else list(items)))  # type: ignore[call-overload]
+def flow(items: str | Iterable[int] = (0, 1, 2), **changes: str) -> str:
+    text = EACH.replace("ITEMS", items if isinstance(items, str) else str(list(items)))
     for was, now in changes.items():
         text = text.replace(was, now)
     return text
@@ -60,7 +61,7 @@ class Shop:
         item = call.input if isinstance(call.input, int) else None
         return fails() if {call.node, (call.node, item)} & self.broken else f"{call.node} {item}"
 
-    def ran(self, run_id: str) -> list[tuple[str, object]]:
+    def ran(self, run_id: str) -> list[tuple[str, Any]]:
         calls = [call for call in self.world.steps.calls if call.run_id == run_id]
         return [(call.node, call.input if isinstance(call.input, int) else None) for call in calls]
 

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from stepwell.engine import attempts
-from stepwell.engine.redriving import Kept
+from stepwell.engine.redriving import Kept, kept_of
 from stepwell.runtime.calls import redriving
 from stepwell.runtime.calls.redriving import Redriver, redriven_id
 from stepwell.runtime.loop.advance import Advance
@@ -20,7 +20,7 @@ from tests.lifecycle import schedules
 
 SCHEDULES = 120
 MOST_SCHEDULES = 400  # of one mutant
-_push, _kept_of, _made = Advance.push, redriving.kept_of, Redriver._made
+_push, _kept_of, _made = Advance.push, kept_of, Redriver._made
 
 
 def test_a_redriven_run_keeps_its_laws_whoever_dies_on_the_way() -> None:

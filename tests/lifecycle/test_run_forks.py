@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from stepwell.definition.graph import Json
 from stepwell.engine.records import Kind
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.port import StepCall
 from tests.lifecycle.test_redrive import ran
 from tests.lifecycle.test_redrive_forks import Shop, flow
 from tests.lifecycle.test_redrive_kills import Killer
@@ -25,10 +28,14 @@ nodes:
 """
 
 
+def _says(answer: Json, _: StepCall) -> Json:
+    return answer
+
+
 def world_of(text: str = FLOW, **answers: Any) -> tuple[World, str]:
     world = World(text)
     for node, answer in answers.items():
-        world.steps.of[node] = lambda call, answer=answer: answer
+        world.steps.of[node] = partial(_says, answer)
     run_id = world.start(given={"limit": 1})
     world.pass_time(60_000)
     return world, run_id

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +43,7 @@ def started(world: World, version: str = "", key: str = "") -> str:
     return run_now(world.service.start(Start("flow", {}, key=key, version=version))).header.version
 
 
-def refused(call: object) -> str:
+def refused(call: Coroutine[Any, Any, object]) -> str:
     with pytest.raises((NotFound, InvalidInput, Conflict)) as error:
         run_now(call)
     return error.value.code

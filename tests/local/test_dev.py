@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ from stepwell.local.bell import WATCH_MS
 from tests.local.kit import Dev, until
 
 Start = Callable[[], Dev]
+
+
+def is_waiting(server: Dev, run_id: str) -> bool:
+    return server.status(run_id) == "waiting"
 
 
 def test_a_run_goes_on_from_where_it_stood_after_a_kill(dev: Start, folder: Path) -> None:
@@ -145,7 +150,7 @@ def test_a_reload_wakes_the_runs_that_wait_for_code_and_says_so(dev: Start, fold
     server = dev()
     for run_id in ("r1", "r2"):
         server.call("POST", "/workflows/quick/runs", {"run_id": run_id})
-        until(lambda run_id=run_id: server.status(run_id) == "waiting", "the broken module")  # type: ignore[misc]
+        until(partial(is_waiting, server, run_id), "the broken module")
     assert "r1 waits for code: python:shop.ship: ModuleNotFoundError: No module named 'a_mod" in server.errors
     (folder / "shop.py").write_text("def ship():\n    return 'mended'\n")
     status, run = server.call("GET", "/runs/r2/result?wait=20")

@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.local import wiring
-from stepwell.local.database import Database, Execute
+from stepwell.local.database import Database, Execute, Values
 from stepwell.local.wiring import DATABASE_FILE, Local, open_local
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
@@ -39,7 +39,7 @@ class Disk(Database):
 
     states: Sequence[dict[str, bytes]] = ()
 
-    def change(self, sql: str, values: Sequence[object], *, lazily: bool = False) -> int:
+    def change(self, sql: str, values: Values, *, lazily: bool = False) -> int:
         changed = super().change(sql, values, lazily=lazily)
         self._keep(lazily=lazily)
         return changed

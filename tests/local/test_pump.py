@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,12 @@ from stepwell.local import bell as belling
 from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
-from stepwell.local.wiring import Local, new_id, open_local
+from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
 from tests.local.kit import until
 
@@ -65,10 +67,10 @@ def test_a_message_whose_handler_raises_is_logged_and_comes_again(
     handle = local.parts.worker.handle
     failures = iter([KeyError("broken"), OSError("again")])
 
-    async def fails_twice(*given: object) -> None:
+    async def fails_twice(*given: Any) -> None:
         for error in failures:
             raise error
-        await handle(*given)  # type: ignore[arg-type]
+        await handle(*given)
 
     monkeypatch.setattr(local.parts.worker, "handle", fails_twice)
     monkeypatch.setattr(pumping, "FIRST_DELAY_MS", 1)
@@ -146,9 +148,9 @@ def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(
     handled: list[int] = []
     handle = local.parts.worker.handle
 
-    async def seen(*given: object) -> None:
+    async def seen(*given: Any) -> None:
         handled.append(local.parts.ports.clock.now_ms())
-        await handle(*given)  # type: ignore[arg-type]
+        await handle(*given)
 
     monkeypatch.setattr(local.parts.worker, "handle", seen)
     run_now(local.parts.ports.queue.send(Lane.WORK, to_json(Wake(run_id, -1)), due_ms))
@@ -190,7 +192,7 @@ def test_a_message_of_newer_code_is_kept_as_it_is_and_never_given_up(local: Loca
     now_ms = local.parts.ports.clock.now_ms()
     for _ in range(DELIVERIES + 1):
         delivery = local.inbox.receive((Lane.WORK,), now_ms + 1, 0)
-        assert delivery is not None
+    assert delivery is not None
     pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock))
     assert local.inbox.pending() == 1
     again = local.inbox.receive((Lane.WORK,), now_ms + 2 * MINUTE_MS, 0)

@@ -47,7 +47,7 @@ def test_a_transaction_is_in_the_data_folder_with_its_record(tmp_path: Path) -> 
     (folder / "shop.py").write_text(SHOP)
     local, listening = open_local(data, folder, load_folder(folder).graphs), Listening()
     closing = local.parts.ports.log.outgoing  # type: ignore[attr-defined]  # it is a TellingStore
-    local.parts.ports.log.outgoing = listening  # type: ignore[attr-defined]
+    local.parts.ports.log.outgoing = listening  # type: ignore[attr-defined]  # the same
     run_id = run_now(local.parts.service.start(Start("buy", {"data": str(data)}))).header.run_id
     while (one := local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), 60_000)) is not None:
         run_now(dispatch(local.parts, one.lane, one.message, Unlimited()))

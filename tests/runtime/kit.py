@@ -14,7 +14,7 @@ from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json, Step
 from stepwell.engine.actions import Outcome
-from stepwell.engine.records import Failure
+from stepwell.engine.records import Failure, Record
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.token import Token
 from stepwell.memory.blobs import MemoryBlobs
@@ -27,10 +27,12 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starts.starting import Start
-from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 
 NOW_MS = 1_700_000_000_000
@@ -53,7 +55,7 @@ class CountingStore:
         self.calls: Counter[str] = Counter()
         self.records_read = 0  # to fold a token
         self.records_told = 0  # for the history
-        self.before: dict[str, Callable[..., None]] = {}
+        self.before: dict[str, Callable[..., object]] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         method = getattr(self.inner, name)
@@ -77,15 +79,31 @@ class CountingStore:
         return Counter({name: n for name, n in self.calls.items() if name in WRITES})
 
 
-class Functions:
+class PlainSteps:
+    """What Steps are beside `run`, without durable functions."""
+
+    def policy(self, step: Step) -> Policy:
+        return resolve_policy(step, StepDefaults())
+
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        raise NotImplementedError
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        raise NotImplementedError
+
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        raise NotImplementedError
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
+        raise NotImplementedError
+
+
+class Functions(PlainSteps):
     """Steps by the name of their node; one that is not named returns its node's name."""
 
     def __init__(self) -> None:
         self.of: dict[str, Callable[[StepCall], Json]] = {}
         self.calls: list[StepCall] = []
-
-    def policy(self, step: Step) -> Policy:
-        return resolve_policy(step, StepDefaults())
 
     async def run(self, call: StepCall) -> Outcome:
         self.calls.append(call)

@@ -127,7 +127,9 @@ def test_children_have_five_minutes_unless_the_definition_says_otherwise_and_the
     world.pass_time(5 * MINUTE_MS)
     header = world.header(run_id)
     assert header.status is Status.TIMED_OUT
-    assert world.token(run_id).error.type == "children_timeout"  # type: ignore[union-attr]
+    error = world.token(run_id).error
+    assert error is not None
+    assert error.type == "children_timeout"
     assert [one.status for one in children_of(world, run_id)] == [
         Status.COMPLETED, Status.CANCELLED, Status.COMPLETED]  # fmt: skip
 
@@ -231,7 +233,9 @@ def test_workflows_that_call_each_other_come_to_an_end() -> None:
     assert world.header(run_id).status is Status.FAILED
     headers = run_now(world.service.runs(RunQuery())).headers
     assert len(headers) == CHILD_DEPTH + 1
-    assert "runs are above it" in (world.token(headers[0].run_id).error or fails().failure).message  # type: ignore[union-attr]
+    error = world.token(headers[0].run_id).error
+    assert error is not None
+    assert "runs are above it" in error.message
 
 
 def test_a_step_can_ask_for_children() -> None:
@@ -282,15 +286,14 @@ def test_a_second_delivery_of_every_message_starts_and_tells_nothing_twice() -> 
     world = World(SEVERAL.replace("OPTIONS", "").replace("slow", "fraud"), FRAUD)
     run_id = world.start(given={"n": 1})
     seen: list[tuple[Lane, Json]] = []
-    send_all, send = world.queue.send_all, world.queue.send
+    send = world.queue.send
 
     async def twice(lane: Lane, message: Json, at_ms: int = 0) -> None:
         await send(lane, message, at_ms)
         await send(lane, message, at_ms)
         seen.append((lane, message))
 
-    world.queue.send = twice  # type: ignore[method-assign]
-    del send_all
+    world.queue.send = twice  # type: ignore[method-assign]  # of this queue
     world.send(Lane.WORK, {"type": "wake", "run_id": run_id, "token": "0", "slot": -1})
     world.deliver()
     assert world.header(run_id).status is Status.COMPLETED
@@ -376,14 +379,14 @@ def test_an_abandoned_child_that_was_made_and_not_set_going_begins_when_the_wait
     world = World(CALLS.replace("OPTIONS", ", parent_close: abandon"), FRAUD)
     run_id = world.start(given={"n": 1})
 
-    def dies(*_: object) -> None:
+    async def dies(*_: object) -> None:
         raise PortError("gone")
 
     send = world.queue.send
-    world.queue.send = lambda *_: dies()  # type: ignore[assignment, method-assign]
+    world.queue.send = dies  # type: ignore[assignment,method-assign]  # of this queue
     with pytest.raises(PortError):
         run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
-    world.queue.send = send  # type: ignore[method-assign]
+    world.queue.send = send  # type: ignore[method-assign]  # of this queue
     run_now(world.service.cancel(run_id))
     world.deliver()
     (child,) = children_of(world, run_id)
@@ -394,18 +397,18 @@ def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_pa
     world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
     run_id = world.start(given={"n": 1})
 
-    def dies(*_: object) -> None:
+    async def dies(*_: object) -> None:
         raise PortError("gone")
 
     send = world.queue.send
 
     def made(*_: object) -> None:
-        world.queue.send = lambda *_: dies()  # type: ignore[assignment, method-assign]
+        world.queue.send = dies  # type: ignore[assignment,method-assign]  # of this queue
 
     world.store.before["create_run"] = made
     with pytest.raises(PortError):
         run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
-    world.queue.send = send  # type: ignore[method-assign]
+    world.queue.send = send  # type: ignore[method-assign]  # of this queue
     run_now(world.service.cancel(run_id))
     world.pass_time(5 * MINUTE_MS)
     (child,) = children_of(world, run_id)

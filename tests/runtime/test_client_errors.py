@@ -50,7 +50,8 @@ def of_urllib(status: int, **headers: str) -> Exception:
 def of_botocore(status: int, **headers: str) -> Exception:
     told = {"HTTPStatusCode": status, "HTTPHeaders": {name.lower(): value for name, value in headers.items()}}
     response: Any = {"Error": {"Code": "Whatever", "Message": "no"}, "ResponseMetadata": told}
-    return botocore.exceptions.ClientError(response, "PutItem")
+    error: Exception = botocore.exceptions.ClientError(response, "PutItem")
+    return error
 
 
 class APIStatusError(Exception):

@@ -55,7 +55,7 @@ compensation:
 """
 
 
-def run(text: str = ORDER, given: Json = None, **steps: Any) -> tuple[World, str]:
+def run(text: str = ORDER, /, given: Json = None, **steps: Any) -> tuple[World, str]:
     world = World(text)
     world.steps.of.update(steps)
     run_id = world.start(given=given or {"item": "book"})
@@ -327,7 +327,9 @@ def test_a_compensation_may_run_again_whatever_its_function_says() -> None:
     """`at_most_once` is for what cannot be repeated; its start is a record of its own, which a rollback has not."""
     world = World(ORDER)
     world.steps.of["ship"] = broken
-    world.steps.policy = lambda step: resolve_policy(step, StepDefaults(at_most_once=step.run == "python:m.refund"))  # type: ignore[method-assign]
+    world.steps.policy = lambda step: resolve_policy(  # type: ignore[method-assign]  # of these steps
+        step, StepDefaults(at_most_once=step.run == "python:m.refund")
+    )
     run_id = world.start(given={"item": "book"})
     world.deliver()
     assert world.header(run_id).status is Status.COMPENSATED

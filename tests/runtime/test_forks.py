@@ -299,7 +299,9 @@ def test_a_cancel_ends_every_branch_those_that_have_not_begun_too() -> None:
     world = World(mapping())
     run_id = world.start(given=[1, 2, 3])
     handle_one(world)  # the run forks; its branches' messages lie in the queue
-    assert isinstance(world.token(run_id).last.next, Fork)
+    last = world.token(run_id).last
+    assert last is not None
+    assert isinstance(last.next, Fork)
     assert run_now(world.service.cancel(run_id, "enough", "kim"))
     world.deliver()
     assert [call.node for call in world.steps.calls] == ["fetch"]

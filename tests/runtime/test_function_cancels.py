@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.api.explain import explain
+from stepwell.api.views import read_run
 from stepwell.api.vocabulary import in_words_of
 from stepwell.errors import Conflict
 from stepwell.runtime.loop.driving import run_now
@@ -103,7 +104,8 @@ def test_a_cancelled_function_cleans_up_where_it_awaits_something(kit: Stepwell)
     assert explained["why"].startswith("It was cancelled, and cleans up. ")
     assert (explained["status"], explained["phase"]) == ("waiting", "cleaning_up")
     assert ("deadline", "the end of its time to clean up") in {(w["what"], w["detail"]) for w in explained["wakers"]}
-    assert in_words_of("timeline", run.view, at)["status"] == "sleeping"
+    view = run_now(read_run(kit.service, run.id))
+    assert in_words_of("timeline", view, at)["status"] == "sleeping"
     kit.advance("10s")
     assert (run.status, run.phase, run.error) == ("cancelled", "cancelled", None)
     assert (run.view["cancelled_by"], run.view["cancel_reason"]) == ("ana", "ill")

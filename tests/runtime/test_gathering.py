@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.api.explain import explain
 from stepwell.api.views import run_view
+from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -27,9 +30,9 @@ timeline: [{name: last, run: python:m.last, input: {to: "{{ input.items }}"}}]
 """
 
 
-def begun(world: World, given: object, *, key: str = "", **options: object) -> Started:
+def begun(world: World, given: Json, *, key: str = "", **options: Any) -> Started:
     workflow = next(iter(world.catalog.current))
-    return run_now(world.service.start(Start(workflow, given, key=key, **options)))  # type: ignore[arg-type]
+    return run_now(world.service.start(Start(workflow, given, key=key, **options)))
 
 
 def history(world: World, run_id: str) -> list[Entry]:
@@ -39,7 +42,7 @@ def history(world: World, run_id: str) -> list[Entry]:
     return run_now(read())
 
 
-def inputs(world: World) -> list[object]:
+def inputs(world: World) -> list[Any]:
     return [call.input for call in world.steps.calls]
 
 
@@ -65,9 +68,9 @@ def test_a_debounce_begins_at_its_longest_delay_though_starts_go_on() -> None:
     for number in range(13):
         begun(world, {"page": "a", "text": number})
         world.pass_time(10 * SECOND_MS)
-    assert [one["text"] for one in inputs(world)] == [11]  # type: ignore[index]
+    assert [one["text"] for one in inputs(world)] == [11]
     world.pass_time(HOUR_MS)
-    assert [one["text"] for one in inputs(world)] == [11, 12]  # type: ignore[index]
+    assert [one["text"] for one in inputs(world)] == [11, 12]
 
 
 def test_each_key_has_a_run_of_its_own_and_so_have_other_tags_and_another_priority() -> None:
@@ -126,7 +129,7 @@ def test_a_start_after_the_period_makes_another_run_though_the_first_ones_worker
     assert second.created
     assert second.header.run_id != first.header.run_id
     world.pass_time(HOUR_MS)
-    assert [one["text"] for one in inputs(world)] == [1, 2]  # type: ignore[index]
+    assert [one["text"] for one in inputs(world)] == [1, 2]
 
 
 def test_a_cancelled_run_gathers_no_more_starts() -> None:
@@ -189,7 +192,7 @@ def test_the_history_tells_each_start() -> None:
 
 
 @pytest.mark.parametrize("option", [{"start_at_ms": 1}, {"create_only": True}])
-def test_a_start_that_is_to_be_gathered_cannot_say_when_it_begins(option: dict[str, object]) -> None:
+def test_a_start_that_is_to_be_gathered_cannot_say_when_it_begins(option: dict[str, Any]) -> None:
     world = World(DEBOUNCE)
     with pytest.raises(InvalidInput) as refused:
         begun(world, {"page": "a"}, **option)

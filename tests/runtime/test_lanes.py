@@ -221,7 +221,7 @@ def stored_in(kind: str, path: Path) -> Iterator[World]:
         return
     database = Database(path)
     try:
-        world.store.inner = SqliteStore(database)  # type: ignore[assignment]  # a store of another kind
+        world.store.inner = SqliteStore(database)
         yield world
     finally:
         database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Stepwell
 from tests.runtime.kit import World
 from tests.runtime.test_gathering_kills import Killed
@@ -58,9 +60,17 @@ def ask(call: Callable[[], T]) -> T:
         return call()
 
 
+def calls_of(world: World, _: StepCall) -> int:
+    return len(world.steps.calls)
+
+
+def approve(world: World, run_id: str) -> None:
+    run_now(world.service.approve(run_id, None, "ana"))
+
+
 def looping(definition: str = LOOP) -> tuple[World, str]:
     world = World(definition)
-    world.steps.of["work"] = lambda _: len(world.steps.calls)
+    world.steps.of["work"] = partial(calls_of, world)
     run_id = world.start()
     world.deliver()
     return world, run_id
@@ -85,7 +95,7 @@ def test_a_run_asks_for_an_approval_once_it_has_cost_more_than_it_may() -> None:
 def test_an_approval_without_a_limit_lets_the_run_go_on_to_its_end() -> None:
     world, run_id = looping()
     calls = len(world.steps.calls)
-    run_now(world.service.approve(run_id, None, "ana"))
+    approve(world, run_id)
     world.deliver()
     assert world.header(run_id).status == "completed"
     assert len(world.steps.calls) == 40
@@ -104,7 +114,7 @@ def test_an_approval_with_a_limit_has_the_run_ask_again_at_that_one() -> None:
 def test_a_limit_that_the_run_has_passed_or_that_is_none_is_refused_and_the_run_waits_on(limit: object) -> None:
     world, run_id = looping()
     with pytest.raises(Conflict) as refused:
-        run_now(world.service.approve(run_id, {"max_cost": limit}, "ana"))  # type: ignore[dict-item]
+        run_now(world.service.approve(run_id, {"max_cost": limit}, "ana"))
     assert refused.value.code == "bad_max_cost"
     assert world.header(run_id).status == "waiting"
 
@@ -116,7 +126,9 @@ def test_a_rejection_fails_the_run_and_undoes_what_it_did_where_it_says_so() -> 
     run_now(world.service.reject(run_id, "too dear", "leo"))
     world.deliver()
     assert world.header(run_id).status == "compensated"
-    error = world.token(run_id).undoing.error  # type: ignore[union-attr]
+    undoing = world.token(run_id).undoing
+    assert undoing is not None
+    error = undoing.error
     assert error is not None
     assert (error.type, error.category) == ("max_cost", "governance")
     assert error.message.startswith("the run has cost 0.00001")
@@ -146,7 +158,7 @@ def test_looking_at_the_cost_takes_no_write_and_reads_the_log_a_few_times_only()
 
 def test_a_run_whose_approval_is_not_told_to_a_worker_goes_on_after_the_next_sweep() -> None:
     world, run_id = looping()
-    run_now(world.service.approve(run_id, None, "ana"))
+    approve(world, run_id)
     world.lose_messages()
     world.clock.set(world.clock.now_ms() + HOUR_MS)
     run_now(world.sweeper.sweep(60_000))
@@ -160,14 +172,14 @@ def test_a_worker_that_dies_at_any_call_asks_once_and_loses_no_attempt() -> None
         at, has_killed = 1, True
         while has_killed:
             world = World(LOOP)
-            world.steps.of["work"] = lambda _, one=world: len(one.steps.calls)  # type: ignore[misc]
+            world.steps.of["work"] = partial(calls_of, world)
             killed = Killed(world.store.inner, at, done)
             world.store.inner = killed
             run_id = ask(world.start)
             deliver(world, world.clock.now_ms() + 5 * MINUTE_MS)
-            header = ask(lambda one=world, run=run_id: one.header(run))  # this read may be the call that dies
+            header = ask(partial(world.header, run_id))  # this read may be the call that dies
             assert header.waiting_for == "approval", at
-            ask(lambda one=world, run=run_id: run_now(one.service.approve(run, None, "ana")))  # type: ignore[misc]
+            ask(partial(approve, world, run_id))
             deliver(world, world.clock.now_ms() + 5 * MINUTE_MS)
             has_killed = killed.stop()
             run_now(world.sweeper.sweep(MINUTE_MS))

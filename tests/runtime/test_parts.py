@@ -109,7 +109,9 @@ def test_a_time_out_counts_from_the_wait_and_not_from_the_last_part() -> None:
     upload(world, "cv")
     world.pass_time(DAY_MS)
     assert world.header(run_id).status is Status.TIMED_OUT
-    assert world.token(run_id).error.type == "document_timeout"  # type: ignore[union-attr]
+    error = world.token(run_id).error
+    assert error is not None
+    assert error.type == "document_timeout"
 
 
 @pytest.mark.parametrize(("kind", "event", "payload", "names"), [

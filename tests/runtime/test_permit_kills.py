@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def lived(definition: str, at: int, done: bool) -> tuple[World, Watched, list[st
     for step, cancelled in enumerate((runs[2], runs[0], "")):
         deliver(world, now_ms + 5_000 * (step + 1))
         if cancelled:
-            ask(lambda one=cancelled: world.service.cancel(one))  # type: ignore[misc]
+            ask(partial(world.service.cancel, cancelled))
     deliver(world, now_ms + 10 * MINUTE_MS)
     return world, watched, runs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def statuses(world: World, *runs: str) -> list[str]:
     return [world.header(one).status.value for one in runs]
 
 
-def started(world: World, count: int, **options: int) -> list[str]:
+def started(world: World, count: int, **options: Any) -> list[str]:
     runs = [world.start(**options) for _ in range(count)]
     world.deliver()
     return runs
@@ -126,7 +127,7 @@ def test_a_greater_priority_goes_first_and_then_the_older_run() -> None:
     high, also_high = started(world, 1, priority=5)[0], None
     world.pass_time(SECOND_MS)
     also_high = started(world, 1, priority=5)[0]
-    order = []
+    order: list[str] = []
     for run_id in (holder, high, also_high, low):
         assert statuses(world, run_id) == ["waiting"], order
         end(world, run_id)

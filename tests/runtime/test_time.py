@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from stepwell import Transient
+from stepwell.runtime.dispatch import dispatch
 from stepwell.testing import driver
 from stepwell.testing.backend import in_memory
 from stepwell.testing.kit import Stepwell
@@ -37,7 +38,7 @@ def through(folder: Path, unit: str) -> tuple[Counter[str], int]:
     stepwell.define(MONTHS.replace("UNIT", unit))
     for name in ("begin", "finish"):
         stepwell.mock(name, returns=1)
-    with mock.patch.object(driver, "dispatch", wraps=driver.dispatch) as dispatched:
+    with mock.patch.object(driver, "dispatch", wraps=dispatch) as dispatched:
         run = stepwell.start("months")
         stepwell.advance(f"30{unit}")
         for person in ("ana", "leo", "kim"):

@@ -86,7 +86,8 @@ class Breaking:
     """A store whose calls may fail: before they are done, or after."""
 
     def __init__(self, inner: Any) -> None:
-        self.inner, self.fault = inner, lambda name, done: None
+        self.inner = inner
+        self.fault: Fault = lambda name, done: None
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
@@ -295,7 +296,7 @@ def test_a_worker_of_another_pool_hands_it_to_the_default_one(shop: Shop) -> Non
         sent.append(worker._pool)
         await send(lane, message, at_ms)
 
-    queue.send = spied  # type: ignore[method-assign]
+    queue.send = spied  # type: ignore[method-assign]  # of this queue
     run = shop.start("heavy")
     assert (run.status, run.result) == ("completed", 2)
     assert sent == ["default", "heavy", "default"]
@@ -327,8 +328,8 @@ def test_a_worker_of_another_pool_hands_it_to_the_default_one(shop: Shop) -> Non
         ([Check("orders", {"id": 1})], "bad_value"),
         ([Check("orders", {"id": 1}, exists=False, equals={"a": 1})], "bad_value"),
         ([Check("orders", {"id": 1}, at_least={"a": True})], "bad_value"),
-        ([Put("orders", {"id": 1}, ["item"])], "bad_value"),  # type: ignore[arg-type]
-        ([Put("orders", {"id": 1}, {1: 2})], "bad_name"),  # type: ignore[dict-item]
+        ([Put("orders", {"id": 1}, ["item"])], "bad_value"),  # type: ignore[arg-type]  # no dict
+        ([Put("orders", {"id": 1}, {1: 2})], "bad_name"),  # type: ignore[dict-item]  # no text
         ([Put("orders", {"id": 1}, {"a": {1, 2}})], "not_storable"),
         ([Put("orders", {"id": 1}, {"a": float("inf")})], "not_storable"),
         ([Put("orders", {"id": 1}, {"a": 10**38 + 1})], "not_storable"),

@@ -56,7 +56,7 @@ def reads(world: World) -> Counter[str]:
 def met(text: str, *, given: object = None) -> tuple[World, str]:
     """A run that waits, and that the sweeper has met: all live runs at first, and once more an hour later."""
     world = World(text)
-    run_id = world.start(given=given)  # type: ignore[arg-type]  # JSON
+    run_id = world.start(given=given)
     world.deliver()
     for _ in range(15):
         world.pass_time(STILL_MS)

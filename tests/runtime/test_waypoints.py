@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepwell.engine import fold as folding
+from stepwell.engine.records import Record
+from stepwell.engine.token import Token
 from stepwell.runtime.calls import narration
 from stepwell.runtime.log.waypoints import STRIDE
 from tests.api.kit import World
@@ -21,7 +23,7 @@ def test_each_page_of_a_history_folds_a_stride_at_most_before_its_own_records(mo
     """The pages together hold each entry once."""
     world, folded = World(LOOP), [0]
 
-    def counted(token: folding.Token, record: folding.Record) -> folding.Token:
+    def counted(token: Token, record: Record) -> Token:
         folded[0] += 1
         return folding.apply(token, record)
 

@@ -166,8 +166,9 @@ def test_an_at_most_once_step_is_recorded_before_it_runs_and_never_runs_twice() 
     body = first_wake(world)
 
     def work(call: Any) -> Any:
-        assert world.token(run_id).last is not None
-        assert world.token(run_id).last.kind is Kind.BEGAN  # type: ignore[union-attr]
+        last = world.token(run_id).last
+        assert last is not None
+        assert last.kind is Kind.BEGAN
         raise PortError("the worker died in the step")
 
     world.steps.of["a"] = work

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, process_time
 
+from stepwell.engine.records import Kind
 from stepwell.limits import FORKS_KEPT
 from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch
@@ -122,7 +123,7 @@ def main() -> None:
         world, run_id = started(width)
         handled = twice_in_any_order(world)
         kinds = [record.kind for record in run_now(world.service.records(run_id))]
-        print(f"        each message twice, {handled} in any order: {kinds.count('joined')} join")
+        print(f"        each message twice, {handled} in any order: {kinds.count(Kind.JOINED)} join")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def update_not_marked() -> Iterator[None]:
         decided = self.decide
 
         def unmarked(*given: Any, **named: Any) -> Any:
-            action = decided(*given, **named)
+            action: Any = decided(*given, **named)
             record = getattr(action, "record", None)
             is_update = record is not None and record.resumption is not None and record.resumption.kind == UPDATE
             return replace(action, consumes=None) if is_update else action
@@ -155,9 +155,9 @@ def handlers_end_untold() -> Iterator[None]:
     """What a handler that is cancelled with its function leaves its caller is nothing."""
 
     async def awaited(self: FunctionSession, handler: Any, arguments: Mapping[str, object], came: Any) -> None:
-        answer = self._answer
-        self._answer = lambda came, told: (  # type: ignore[method-assign]  # of this handler
-            None if told.get("error", {}).get("type") == "cancelled" else answer(came, told)
+        tell = self._answer
+        self._answer = lambda came, answer: (  # type: ignore[method-assign]  # of this handler
+            None if answer.get("error", {}).get("type") == "cancelled" else tell(came, answer)
         )
         await _awaited(self, handler, arguments, came)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
-from stepwell.engine.waits.code import CODE
+from stepwell.engine.waits.aside import CODE
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.programs import Program
 

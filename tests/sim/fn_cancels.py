@@ -14,9 +14,10 @@ from tests.sim.world import World
 
 def laws_of_clean_ups(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """Of one run."""
+    durable = world.program.graph.first.durable
     for token, log in logs.items():
         told = [(record, record.next) for record in log if isinstance(record.next, CleanUp)]
-        if told and (token != ROOT or not world.program.graph.first.durable.cleanup_ms):
+        if told and (token != ROOT or durable is None or not durable.cleanup_ms):
             yield f"functions: {world.run_id} {token} has no time to clean up, and is told to"
         if len(told) > 1:
             yield f"functions: {world.run_id} was told {len(told)} times that it is cancelled"

@@ -19,6 +19,7 @@ from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.durable import sessions
 from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.durable.turning import can_go_on
 from stepwell.runtime.log.door import Answer, Door
 
 _of_join = engine_effects._of_join
@@ -27,7 +28,7 @@ _returned = engine_fold._returned
 _deliver = Session._deliver
 _take = Session._take
 _put = Door.put
-_can_go_on = sessions.can_go_on
+_can_go_on = can_go_on
 _journal = Sessions._journal
 _new_records = Sessions._new_records
 
@@ -62,7 +63,7 @@ def events_forgotten_by_continue_as() -> Iterator[None]:
     def returned(token: Token, record: Record) -> Mapping[str, Any]:
         return {**_returned(token, record), "seen": {}}
 
-    with mock.patch.dict(engine_fold._CHANGES, {Kind.RETURNED: returned}):  # type: ignore[arg-type]  # it is a dict
+    with mock.patch.dict(engine_fold._CHANGES, {Kind.RETURNED: returned}):
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -152,7 +152,8 @@ class _Maker:
         """What cleans up behind its body: whatever comes of that, or where the run is cancelled, which it swallows."""
         rng = self.rng
         after = [rng.choice([self.step, self.nap, self.nap, self.operation])() for _ in range(rng.randint(0, 2))]
-        within = [self.nap, self.wait, self.step, lambda: self.together(1), lambda: self.statement(depth - 1)]
+        within: list[Callable[[], Statement]] = [self.nap, self.wait, self.step, lambda: self.together(1)]
+        within.append(lambda: self.statement(depth - 1))
         return {"do": rng.choice(["finally", "finally", "shield"]),
                 "body": [rng.choice(within)() for _ in range(rng.randint(1, 3))],
                 "after": [*after, self.step()]}  # fmt: skip

@@ -14,7 +14,7 @@ from stepwell.engine.journal import LOST
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record
 from stepwell.engine.tasks import named
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Together, Turn
-from stepwell.engine.waits.code import CODE
+from stepwell.engine.waits.aside import CODE
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook

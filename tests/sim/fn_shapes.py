@@ -9,7 +9,7 @@ from typing import Any
 from stepwell.definition.child_names import child_names
 from stepwell.engine.journal import RUN
 from stepwell.engine.records import Fork, Kind, Parked, Record
-from stepwell.engine.waits.code import CODE
+from stepwell.engine.waits.aside import CODE
 from tests.sim.fn_values import Statement
 
 

@@ -12,6 +12,7 @@ from stepwell.engine import decide, gathering
 from stepwell.engine.actions import Action, Write
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Kind
+from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
 from stepwell.engine.writing import record
 from stepwell.runtime.calls.gathering import Gatherer
@@ -37,7 +38,7 @@ def start_taken_late() -> Iterator[None]:
     """A run takes starts though it is due, or full."""
 
     def taken(moment: Moment, token: Token, given: Json) -> Action:
-        if not decide.is_open(moment.run, token):
+        if not is_open(moment.run, token):
             return _taken(moment, token, given)
         rules = gathering._rules(moment.graph)
         return Write(record(moment, token, Kind.GATHERED, "", rules=(rules.mode,), output=given))

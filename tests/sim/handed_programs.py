@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from stepwell.definition.graph import END, Approvers, Graph, Node, Rule, Step, Wait
 from stepwell.engine.records import Kind, Parked, Record, Resumption
@@ -35,8 +36,9 @@ def make_handed(rng: random.Random) -> Program:
 
 
 def _approval(rng: random.Random) -> Wait:
-    escalate = {"escalate_after_ms": 5_000, "escalate_to": Simple("to", lambda _: ["p3"])} if rng.random() < 0.3 else {}
-    approvers = Approvers(need=rng.choice([1, 2]), of=Simple("of", lambda _: list(ASKED)), **escalate)
+    escalates: dict[str, Any] = {"escalate_after_ms": 5_000, "escalate_to": Simple("to", lambda _: ["p3"])}
+    more = escalates if rng.random() < 0.3 else {}
+    approvers = Approvers(need=rng.choice([1, 2]), of=Simple("of", lambda _: list(ASKED)), **more)
     return Wait("approval", approvers=approvers, timeout_ms=rng.choice([20_000, 3_600_000]), on_timeout="continue")
 
 

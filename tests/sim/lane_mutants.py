@@ -50,10 +50,11 @@ def lane_retried_blindly() -> Iterator[None]:
 
     async def commit(self: RunLane, leaving: Iterable[int] = ()) -> None:
         self._leaving.update(leaving)
-        batch, found = self._batch(), ""
+        batch = self._batch()
+        found: Appended = ""
         while batch is not None and isinstance(found, str):
             body = encode_batch(batch, self.state.place.fork)
-            found = await self._log.append(self._run_id, self.state.place.name, self.state.next_slot, body)  # type: ignore[assignment]
+            found = await self._log.append(self._run_id, self.state.place.name, self.state.next_slot, body)
             won = decode_batch(found, self.state.place.fork) if isinstance(found, str) else batch
             self.state.add(won)
         self._ready.clear()

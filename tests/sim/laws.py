@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, encode_record, encode_token
 from stepwell.engine.fold import fold
@@ -159,9 +160,9 @@ def _check_quiet_of(world: World) -> None:
         raise BrokenLawError(broken)
 
 
-def _names_of(body: object, run_id: str) -> Iterator[str]:
+def _names_of(body: Mapping[str, Any], run_id: str) -> Iterator[str]:
     """A message's own id, and those of the wakes that it holds; of an event's, or of one to this run."""
-    message = from_json(body)  # type: ignore[arg-type]
+    message = from_json(body)
     of_run = message.wake.run_id if isinstance(message, DeadLetter) else getattr(message, "run_id", run_id)
     if of_run != run_id:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
@@ -22,7 +23,7 @@ def permit_taken_blindly() -> Iterator[None]:
 
     async def write(self: Lines, name: str, shard: str, board: Board, ids: Sequence[str]) -> bool:
         kind = lines._kind(name)
-        body = lines.json.dumps(list(ids))
+        body = json.dumps(list(ids))
         while not await self._notes.put_note(kind, shard, body, await self._notes.get_note(kind, shard)):
             continue
         if not ids:

@@ -76,7 +76,9 @@ def _of_branches(rng: random.Random, name: str) -> Program:
 
 def _of_dag(rng: random.Random, name: str) -> Program:
     """Steps that may begin at once, some of which exclude each other."""
-    names, nodes, more = ["n0", "n1", "n2"], {}, {}
+    names = ["n0", "n1", "n2"]
+    nodes: dict[str, Node] = {}
+    more: dict[str, Any] = {}
     for one in names:
         node, own = _node(rng, one)
         known = node.step and replace(node.step, input=known_to(one))

@@ -133,9 +133,10 @@ def event_after_log() -> Iterator[None]:
     """The publisher to a run reads its log first and writes its event after, when it gets round to it."""
 
     async def publish(self: Coordinator, publish: Publish) -> None:
-        run_id, logbook = run_of(publish.event.topic), self._logbook
+        run_id = run_of(publish.event.topic)
+        logbook: Any = self._logbook
         if run_id is not None:
-            logbook = _EarlyLog(self._logbook, await self._logbook.load(run_id))  # type: ignore[assignment]
+            logbook = _EarlyLog(self._logbook, await self._logbook.load(run_id))
             for _ in range(20):
                 await stop("dawdling")
         await _publish(_with(self, logbook=logbook), publish)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from stepwell.definition.graph import END, Approvers, EventSettings, Graph, Node, Rule, Step, Wait
 from tests.sim.programs import KEY, TOPICS, Program, Simple
@@ -47,7 +48,7 @@ def _wait(rng: random.Random) -> Wait:
         arms += [Wait("approval")] if rng.random() < 0.5 else []
         return Wait("all", arms=tuple(arms), timeout_ms=timeout_ms, on_timeout=on_timeout, max_retries=2)
     if kind == "approval":
-        escalate = {"escalate_after_ms": 500, "escalate_to": Simple("to", lambda _: ["p2"])}
+        escalate: dict[str, Any] = {"escalate_after_ms": 500, "escalate_to": Simple("to", lambda _: ["p2"])}
         some = rng.random() < 0.5
         of = Simple("of", lambda _: list(VOTERS[:2]) if some else list(VOTERS))
         approvers = Approvers(need=2, of=of, **(escalate if some else {}))

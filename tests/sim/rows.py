@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 from stepwell.engine.actions import Action
+from stepwell.engine.decide import decide as real_decide
 from stepwell.engine.inputs import Input
 from stepwell.engine.names import Moment
 from stepwell.engine.table import RECEPTION, Message, Phase
@@ -15,7 +16,6 @@ from stepwell.engine.token import Token
 from stepwell.runtime.log import door
 
 MET: Counter[tuple[Phase, Message, str]] = Counter()
-_decide = door.decide
 
 _M, _P = Message, Phase
 _ELSEWHERE = frozenset({_M.REDRIVE, _M.PAUSE, _M.UNPAUSE})  # tests/lifecycle has schedules of them
@@ -49,7 +49,7 @@ def counted() -> Iterator[None]:
     """Notes each decision of the door."""
 
     def decide(moment: Moment, token: Token, given: Input) -> Action:
-        action = _decide(moment, token, given)
+        action = real_decide(moment, token, given)
         MET[token.phase, given.message, type(action).__name__] += 1
         return action
 

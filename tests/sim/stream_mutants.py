@@ -31,7 +31,7 @@ def numbered_by_the_clock() -> Iterator[None]:
     """A piece goes where the clock of its writer says, and not behind those that are there."""
 
     async def put(self: Outputs, run_id: str, told: Any) -> None:
-        inner = self._mailbox
+        inner: Any = self._mailbox
 
         async def put_event(event: Event, *most: Any) -> bool:
             number = event.at_ms % 10**9 * 1_000 + len(inner._world.stored) % 1_000
@@ -51,7 +51,7 @@ def place_taken_for_ones_own() -> Iterator[None]:
     """Whoever finds the place of a piece taken believes that it has put it there."""
 
     async def put(self: Outputs, run_id: str, told: Any) -> None:
-        inner = self._mailbox
+        inner: Any = self._mailbox
 
         async def put_event(event: Event, *most: Any) -> bool:
             await inner.put_event(event, *most)

@@ -6,12 +6,13 @@ import asyncio
 import heapq
 import random
 from asyncio.base_events import BaseEventLoop
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from datetime import UTC, datetime
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVarTuple
 from uuid import UUID
 
 from stepwell.engine.fold import fold
@@ -24,6 +25,8 @@ from tests.sim.asked_plain import PlainHandlers
 from tests.sim.fn_code import workflow
 from tests.sim.fn_programs import said
 from tests.sim.fn_shapes import OddLogError, check, is_for_code
+
+Ts = TypeVarTuple("Ts")
 
 
 class Cut(BaseException):
@@ -97,6 +100,9 @@ class _Asked:
 class _Timer(asyncio.TimerHandle):
     """asyncio's own, with a number."""
 
+    _when: float  # here and below: asyncio's own, too
+    _scheduled: bool
+
     def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: Any, number: int) -> None:
         super().__init__(when, callback, args, loop, context)
         self._number = number
@@ -107,6 +113,9 @@ class _Timer(asyncio.TimerHandle):
 
 class PlainLoop(BaseEventLoop):
     """asyncio's own; when nothing is ready, the log has the next word."""
+
+    _ready: deque[Any]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(
         self, logs: Mapping[str, Sequence[Record]], records: Sequence[Record], now_ms: int, ctx: PlainContext
@@ -151,9 +160,9 @@ class PlainLoop(BaseEventLoop):
 
     def _close(self, main: asyncio.Task[Any]) -> None:
         for task in (*self._tasks, main):
-            task._log_destroy_pending = False
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
             if not task.done():
-                task.get_coro().close()  # type: ignore[union-attr]  # a coroutine
+                task.get_coro().close()
             elif not task.cancelled():
                 task.exception()
         self.call_exception_handler = lambda context: None  # type: ignore[method-assign]  # of what is left
@@ -165,7 +174,7 @@ class PlainLoop(BaseEventLoop):
         return self.now_ms / 1_000
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Of two timers of one time, the one that was set first is first. asyncio itself leaves it open."""
         handle = _Timer(when, callback, args, self, context, next(self._numbers))

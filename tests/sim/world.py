@@ -16,6 +16,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.batches import decode_batch
 from stepwell.engine.codec import decode_record
@@ -45,7 +46,8 @@ from tests.sim.tree import RUN, Logs
 from tests.sim.versions import Deploy
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
-_CALLBACK, _POSTED = callback_topic("").name, {"body": {}}  # what is posted to a callback's URL
+_CALLBACK = callback_topic("").name
+_POSTED: Json = {"body": {}}  # what is posted to a callback's URL
 _UNDONE = ""  # in the place of a token: a compensation, whose record is of the token that undoes
 START_MS = 1_700_000_000_000
 MOST_BUSY = 20  # who are in steps that take time, before no further copies come

@@ -60,7 +60,9 @@ def test_a_query_is_answered_from_where_the_function_stands(run: Run) -> None:
 def test_a_process_that_never_saw_the_run_replays_it_first(run: Run, kit: Stepwell) -> None:
     run.event("more")
     before = run.export()
-    kit._steps._real._sessions.close()
+    sessions = kit._steps._real._sessions
+    assert sessions is not None
+    sessions.close()
     assert run.query("double") == 4
     assert run.export() == before
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from stepwell.client.errors import UpdateFailed
 from stepwell.engine import session
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.updates import Answered
 from stepwell.runtime.log.messages import Update
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Appended, EventRef, Writes
-from stepwell.testing.kit import Run, Stepwell, UpdateFailed
+from stepwell.testing.kit import Run, Stepwell
 
 CODE = """
 import asyncio
@@ -369,7 +370,8 @@ def test_code_whose_handler_is_gone_or_fails_is_stuck_until_it_is_mended(tmp_pat
 def test_a_child_that_ends_as_its_parent_is_updated_is_not_lost(kit: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     run = kit.start("shop", {"wait": "children"})
     kit.settle()
-    store, made = kit.service.ports.log, []
+    store = kit.service.ports.log
+    made: list[Any] = []
     append = store.append
 
     async def append_late(run_id: str, *given: Any, **named: Any) -> Appended:

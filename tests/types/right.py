@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import assert_type
 from uuid import UUID
 
-from stepwell import Retry, StepContext, Transient, WorkflowContext, step, workflow
+from stepwell import AsyncClient, Client, Retry, StepContext, Transient, WorkflowContext, step, workflow
 
 
 @dataclass
@@ -182,3 +182,9 @@ async def more(ctx: WorkflowContext, order: Order) -> None:
     steps = [ctx.step(ship, order) for _ in range(3)]
     assert_type(await ctx.all(*steps), list[str])
     raise Transient("x", retry_after=3)
+
+
+async def callers(client: Client, later: AsyncClient, order: Order) -> None:
+    assert_type(client.start(steps, order, id="order-17").result(), Receipt)
+    assert_type(client.handle("order-17", steps).result(), Receipt)
+    assert_type(await (await later.start(fraud, order)).result(), bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell import Retry, StepContext, Transient, WorkflowContext, step
+from stepwell import Client, Retry, StepContext, Transient, WorkflowContext, step
 from tests.types.right import Order, Receipt, charge, fraud, leg, pieces, ship, stamped, words
 
 
@@ -108,3 +108,12 @@ async def more(ctx: WorkflowContext, order: Order) -> Receipt:
     text: str = await ctx.step(words, "why")  # wrong
     print(at, receipt, count, text)
     return await ctx.step(ship, order)  # wrong
+
+
+def callers(client: Client, order: Order) -> None:
+    client.start(fraud, 5)  # wrong
+    client.start(fraud, order, "more")  # wrong
+    client.start(fraud, order, ident="x")  # wrong
+    client.start(charge, order)  # wrong
+    paid: str = client.start(fraud, order).result()  # wrong
+    print(paid)

@@ -13,7 +13,7 @@ CLAIM = {"claim": {"who": "kim", "amount": 80, "manager": "leo", "director": "an
 
 def days(stepwell: Stepwell, write: Mock, most: int) -> list[tuple[int, str]]:
     """On which days somebody got a mail."""
-    found = []
+    found: list[tuple[int, str]] = []
     for day in range(most):
         found += [(day, call["to"]) for call in write.calls[len(found) :]]
         stepwell.advance("1d")

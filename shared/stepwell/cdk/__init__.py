@@ -38,10 +38,11 @@ _PLACES = {
 if _node := installed_node():
     prefer_node(_node)
 
+if not TYPE_CHECKING:  # a checker would take any name for one of this module
 
-def __getattr__(name: str) -> object:
-    """Imports a public name. Raises StepwellError `not_installed` without the extra `deploy`."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require("deploy", "stepwell.cdk")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    def __getattr__(name: str) -> object:
+        """Imports a public name. Raises StepwellError `not_installed` without the extra `deploy`."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        require("deploy", "stepwell.cdk")
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -37,11 +37,12 @@ __all__ = [
     "UpdateFailed",
 ]
 
+if not TYPE_CHECKING:  # a checker would take any name for one of this module
 
-def __getattr__(name: str) -> object:
-    """Imports the clients lazily: httpx takes 100 ms, and who only catches an error does not need it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from stepwell.client import clients  # noqa: PLC0415 - see above
+    def __getattr__(name: str) -> object:
+        """Imports the clients lazily: httpx takes 100 ms, and who only catches an error does not need it."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from stepwell.client import clients  # noqa: PLC0415 - see above
 
-    return getattr(clients, name)
+        return getattr(clients, name)

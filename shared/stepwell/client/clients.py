@@ -30,7 +30,7 @@ from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
-    from stepwell.runtime.durable.context import Context
+    from stepwell.runtime.durable.typed import WorkflowContext
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class Client(ClientCalls, Blocking):
     @overload
     def start(
         self,
-        workflow: Callable[[Context, *Ts], Coroutine[Any, Any, R]],
+        workflow: Callable[[WorkflowContext, *Ts], Coroutine[Any, Any, R]],
         /,
         *args: *Ts,
         **options: Unpack[StartOptions],
@@ -226,7 +226,7 @@ class AsyncClient(ClientCalls, Awaiting):
     @overload
     async def start(
         self,
-        workflow: Callable[[Context, *Ts], Coroutine[Any, Any, R]],
+        workflow: Callable[[WorkflowContext, *Ts], Coroutine[Any, Any, R]],
         /,
         *args: *Ts,
         **options: Unpack[StartOptions],

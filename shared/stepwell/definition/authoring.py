@@ -109,7 +109,7 @@ def step(
     )
 
     def attach(target: Function) -> Function:
-        target.__stepwell__ = defaults  # type: ignore[attr-defined]
+        target.__stepwell__ = defaults  # type: ignore[attr-defined]  # functions take any attribute
         return target
 
     return attach if function is None else attach(function)

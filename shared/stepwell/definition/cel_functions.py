@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from cel_expr_python import cel  # type: ignore[import-untyped]
-from cel_expr_python.ext import ext_math, ext_strings  # type: ignore[import-untyped]
+from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types
+from cel_expr_python.ext import ext_math, ext_strings  # type: ignore[import-untyped]  # it has no types
 
 from stepwell.definition.cel_values import (
     BYTES_PER_UNIT,

@@ -143,7 +143,7 @@ def compile_expression(text: str, names: tuple[str, ...] = NAMES, *, variables: 
     return _expression(text, source, names, variables=variables)
 
 
-def compile_template(value: Json, *, variables: bool = False) -> Expression:
+def compile_template(value: Json, *, variables: bool = False) -> Collection:
     """Compiles a JSON value whose strings may contain `{{ }}`. A string that is one template keeps the value's type.
 
     `variables`: unknown names are variables, and null is empty inside text.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 
@@ -23,7 +23,7 @@ class Ends:
         self._awaited: WeakValueDictionary[str, Future[None]] = WeakValueDictionary()
         self._lock = threading.Lock()
 
-    def pause_until(self, run_id: str) -> Callable[[int], Awaitable[None]]:
+    def pause_until(self, run_id: str) -> Callable[[int], Coroutine[Any, Any, None]]:
         """Returns a pause of so many ms, which is over once the run has ended. Ask before looking at the run."""
         with self._lock:
             ended = self._awaited.setdefault(run_id, Future())

@@ -23,5 +23,5 @@ async def dinner(ctx: WorkflowContext, guests: int = 4) -> str:
     ctx.state["dishes"] = dishes
     await soup
     await roast
-    paid, _, _ = await ctx.first(ctx.event("guests.came", key="dinner"), ctx.approval("host"), ctx.timer("3d"))
+    paid, _ = await ctx.first(ctx.event("guests.came", key="dinner"), ctx.approval("host"), ctx.timer("3d"))
     return "eaten" if paid else "cold"

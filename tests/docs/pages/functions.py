@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+
+from stepwell.testing.kit import Stepwell
 
 
 @pytest.mark.parametrize(("event", "result"), [("paid", "done"), ("voided", "refunded"), ("", "refunded")])
-def test_an_order_is_done_if_it_is_paid_in_time(stepwell: Any, event: str, result: str) -> None:
+def test_an_order_is_done_if_it_is_paid_in_time(stepwell: Stepwell, event: str, result: str) -> None:
     """Without the payment, or without an event for two hours, the money goes back."""
     run = stepwell.start("checkout", {"order": {"id": "A-1", "amount": 80}})
     if event:

@@ -1,2 +1,5 @@
-def test_an_order_is_charged(stepwell):
+from stepwell.testing.kit import Stepwell
+
+
+def test_an_order_is_charged(stepwell: Stepwell) -> None:
     assert stepwell.start("order", {"amount": 5}).result == "5.00"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from stepwell.cdk import EngineProps, Pool, StepwellEngine  # first: it chooses the Node of stepwell[deploy]
 
@@ -14,7 +15,7 @@ from constructs import Construct  # isort: skip
 
 HERE = Path(__file__).parent
 # What an AWS emulator lacks; an app that goes to AWS alone needs none of this.
-EMULATOR = {
+EMULATOR: dict[str, Any] = {
     "platform": "local",
     "alarms": False,
     "schedule_group": False,

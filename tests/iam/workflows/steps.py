@@ -16,7 +16,7 @@ async def counted(ctx: Any) -> None:
     await ctx.event("never")
 
 
-counted.__stepwell_workflow__ = "counted"  # type: ignore[attr-defined]
+counted.__stepwell_workflow__ = "counted"  # type: ignore[attr-defined]  # functions take any attribute
 
 
 def recover(ctx: Any) -> int:

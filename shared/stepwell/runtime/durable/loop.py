@@ -278,7 +278,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self.tasks[made] = None
         self.ready.append(Ready(made))
         task: Any = made  # to all that use it
-        return task  # type: ignore[no-any-return]
+        return task  # type: ignore[no-any-return]  # as said
 
     def get_task_factory(self) -> None:
         return None
