@@ -169,6 +169,40 @@ def test_heartbeats_that_come_all_the_time_leave_few_records() -> None:
     assert post(world, url, 1).status == 200
 
 
+def test_a_heartbeat_is_one_record_and_nothing_follows_from_it() -> None:
+    """No message, no timer of its own: the wait's timer looks when the last heartbeat was, and is set anew."""
+    world, run_id, url = held(", heartbeat: 10m")
+    messages = world.queue.pending()
+    with mock.patch.multiple(world.store, put_waiter=mock.DEFAULT, change_status=mock.DEFAULT) as others:
+        for _ in range(50):
+            world.clock.advance(120_000)
+            assert post(world, f"{url}/heartbeat").status == 200
+            world.drain()
+            assert world.queue.pending() == messages
+    assert [one.call_count for one in others.values()] == [0, 0]
+    assert len(run_now(world.parts.service.records(run_id))) == 51
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
+
+
+def test_a_heartbeat_that_was_overtaken_by_a_later_one_does_not_take_it_back() -> None:
+    """Two are sent at once, and the second to be written counts from the earlier time."""
+    world, run_id, url = held(", heartbeat: 10m")
+    world.advance(8 * 60)
+    usual = world.store.append
+
+    async def overtaken(*args: Any, **named: Any) -> Any:
+        world.store.append = usual  # type: ignore[method-assign]
+        world.clock.advance(60_000)
+        assert post(world, f"{url}/heartbeat").status == 200
+        return await usual(*args, **named)
+
+    world.store.append = overtaken  # type: ignore[method-assign]
+    assert post(world, f"{url}/heartbeat").status == 200
+    assert len(run_now(world.parts.service.records(run_id))) == 2
+    world.advance(10 * 60 + 30)
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
+
+
 # -- a step's own callback
 
 

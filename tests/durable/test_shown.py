@@ -49,6 +49,14 @@ async def worked(ctx):
     await ctx.step(work, 2)
 
 @workflow
+async def lives(ctx, left=1):
+    ctx.start(ctx.approval("boss", timeout="3h"))
+    if left:
+        await ctx.event("paid", timeout="1h")
+        return ctx.continue_as(lives, left - 1)
+    return await ctx.step(work, 3)
+
+@workflow
 async def naps(ctx):
     asking = asyncio.create_task(asked(ctx, "boss", "3h"))
     await asyncio.sleep(60)
@@ -127,6 +135,21 @@ def test_while_a_step_runs_beside_the_run_is_running(flows: Flows) -> None:
     run.approve()
     assert run.status == "completed"
     assert seen == [("running", "running")] * 2
+
+
+def test_a_function_that_begins_anew_is_running_though_its_tasks_waited_before(flows: Flows) -> None:
+    kit = flows(ASKS)
+    seen: list[str] = []
+
+    def looks(_: object) -> str:
+        seen.append(run_now(kit.service.header(run.id)).status.value)
+        return "10s"
+
+    kit.mock("work", takes=looks)
+    run = kit.start("lives")
+    assert shown(kit, run)[:3] == ("waiting", "approval", "boss")
+    run.event("paid", {})
+    assert (run.status, seen) == ("completed", ["running"])
 
 
 def test_a_timer_of_the_function_does_not_hide_its_approval(flows: Flows) -> None:

@@ -12,6 +12,7 @@ from stepwell.api.views import run_view
 from stepwell.engine.actions import Drop
 from stepwell.engine.inputs import OverLimit
 from stepwell.engine.records import Kind
+from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
@@ -50,6 +51,10 @@ def started(world: World, count: int, **options: Any) -> list[str]:
     runs = [world.start(**options) for _ in range(count)]
     world.deliver()
     return runs
+
+
+def dies(*_: object) -> None:
+    raise PortError("it died here")
 
 
 def end(world: World, run_id: str) -> None:
@@ -263,6 +268,35 @@ def test_a_permit_of_a_run_that_has_ended_is_taken_by_the_next_one() -> None:
     end(world, gone)
     run_now(world.store.put_note("permits:flow", "h00", f'["{gone}"]', None))
     assert statuses(world, *started(world, 1)) == ["waiting"]
+
+
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_a_run_that_is_let_in_as_it_ends_keeps_no_permit(refusals: int) -> None:
+    """Its log has ended, it has left the line, and its header does not say so yet. `refusals`: of another's writes."""
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    first, second = started(world, 2)
+    notes = world.store.inner
+    put, drop, left = notes.put_note, notes.drop_note, [refusals]
+
+    async def late(kind: str, name: str, body: str, *more: Any, **named: Any) -> bool:
+        if second in body:
+            notes.put_note = put
+            world.store.before["change_status"] = dies
+            with pytest.raises(PortError):
+                run_now(world.service.cancel(second))
+            notes.drop_note = refused
+        return bool(await put(kind, name, body, *more, **named))
+
+    async def refused(kind: str, name: str, *body: str) -> bool:
+        if body and second in body[0] and left[0]:
+            left[0] -= 1
+            return False
+        return bool(await drop(kind, name, *body))
+
+    notes.put_note = late
+    end(world, first)
+    assert (world.token(second).ended, left) == (True, [0])
+    assert notes_of(world, "permits:flow") == {}
 
 
 def test_a_rate_of_twenty_a_second_is_held_over_a_minute() -> None:

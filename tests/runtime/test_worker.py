@@ -23,6 +23,8 @@ PLAIN = FLOW.replace("RETRY", "timeout: 1m")
 RETRY = FLOW.replace("RETRY", "retry: {max_retries: 2, on: [step]}")
 ONCE = FLOW.replace("RETRY", "at_most_once: true")
 HOLD = "workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}, {name: b, run: python:m.b}]"
+BOTH = HOLD.replace("{for: approval}", "{all: [{for: approval}, {for: event, name: paid}]}")
+TOLD = FLOW.replace("RETRY", "timeout: 1m").replace("}", ", input: {since: '{{ run.started_at }}'}}")
 
 
 def first_wake(world: World) -> dict[str, Any]:
@@ -117,6 +119,43 @@ def test_the_result_of_a_zombie_is_dropped() -> None:
     handle(world, body)
     assert world.token(run_id).steps["a"].output == "the winner's"
     assert world.header(run_id).status == "completed"
+
+
+def test_who_began_a_wait_registers_it_although_a_part_of_it_came_meanwhile() -> None:
+    """The worker died before it had registered the wait, and so did the caller who answered a part of it."""
+    world = World(BOTH)
+    run_id = world.start()
+    body = first_wake(world)
+    world.store.before["put_waiter"] = dies
+    with pytest.raises(PortError):
+        handle(world, body)
+    world.store.before["put_waiter"] = dies
+    with pytest.raises(PortError):
+        run_now(world.service.approve(run_id))
+    assert world.store.calls["put_waiter"] == 0
+    handle(world, body)
+    assert world.store.calls["put_waiter"] > 0
+    run_now(world.service.send("paid", {}, run_id=run_id))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_worker_whose_header_is_older_than_its_log_looks_again() -> None:
+    """Another delivery picks the run up and ends its first step, after this one's look at the header."""
+    world = World(TOLD)
+    world.start()
+    body = first_wake(world)
+
+    def picked_up_first(*_: object) -> None:
+        world.clock.advance(5_000)  # since the run was created
+        world.steps.of["b"] = dies
+        with pytest.raises(PortError):
+            handle(world, body)
+        del world.steps.of["b"]
+
+    world.store.before["load"] = picked_up_first
+    handle(world, body)
+    assert len({call.input["since"] for call in world.steps.calls}) == 1
 
 
 def test_a_late_wake_of_another_slot_is_stale_and_runs_nothing() -> None:

@@ -121,20 +121,33 @@ def _is_not_shown(opened: Opened) -> bool:
 
 
 def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str]:
-    """The same for what a function's tasks await. A wait that a step asked for, or for code, is left out."""
-    names = [branch_id(fork_id(ROOT, slot), index) for slot, begun in root.tasks.items() for index in begun.open]
-    found = [logs.tokens[name] for name in names if name in logs.tokens]
-    waiting = [one.parked for one in found if one.parked is not None and one.resumption is None and not one.ended]
-    is_odd = any(one.asked_by_step is not None or not one.of_function or one.of_tasks for one in waiting)
-    if not names or is_odd or any(one.ended for one in found):
+    """The same for what a function's tasks await. A wait that a step asked for, or for code, is left out.
+
+    A time limit is shown as the record foretells it that began the operation: it counts from there. A worker that came
+    later to it, after a wait for code, or a pause, writes no header.
+    """
+    places = [(slot, index) for slot, begun in root.tasks.items() for index in begun.open]
+    found = {place: logs.tokens.get(branch_id(fork_id(ROOT, place[0]), place[1])) for place in places}
+    live = {place: token for place, token in found.items() if token is not None}
+    waiting = {
+        place: one.parked
+        for place, one in live.items()
+        if one.parked is not None and one.resumption is None and not one.ended
+    }
+    is_odd = any(one.asked_by_step is not None or not one.of_function or one.of_tasks for one in waiting.values())
+    if not places or is_odd or any(one.ended for one in live.values()):
         return
-    until_ms = min((one.until_ms for one in waiting if one.until_ms is not None), default=None)
-    if len(waiting) < len(names):
-        if header.status == "waiting" and len(found) == len(names):
-            yield f"header: it says waiting, and {len(names) - len(waiting)} of {len(names)} operations do not wait"
+    began_ms = {slot: logs.records[ROOT][slot].at_ms for slot, _ in waiting}
+    untils = [
+        began_ms[slot] + one.until_ms - one.since_ms for (slot, _), one in waiting.items() if one.until_ms is not None
+    ]
+    until_ms = min(untils, default=None)
+    if len(waiting) < len(places):
+        if header.status == "waiting" and len(live) == len(places):
+            yield f"header: it says waiting, and {len(places) - len(waiting)} of {len(places)} operations do not wait"
     elif header.status != "waiting" or header.waiting_until_ms != until_ms:
         said = f"{header.status} until {header.waiting_until_ms}"
-        yield f"header: all {len(names)} operations wait until {until_ms}, and it says {said}"
+        yield f"header: all {len(places)} operations wait until {until_ms}, and it says {said}"
 
 
 def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Record]) -> Iterator[Token]:

@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from unittest import mock
@@ -63,6 +64,7 @@ from tests.sim.schedule import (
     program_of,
     run_schedule,
 )
+from tests.sim.seed_mutants import OF_SEEDS
 
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -151,6 +153,7 @@ OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
+FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it waits for its event
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
@@ -378,6 +381,22 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed"), [pytest.param(mutant, seed, id=mutant.__name__) for mutant, seeds in OF_SEEDS for seed in seeds]
+)
+def test_a_fault_of_one_schedule_in_thousands_stays_mended(
+    mutant: Callable[[], AbstractContextManager[None]], seed: int
+) -> None:
+    with mutant():
+        assert run_schedule(seed) is not None
+    assert lawful([seed]) is None
+
+
+def test_the_time_limit_of_a_task_that_waited_for_code_is_shown_as_foretold() -> None:
+    """Its wait began later than its function's record says, and the run's header tells of the record."""
+    assert lawful([FORETOLD]) is None
 
 
 @pytest.mark.parametrize("first", range(0, TOLD, TOLD // 4))

@@ -46,7 +46,7 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.settle import settle
 from stepwell.engine.starts import is_open
-from stepwell.engine.table import Phase, Verdict, receive
+from stepwell.engine.table import PARKED, Phase, Verdict, receive
 from stepwell.engine.throttle_records import needed, permit_record, refused
 from stepwell.engine.token import Branch, Token
 from stepwell.engine.waits.aside import back
@@ -104,11 +104,15 @@ def _too_late(token: Token, given: Input) -> Drop:
 def is_stale(token: Token, slot: int, by: str) -> bool:
     """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused.
 
-    The starts that a run gathers do not make the wake of the first one stale, with which it begins.
+    The starts that a run gathers do not make the wake of the first one stale, with which it begins. The parts of a wait
+    make none stale: whoever began the wait may have died before it registered that, and a part's writer does not.
     """
-    if slot < 0 and token.last is not None and token.last.kind is Kind.GATHERED:
+    last = token.last
+    if last is None:
+        return token.slot != slot
+    if (slot < 0 and last.kind is Kind.GATHERED) or (last.kind is Kind.RECEIVED and token.phase in PARKED):
         return False
-    return token.slot != slot and (token.last is None or token.last.by != by)
+    return token.slot != slot and last.by != by
 
 
 def is_held(run: RunInfo, token: Token) -> bool:

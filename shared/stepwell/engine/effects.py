@@ -117,7 +117,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return (*closed, Open(with_needs(graph, fork), record.slot)) if width else closed
         case Kind.JOINED, _:
             return _of_join(graph, token, record)
-        case Kind.STARTED | Kind.REDRIVEN, _ if token.branch is None:
+        case Kind.STARTED | Kind.REDRIVEN | Kind.RETURNED, _ if token.branch is None:
             return _of_start(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
@@ -127,7 +127,12 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
 
 
 def _of_start(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    """Shows an idle run that was started, or a redriven one, whose time begins here; and that of gathered starts."""
+    """Shows an idle run that was started, or a redriven one, whose time begins here; and that of gathered starts.
+
+    A function that begins anew leaves the tasks of its life before: if they all waited, the header says so until here.
+    """
+    if record.kind is Kind.RETURNED:
+        return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),) if token.tasks_waited else ()
     if token.gathered is not None and record.kind is Kind.STARTED:
         return (LeaveGathering(), *_deadline(graph, token, record))
     if record.kind is Kind.STARTED:

@@ -129,11 +129,12 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True)
 class HeartBeat:
-    """The system that works on a callback of the wait in `slot` is alive."""
+    """The system that works on a callback, arm `arm` of the wait in `slot`, is alive, which counts until `until_ms`."""
 
     message: ClassVar = Message.HEARTBEAT
     slot: int
-    came: Resumption
+    arm: int
+    until_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.parts import as_part, at_due, completes, due_ms
 from stepwell.engine.records import Kind, Record, Resumption, Topic
 from stepwell.engine.token import Locks, Token
+from stepwell.engine.waits.callback import BEAT, last_beat_ms
 from stepwell.engine.waits.kind import kind_named
 from stepwell.limits import SEEN_EVENTS
 
@@ -107,10 +108,12 @@ def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated
 
 
 def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Action:
-    """Handles a heartbeat of the system that works on a callback."""
+    """Handles a heartbeat of the system that works on a callback. One that counts for less than another is late."""
     if token.waiting_slot != given.slot:
         return Refuse("the wait for this callback is over", "not_waiting")
-    return _resumed(moment, token, given.came)
+    if given.until_ms <= last_beat_ms(token.received):
+        return Drop()
+    return _resumed(moment, token, Resumption(BEAT, given.arm, payload={"at_ms": given.until_ms}))
 
 
 def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Action:

@@ -7,6 +7,7 @@ from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Kind, Record, RunInfo
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Gathered, Token
 
 DEBOUNCE, BATCH = "debounce", "batch"
@@ -18,6 +19,11 @@ def is_open(run: RunInfo, token: Token) -> bool:
     if not run.gathers or token.branch is not None:
         return False
     return token.last is None or token.last.kind is Kind.GATHERED
+
+
+def has_begun(token: Token) -> bool:
+    """Tells whether the token's run was picked up before this record: its header says when."""
+    return token.branch is not None or token.phase is not Phase.INITIALIZING
 
 
 def gathered(token: Token, record: Record) -> dict[str, Any]:

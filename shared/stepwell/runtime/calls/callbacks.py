@@ -14,21 +14,21 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
 from stepwell.engine.inputs import HeartBeat
 from stepwell.engine.parts import open_arm
-from stepwell.engine.records import Resumption, Topic
+from stepwell.engine.records import Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
-from stepwell.engine.waits.callback import BEAT, CALLBACK, last_beat_ms
+from stepwell.engine.waits.callback import CALLBACK, last_beat_ms
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import Conflict
 from stepwell.limits import BEATS, EVENT_KEPT_MS
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.approvals import refused
 from stepwell.runtime.calls.links import CallbackLink
+from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.ports import Event, Lane, Ports
 
@@ -62,9 +62,9 @@ def wait_callback(run_id: str, token: Token) -> str | None:
 class Callbacks:
     """What whoever holds a callback's link may do."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, advance: Advance) -> None:
+    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, door: Door) -> None:
         self._ports, self._logbook = ports, logbook
-        self._coordinator, self._advance = coordinator, advance
+        self._coordinator, self._door = coordinator, door
 
     async def complete(self, link: CallbackLink, body: Json) -> None:
         """Ends the wait with a result. Raises Conflict: `callback_used`, `callback_over`; InvalidInput."""
@@ -77,17 +77,18 @@ class Callbacks:
         await self._take(link, {"body": None, "error": error})
 
     async def beat(self, link: CallbackLink) -> None:
-        """Whoever works on it lives. Raises Conflict: `callback_used`, `not_waiting`."""
+        """Whoever works on it lives. Raises Conflict: `callback_used`, `not_waiting`.
+
+        Only the record is written: nothing follows from it. The wait's timer, when it fires, is set anew.
+        """
         topic = callback_topic(link.callback)
         await self._check_unused(topic)
         at = await self._open(link)
         if at is None:
             raise Conflict("the wait for this callback is over", code="not_waiting")
-        came = _beat(at, topic, self._ports.clock.now_ms())
-        if came is not None:
-            slot = at.token.waiting_slot
-            by = f"heartbeat:{slot}:{came.payload['at_ms']}"
-            answer = await self._advance.take(at, HeartBeat(slot, came), by)
+        given = _beat(at.token, topic, self._ports.clock.now_ms())
+        if given is not None:
+            answer = await self._door.put(at, given, f"heartbeat:{given.slot}:{given.until_ms}")
             if isinstance(answer.action, Refuse):
                 raise refused(answer.action)
 
@@ -136,17 +137,16 @@ def _is_open(token: Token, place: Place, topic: Topic) -> bool:
     return token.parked is None or token.resumption is not None  # the step runs, and may ask for it
 
 
-def _beat(at: Standing, topic: Topic, now_ms: int) -> Resumption | None:
+def _beat(token: Token, topic: Topic, now_ms: int) -> HeartBeat | None:
     """The heartbeat to write down; None where nothing would change. It counts a little longer than it should, so that
     a client that beats too often leaves a bounded number of records."""
-    parked = at.token.parked
+    parked = token.parked
     if parked is None or parked.heartbeat_ms is None:
         return None
-    last_ms = last_beat_ms(at.token.received)
     arm = next((index for index, one in enumerate(parked.arms) if topic in one.topics), None)
-    if arm is None or now_ms <= last_ms:
+    if arm is None or now_ms <= last_beat_ms(token.received):
         return None
-    return Resumption(BEAT, arm, payload={"at_ms": now_ms + parked.heartbeat_ms // BEATS})
+    return HeartBeat(token.waiting_slot, arm, now_ms + parked.heartbeat_ms // BEATS)
 
 
 def _place_of(callback: str) -> Place:

@@ -62,6 +62,7 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.starts import DEBOUNCE
 from stepwell.engine.token import Token
+from stepwell.engine.waits.callback import BEAT
 from stepwell.engine.waits.topics import run_of
 from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
@@ -132,7 +133,8 @@ def _of_token(
             yield from _messages(1)  # the schedule fires early
         # whoever ended the run performs the effects, and so does the worker who undoes it
         is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
-        for effect in effects(graph, token):
+        is_beat = record.resumption is not None and record.resumption.kind == BEAT  # nobody does more than write it
+        for effect in () if is_beat else effects(graph, token):
             if isinstance(effect, ReturnPermit) and graph.concurrency is None:
                 continue  # a turn that is over leaves nothing behind
             if isinstance(effect, SetTimer):

@@ -81,7 +81,7 @@ class Service:
         self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
         self._pausing = pausing
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
-        self.callbacks = Callbacks(ports, logbook, coordinator, advance)
+        self.callbacks = Callbacks(ports, logbook, coordinator, door)
         self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)
         self._gatherer = Gatherer(ports, logbook, starter, door, advance, new_id)
         self.forker = RunForker(ports, logbook, starter, self._redriver)

@@ -92,7 +92,10 @@ class Members(Protocol):
     """Those who stand in lines: whether they still want a permit, and how they are told."""
 
     async def lives(self, who: str) -> bool:
-        """Whether it may still hold a permit."""
+        """Whether it may still hold a permit. An end may be told a little late."""
+
+    async def has_ended(self, who: str) -> bool:
+        """Whether it holds none any more, by its log, which tells that at once."""
 
     async def tell(self, who: str) -> bool:
         """Wakes one that has got its permit. False where it has ended, and gives nothing back."""
@@ -190,16 +193,25 @@ class Lines:
         `granted`: one that was just let in. Where its place is gone, it may have left the line before.
         """
         board = await self.read(share)
-        shard = None if granted in board.waiting.values() else board.shard_of(granted)
-        if shard is not None and not await self._members.lives(granted):
-            await self._replace(share, board, shard, granted, ())
-            board = await self.read(share)
+        is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
+        if is_there and await self._members.has_ended(granted):
+            board = await self._without(share, board, granted)
         told = [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]
         for name, one in told:
             if not await self._members.tell(one):
-                await self._replace(share, board, str(board.shard_of(one)), one, ())
+                board = await self._without(share, board, one)
             await self._notes.drop_note(_kind(share.name), name)
         return await self.read(share) if told else board
+
+    async def _without(self, share: Share, board: Board, who: str) -> Board:
+        """Takes out a holder that has ended, also where another changes the note meanwhile. The limit as it is then."""
+        for _ in range(LOCK_TRIES):
+            shard = board.shard_of(who)
+            if shard is None:
+                return board
+            await self._replace(share, board, shard, who, ())
+            board = await self.read(share)
+        raise _busy(share.name)
 
     async def read(self, share: Share, waiting: int = LOOKED_AT) -> Board:
         return await read_line(self._notes, share, waiting)

@@ -41,11 +41,17 @@ class Runs:
         header = await self._ports.runs.get_run(who)
         return header is not None and not header.status.terminal
 
+    async def has_ended(self, who: str) -> bool:
+        """A run's end gives back its permit before the header shows it."""
+        at = await self._logbook.load(who)
+        return at is None or at.token.ended
+
     async def tell(self, who: str) -> bool:
         granted = await self._logbook.load(who)
         if granted is None or granted.token.ended:  # it ended before it was granted
             return False
-        await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
+        if permits.begins(granted.run, granted.token):  # else it found its permit by itself
+            await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
         return True
 
 

@@ -42,6 +42,9 @@ class Claims:
     async def lives(self, who: str) -> bool:
         return await self._wanting(who) is not None
 
+    async def has_ended(self, who: str) -> bool:
+        return not await self.lives(who)
+
     async def tell(self, who: str) -> bool:
         at = await self._wanting(who)
         if at is not None and throttles.waits(at.token):

@@ -1,0 +1,95 @@
+"""Mutants so rare that each has its own schedule, in which it was a fault of the engine once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from stepwell.engine import decide, effects, receiving
+from stepwell.engine.records import Kind
+from stepwell.engine.token import Token
+from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.loop import coordinator, worker
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.waits.permits import Runs
+
+_effects = effects._effects
+
+
+@contextmanager
+def part_makes_stale() -> Iterator[None]:
+    """Who began a wait drops its message once a part has come, though it had died before it registered the wait."""
+
+    def is_stale(token: Token, slot: int, by: str) -> bool:
+        return token.slot != slot and (token.last is None or token.last.by != by)
+
+    with (
+        mock.patch.object(decide, "is_stale", is_stale),
+        mock.patch.object(worker, "is_stale", is_stale),
+        mock.patch.object(coordinator, "is_stale", is_stale),
+    ):
+        yield
+
+
+@contextmanager
+def beat_set_back() -> Iterator[None]:
+    """A heartbeat counts from when it was sent, also if another that counts for longer was written before it."""
+    with mock.patch.object(receiving, "last_beat_ms", return_value=0):
+        yield
+
+
+@contextmanager
+def life_begun_unshown() -> Iterator[None]:
+    """A function that begins anew is still shown to wait for what its tasks waited for before."""
+
+    def unshown(graph: Any, token: Token) -> tuple[Any, ...]:
+        begins_anew = token.last is not None and token.last.kind is Kind.RETURNED and token.end is None
+        return () if begins_anew else _effects(graph, token)
+
+    with mock.patch.object(effects, "_effects", unshown):
+        yield
+
+
+@contextmanager
+def header_of_before() -> Iterator[None]:
+    """A worker goes on with the header that it read before another picked up the run."""
+    with mock.patch.object(worker, "has_begun", return_value=False):
+        yield
+
+
+@contextmanager
+def granted_to_the_ended() -> Iterator[None]:
+    """A permit stays with a run whose log has ended and whose header does not say so yet."""
+
+    async def has_ended(self: Runs, who: str) -> bool:
+        return not await self.lives(who)
+
+    with mock.patch.object(Runs, "has_ended", has_ended):
+        yield
+
+
+@contextmanager
+def told_though_begun() -> Iterator[None]:
+    """A run that was let in, and found that by itself, is woken under another name than its worker's."""
+
+    async def tell(self: Runs, who: str) -> bool:
+        granted = await self._logbook.load(who)
+        if granted is None or granted.token.ended:
+            return False
+        await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
+        return True
+
+    with mock.patch.object(Runs, "tell", tell):
+        yield
+
+
+OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
+    (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
+    (beat_set_back, (2_541_000_572,)),
+    (life_begun_unshown, (4_541_000_142, 4_541_000_525)),
+    (header_of_before, (6_041_000_175,)),
+    (granted_to_the_ended, (3_540_000_324,)),
+    (told_though_begun, (3_570_000_802,)),
+)
