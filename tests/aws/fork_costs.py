@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from time import perf_counter
 
 from stepwell.aws.items import size_of
 from stepwell.aws.keys import run_partition
 from stepwell.limits import FORK_LANE
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.port import StepCall
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import items_of
 from tests.runtime.kit import fails
@@ -60,6 +61,9 @@ class Counted:
     width: int
     units: int
     reads: int
+    read_units: int
+    objects: int  # requests to S3 that write, and
+    fetches: int  # those that read
     sqs: int
     invocations: int
     item_bytes: int  # the largest item beside those of the parent, whose log holds what the user gave and gets
@@ -73,38 +77,69 @@ class Cost:
 
     units: float
     reads: float
+    read_units: float
+    objects: float
+    fetches: float
     sqs: float
     invocations: float
 
+    @property
+    def usd(self) -> float:
+        """Per million branches, by the table and S3 alone: on demand, us-east-1."""
+        return 0.625 * self.units + 0.125 * self.read_units + 5.0 * self.objects + 0.4 * self.fetches
+
 
 def counted(
-    width: int, policy: str = "all", forks_kept: int = 0, failing: Collection[int] = (), lane: int = 0
+    width: int,
+    policy: str = "all",
+    forks_kept: int = 0,
+    failing: Collection[int] = (),
+    lane: int = 0,
+    result_bytes: int = 0,
+    is_slow: bool = False,
 ) -> Counted:
     """`forks_kept`: 0 for workers that are cold at every message, which read most. `failing`: these branches fail.
 
-    `lane`: so many branches are written together.
+    `lane`: so many branches are written together. `result_bytes`: of each branch; 0: its number. `is_slow`: steps take
+    so long that no other branch waits for them.
     """
     text = MAP.replace("POLICY", POLICIES[policy]).replace("WIDTH", str(width))
     with aws_world(text, forks_kept=forks_kept, lane=lane) as world:
-        world.steps.of["work"] = lambda call: fails() if call.input["item"] in failing else call.input["item"]
+        made = {n: f"{n:0{result_bytes}}" if result_bytes else n for n in range(width)}
+
+        def work(call: StepCall) -> object:
+            if is_slow and call.late is not None:
+                run_now(call.late())
+            return fails() if call.input["item"] in failing else made[call.input["item"]]
+
+        world.steps.of["work"] = work
         world.start(given=[0])
         world.deliver()
         world.meter.clear()
         world.sent.clear()
+        world.stored.clear()
         run_id = world.start(given=list(range(width)))
         invocations = world.deliver()
-        if world.token(run_id).scope["found"] != [{"n": n} for n in range(width) if n not in failing]:
+        calls, stored = Counter(world.sent), Counter(world.stored)
+        reads, read_units, units = _reads(world), world.meter.read_units, world.meter.total
+        if world.token(run_id).scope["found"] != [{"n": made[n]} for n in range(width) if n not in failing]:
             raise AssertionError(f"the fork of {width} did not join")
-        calls = Counter(world.sent)
         sent = calls["SendMessage"] + calls["SendMessageBatch"]
         return Counted(
             width=width,
-            units=world.meter.total,
-            reads=world.meter.requests["query"] + world.meter.requests["get_item"],
+            units=units,
+            reads=reads,
+            read_units=read_units,
+            objects=stored["PutObject"],
+            fetches=stored["GetObject"],
             sqs=sent + calls["DeleteMessage"] + invocations,  # each invocation was one receive
             invocations=invocations,
             **sizes(world, run_id),
         )
+
+
+def _reads(world: AwsWorld) -> int:
+    return world.meter.requests["query"] + world.meter.requests["get_item"]
 
 
 def waited(width: int, lane: int = 0) -> tuple[float, float]:
@@ -149,12 +184,7 @@ def sizes(world: AwsWorld, run_id: str) -> dict[str, int]:
 
 def per_branch(fewer: Counted, more: Counted) -> Cost:
     wider = more.width - fewer.width
-    return Cost(
-        units=(more.units - fewer.units) / wider,
-        reads=(more.reads - fewer.reads) / wider,
-        sqs=(more.sqs - fewer.sqs) / wider,
-        invocations=(more.invocations - fewer.invocations) / wider,
-    )
+    return Cost(**{one.name: (getattr(more, one.name) - getattr(fewer, one.name)) / wider for one in fields(Cost)})
 
 
 def main() -> None:
@@ -164,16 +194,21 @@ def main() -> None:
     parser.add_argument("--policy", choices=sorted(POLICIES), default="all")
     parser.add_argument("--warm", action="store_true", help="one worker that keeps the fork between its messages")
     parser.add_argument("--lanes", action="store_true", help="branches that share a message are written together")
+    parser.add_argument("--result", type=int, default=0, help="bytes of each branch's result")
+    parser.add_argument("--slow", action="store_true", help="no branch waits for another's step")
     given = parser.parse_args()
-    before = counted(1, given.policy)  # which has no lanes
+    before = counted(1, given.policy, result_bytes=given.result)  # which has no lanes
     for width in given.widths:
         began = perf_counter()
-        now = counted(width, given.policy, 8 if given.warm else 0, lane=FORK_LANE if given.lanes else 0)
+        lane = FORK_LANE if given.lanes else 0
+        now = counted(width, given.policy, 8 if given.warm else 0, lane=lane, result_bytes=given.result,
+                      is_slow=given.slow)  # fmt: skip
         cost = per_branch(before, now)
         print(
-            f"{width:6}: {cost.units:.3f} units, {cost.reads:.3f} reads, {cost.sqs:.3f} SQS, {cost.invocations:.3f}"
-            f" invocations a branch; largest item {now.item_bytes} B, partition {now.partition_bytes} B,"
-            f" the fork's own set {now.joins_bytes} B ({perf_counter() - began:.0f} s)",
+            f"{width:6}: {cost.units:.3f} units, {cost.reads:.3f} reads ({cost.read_units:.2f} units),"
+            f" {cost.sqs:.3f} SQS, {cost.invocations:.3f} invocations, {cost.objects:.3f} objects ({cost.fetches:.2f}"
+            f" read) a branch: {cost.usd:.2f} USD a million; largest item {now.item_bytes} B, partition"
+            f" {now.partition_bytes} B, the fork's own set {now.joins_bytes} B ({perf_counter() - began:.0f} s)",
             flush=True,
         )
         before = now

@@ -35,6 +35,7 @@ class AwsWorld(World):
         metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT)
         self.clock, self.queue = queue.clock, queue
         self.sent = queue.cloud.calls
+        self.stored: list[str] = []  # requests to S3
         self.store = CountingStore(DynamoStore(metered))
         numbers = count(1)
         self.parts = assemble(
@@ -62,9 +63,11 @@ class AwsWorld(World):
 
 @contextmanager
 def aws_world(*definitions: str, **options: Any) -> Iterator[AwsWorld]:
-    cloud = Cloud()
-    with table_of(cloud) as table, aws_queue() as queue, s3_blobs() as blobs:
-        yield AwsWorld(cloud, table, queue, blobs, *definitions, **options)
+    cloud, objects = Cloud(), Cloud()
+    with table_of(cloud) as table, aws_queue() as queue, s3_blobs(cloud=objects) as blobs:
+        world = AwsWorld(cloud, table, queue, blobs, *definitions, **options)
+        world.stored = objects.calls
+        yield world
 
 
 def values_of(item: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write units as DynamoDB charges them: by the kilobyte of the whole item, each index entry beside it.
+"""Write units as DynamoDB charges them: by the kilobyte of the whole item, each index entry beside it. And read units.
 
 The emulator's own figures leave the indexes out, so they are worked out here, from the item before and after:
 
@@ -10,7 +10,7 @@ The emulator's own figures leave the indexes out, so they are worked out here, f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -24,6 +24,11 @@ KILOBYTE = 1_024
 
 def units_of(item: Item | None) -> int:
     return 0 if item is None else max(-(-size_of(item) // KILOBYTE), 1)
+
+
+def _read_units(items: Iterable[Item]) -> int:
+    """Of one consistent read."""
+    return max(-(-sum(map(size_of, items)) // (4 * KILOBYTE)), 1)
 
 
 def entry_of(index: Mapping[str, Any], item: Item | None) -> Item | None:
@@ -56,6 +61,7 @@ class Meter:
         self.units: Counter[str] = Counter()
         self.heat: Counter[tuple[str, str]] = Counter()  # units by (index or `table`, partition)
         self.requests: Counter[str] = Counter()
+        self.read_units = 0
 
     def __getattr__(self, name: str) -> Any:
         self.requests[name] += 1
@@ -69,6 +75,20 @@ class Meter:
         self.units.clear()
         self.heat.clear()
         self.requests.clear()
+        self.read_units = 0
+
+    def get_item(self, **request: Any) -> Any:
+        self.requests["get_item"] += 1
+        answer = self._client.get_item(**request)
+        self.read_units += _read_units([answer["Item"]] if "Item" in answer else [])
+        return answer
+
+    def query(self, **request: Any) -> Any:
+        """What a filter or a projection leaves out is not counted: there is none where it matters."""
+        self.requests["query"] += 1
+        answer = self._client.query(**request)
+        self.read_units += _read_units(answer.get("Items", ()))
+        return answer
 
     def put_item(self, **request: Any) -> Any:
         return self._write("put_item", request, request["Item"])

@@ -10,12 +10,14 @@ from collections import Counter
 import pytest
 
 from stepwell.definition.graph import Limit
-from stepwell.limits import DAY_MS
+from stepwell.limits import DAY_MS, FORK_LANE
 from stepwell.prices import Prices, usd_on_durable_functions, usd_on_step_functions
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.port import StepCall
 from tests.aws.kit import AwsWorld, aws_world
 from tests.aws.test_costs import APPROVAL, CHAIN, EVENT, LOCKED, LOOP, NAP
+from tests.runtime.kit import fails
 
 FORK = """
 workflow: flow
@@ -24,6 +26,8 @@ nodes:
   each: {run: python:m.each, transitions: [{to: join}]}
   join: {fan_in: {policy: all}}
 """
+TWO_STEPS = FORK.replace("{to: join}", "{to: more}") + "  more: {run: python:m.more, transitions: [{to: join}]}\n"
+SOME_FAIL = FORK.replace("policy: all", "policy: all, tolerate: {percent: 50}")
 LIMITED = CHAIN.replace("timeline", "concurrency: {limit: 5}\nrate_limit: {limit: 9, per: 1s}\ntimeline")
 
 THROTTLED = """
@@ -69,6 +73,26 @@ def test_the_ledger_is_what_was_counted(definition: str, items: int) -> None:
     assert cost.invocations == calls["DeleteMessage"]
     sends = calls["SendMessage"] + calls["SendMessageBatch"] + calls["CreateSchedule"]
     assert abs(cost.queue_requests - sends - 2 * calls["DeleteMessage"]) <= 3  # a batch where only some are sent
+
+
+@pytest.mark.parametrize("definition", [FORK, TWO_STEPS, SOME_FAIL], ids=["a step", "two steps", "some fail"])
+@pytest.mark.parametrize("result", [2, 1_000, 5_000, 30_000])
+@pytest.mark.parametrize("items", [10, 100, 250])
+def test_the_ledger_of_a_fork_with_lanes_is_what_was_counted(definition: str, result: int, items: int) -> None:
+    with aws_world(definition, lane=FORK_LANE) as world:
+        world.steps.of["each"] = lambda call: fails() if _fails(definition, call) else "x" * result
+        lived(world, {"items": [1]})
+        world.meter.clear()
+        world.stored.clear()
+        run_id = lived(world, {"items": list(range(items))})
+        units, objects = world.meter.units.total(), Counter(world.stored)["PutObject"]
+        cost = ledger(world, run_id)
+    assert abs(cost.write_units - units) <= (0 if cost.is_whole else 0.05 * units)
+    assert abs(cost.objects - objects) <= (0 if cost.is_whole else 0.05 * objects)
+
+
+def _fails(definition: str, call: StepCall) -> bool:
+    return definition == SOME_FAIL and int(call.token.rpartition(".")[2]) % 7 == 3
 
 
 def test_the_cost_of_a_long_run_is_scaled_from_its_first_records() -> None:

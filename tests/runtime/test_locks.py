@@ -421,11 +421,40 @@ def test_a_late_copy_of_a_wake_leaves_the_queue_that_it_joined_again() -> None:
     assert (world.header(run_id).status, queue(world, "thread-7")) == ("cancelled", [])
 
 
+def test_a_worker_whose_wait_another_has_ended_leaves_the_queue_that_it_joined_again() -> None:
+    """The record is another wake's, by which the late one sees no more than that the lock was granted."""
+    world = World(HOLD)
+    run_id = world.start(given={"thread": 7})
+
+    def sooner(*_: object) -> None:
+        run_now(world.parts.worker.handle(Wake(run_id, 0), Unlimited()))
+        run_now(world.service.cancel(run_id))
+
+    world.store.before["put_note"] = sooner
+    world.deliver()
+    assert (world.header(run_id).status, queue(world, "thread-7")) == ("cancelled", [])
+
+
+def test_who_was_let_go_is_not_put_back_by_a_late_change_of_the_queue() -> None:
+    world = World(HOLD)
+    first, second = at_work(world, {"thread": 7}, {"thread": 7})
+
+    def sooner(*_: object) -> None:
+        assert queue(world, "thread-7") == [first, second]
+        run_now(world.store.drop_note("lock:thread-7", "queue"))
+
+    run_now(world.service.approve(first))
+    world.store.before["put_note"] = sooner
+    with mock.patch.object(locks.Locks, "_see_to_first", side_effect=AssertionError("nobody is first")):
+        world.deliver()
+    assert queue(world, "thread-7") == []
+
+
 def test_a_claim_that_others_keep_changing_comes_again() -> None:
     world = World(HOLD)
     (run_id,) = at_work(world, {"thread": 7})
 
-    async def refuses(*_: object) -> bool:
+    async def refuses(*_: object, **__: object) -> bool:
         return False
 
     with mock.patch.object(world.store.inner, "put_note", refuses), pytest.raises(PortError):

@@ -17,7 +17,7 @@ from stepwell.engine.formats import MARK
 from stepwell.engine.records import Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import EngineFault, InvalidInput, PortError
-from stepwell.runtime.log.claims import claim_of
+from stepwell.runtime.log.claims import claim_check, claim_of
 from stepwell.runtime.ports import Appended, EventRef, EventTaken, Forks, Joined, Loaded, Marked, Saved, Writes
 from stepwell.runtime.stores.blobs import of_run
 
@@ -101,9 +101,14 @@ class Logs(OnTable):
         return {**keys.record_key(run_id, token, slot), **packed, **self._table.until()}
 
     async def _packed(self, run_id: str, body: str) -> Item:
-        """Packs a body. A body that is already a claim check becomes the item's too, so that `erase` finds it."""
+        """Packs a body. A body that is already a claim check becomes the item's too, so that `erase` finds it.
+
+        One that says more beside its reference is kept as well.
+        """
         reference = claim_of(body)
-        return {_BLOB: text(reference)} if reference else await self._table.pack("body", body, of_run(run_id))
+        if not reference:
+            return await self._table.pack("body", body, of_run(run_id))
+        return {_BLOB: text(reference)} | ({} if body == claim_check(reference) else {"body": text(body)})
 
     async def load(self, run_id: str, token: str) -> Loaded:
         # Two reads need no transaction, because a log only grows: the records continue from the snapshot read first.

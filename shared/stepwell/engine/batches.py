@@ -20,6 +20,7 @@ from stepwell.engine.records import End, Record, Status
 _encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 )
+_ARRIVED = "arrived"
 _TIMES = ("at_ms", "started_ms")  # kept as what they are later than the batch's own time
 
 
@@ -64,6 +65,12 @@ def decode_batch(body: str, fork: str) -> Batch:
         raise formats.unreadable("batch", error) from error
 
 
+def beside(batch: Batch) -> dict[str, Json]:
+    """Returns what is kept beside the reference to a large batch: who has arrived by it."""
+    ends = {index: record.next for index, record in batch.records.items() if isinstance(record.next, End)}
+    return {_ARRIVED: [member_with(*one) for one in ends.items() if one[1].status is not Status.CANCELLED]}
+
+
 def arrived_in(body: str) -> set[str]:
     """Returns the branches that ended by a stored batch, as members of their page's join, without their records.
 
@@ -71,6 +78,8 @@ def arrived_in(body: str) -> set[str]:
     """
     try:
         raw, found = _opened(body), set[str]()
+        if _ARRIVED in raw:
+            return set(raw[_ARRIVED])
         for place, index in enumerate(raw["lane"]):
             following = _part_of(raw, place, "next")
             if following and following.get("end", Status.CANCELLED) != Status.CANCELLED:

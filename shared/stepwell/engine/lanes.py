@@ -60,7 +60,7 @@ class LaneLog:
     """What is known of a lane: its batches in the order of their slots, without gaps."""
 
     def __init__(self, place: LanePlace, batches: Iterable[Batch] = ()) -> None:
-        self.place, self.next_slot = place, 0
+        self.place, self.batches = place, list[Batch]()
         self._records: dict[int, list[Record]] = {}
         self._moved: set[int] = set()
         self._ends: dict[int, End] = {}
@@ -68,9 +68,13 @@ class LaneLog:
         for batch in batches:
             self.add(batch)
 
+    @property
+    def next_slot(self) -> int:
+        return len(self.batches)
+
     def add(self, batch: Batch) -> None:
         """Takes the batch of the next slot."""
-        self.next_slot += 1
+        self.batches.append(batch)
         for index, record in batch.records.items():
             self._records.setdefault(index, []).append(record)
             if isinstance(record.next, End):

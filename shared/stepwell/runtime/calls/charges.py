@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph
+from stepwell.engine.batches import encode_batch
 from stepwell.engine.codec import encode_record, encode_token
 from stepwell.engine.effect_kinds import (
     Announce,
@@ -43,6 +44,7 @@ from stepwell.engine.effects import effects
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell
+from stepwell.engine.lanes import LaneLog
 from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
@@ -102,13 +104,22 @@ def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
             yield from _message_at(graph.timeout_ms)
 
 
-def of_tokens(graph: Graph, header: Header, logs: Iterable[tuple[Token, Sequence[Record]]]) -> Counts:
-    """Counts what the records of these tokens were written for. Each token is as it was before its first one."""
+def of_tokens(
+    graph: Graph,
+    header: Header,
+    logs: Iterable[tuple[Token, Sequence[Record]]],
+    in_lanes: Mapping[str, int] | None = None,
+) -> Counts:
+    """Counts what the records of these tokens were written for. Each token is as it was before its first one.
+
+    `in_lanes`: how many of a token's records lie in its lane, which is counted by `of_lanes`.
+    """
     since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
     actors: set[str] = set()
     for token, records in logs:
-        for name, amount in _of_token(graph, header.run_id, token, records, actors, since_ms):
+        shared = in_lanes.get(token.id, 0) if in_lanes else 0
+        for name, amount in _of_token(graph, header.run_id, token, records, actors, since_ms, shared):
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
     messages = len(actors)
     counts["messages"] += messages
@@ -117,9 +128,12 @@ def of_tokens(graph: Graph, header: Header, logs: Iterable[tuple[Token, Sequence
 
 
 def _of_token(
-    graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str], since_ms: int
+    graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str], since_ms: int, shared: int
 ) -> Iterator[Charge]:
-    """`since_ms`: of a run that goes on from another, when it was made. Older records it only keeps."""
+    """`since_ms`: of a run that goes on from another, when it was made. Older records it only keeps.
+
+    `shared`: so many records lie in a lane, and an end among them is the branch's arrival too.
+    """
     saved, timers = -1, dict[int, int]()
     yield from _messages(_looks(graph, records))
     for record in records:
@@ -127,7 +141,9 @@ def _of_token(
         if record.at_ms < since_ms:
             yield from _kept(run_id, token, record)
             continue
-        yield from _of_record(run_id, token, record)
+        is_shared = record.slot < shared
+        yield from _of_record(record)
+        yield from () if is_shared else _of_item(run_id, token, record)
         actors |= _messages_before(record)
         if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
             yield from _messages(1)  # the schedule fires early
@@ -135,8 +151,8 @@ def _of_token(
         is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
         is_beat = record.resumption is not None and record.resumption.kind == BEAT  # nobody does more than write it
         for effect in () if is_beat else effects(graph, token):
-            if isinstance(effect, ReturnPermit) and graph.concurrency is None:
-                continue  # a turn that is over leaves nothing behind
+            if _is_free(graph, effect, is_shared=is_shared):
+                continue
             if isinstance(effect, SetTimer):
                 if effect.slot in timers:
                     continue
@@ -150,15 +166,32 @@ def _of_token(
             yield from _item(len(encode_token(token).encode()) + _KEY_BYTES + len(run_id))
 
 
-def _of_record(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
+def _is_free(graph: Graph, effect: Effect, *, is_shared: bool) -> bool:
+    """Tells of a turn that is over, which leaves nothing behind, and of an end in a lane, which is the arrival too."""
+    return graph.concurrency is None if isinstance(effect, ReturnPermit) else is_shared and isinstance(effect, Arrive)
+
+
+def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
+    """Their batches' items."""
+    for lane in lanes:
+        for batch in lane.batches:
+            body = encode_batch(batch, lane.place.fork)
+            yield from _item(len(body.encode()) + _KEY_BYTES + len(run_id) + 2 * len(lane.place.name))
+
+
+def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     """The record's item; an event that it consumes is in one transaction with it."""
     came = record.resumption
     is_event = came is not None and came.kind in {"event", UPDATE}
     consumes = is_event and came is not None and not came.seen
-    yield "records", 1
     yield from _item(_size(run_id, token, record), times=2 if consumes else 1)
     if came is not None and is_event:
         yield from _item(len(json.dumps(came.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
+
+
+def _of_record(record: Record) -> Iterator[Charge]:
+    """What it says of itself."""
+    yield "records", 1
     if record.kind in _ATTEMPTS:
         yield "steps", 1
         yield "step_seconds", max(record.at_ms - record.started_ms, 0) / 1_000 if record.started_ms else 0

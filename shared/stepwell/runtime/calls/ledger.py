@@ -7,20 +7,24 @@ page. At most SURVEY_BRANCHES branches are read. What was not read is scaled fro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.lanes import LaneLog
 from stepwell.engine.marks import PAGES_READ, is_one_set
 from stepwell.engine.members import is_arrival
 from stepwell.engine.records import ROOT, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
-from stepwell.runtime.calls.charges import Counts, begun_apart, header_changes, of_start, of_tokens, reports
+from stepwell.runtime.calls.charges import Counts, begun_apart, header_changes, of_lanes, of_start, of_tokens, reports
 from stepwell.runtime.calls.survey import begun_branch, may_fork
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined, Log
+
+Page: TypeAlias = tuple[Mapping[str, Sequence[Record]], Iterable[LaneLog]]
 
 _REQUESTS = 2  # of a message, beside the one that sends it: it is received and deleted
 _READ_UNITS = 3  # of a message: the header, the snapshot and the records
@@ -52,7 +56,7 @@ class Logs:
         self._logbook, self._log = logbook, log
         self._joins: dict[str, Joined] = {}
         self._histories: dict[tuple[str, int, int | None], Sequence[Record]] = {}
-        self._pages: dict[tuple[str, int], Mapping[str, Sequence[Record]]] = {}
+        self._pages: dict[tuple[str, int], Page] = {}
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """A token's records with greater slots: so many of them, or all."""
@@ -63,9 +67,14 @@ class Logs:
 
     async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]:
         """The records of the branches of a fork's page; one query. `name`: the fork's id."""
+        return (await self.branches(run_id, fork, name, page))[0]
+
+    async def branches(self, run_id: str, fork: Fork, name: str, page: int) -> Page:
+        """The same, and the lanes of the page where some of these records lie."""
         place = name, page
         if place not in self._pages:
-            self._pages[place] = await self._logbook.logs_of(run_id, fork, name, page)
+            logs, lanes = await self._logbook.lanes.branches(run_id, fork, name, fork.page_indexes(page))
+            self._pages[place] = logs, {lane.state.place.name: lane.state for lane in lanes.values()}.values()
         return self._pages[place]
 
     async def read_join(self, run_id: str, join: str) -> Joined:
@@ -138,12 +147,15 @@ class Ledger:
 
     async def _page(self, at: Standing, name: str, fork: Fork, page: int) -> Counts:
         begun = {branch_id(name, index): index for index in fork.page_indexes(page)}
-        logs = await self._logs.logs_of(at.run_id, fork, name, page)
+        logs, lanes = await self._logs.branches(at.run_id, fork, name, page)
         counts = of_tokens(
             at.graph,
             at.header,
             ((begun_branch(token_id, begun[token_id], fork), records) for token_id, records in logs.items()),
+            {branch_id(name, index): len(lane.records(index)) for lane in lanes for index in lane.place.indexes},
         )
+        for charge, amount in of_lanes(at.run_id, lanes):
+            counts[charge] += amount  # type: ignore[assignment]  # as in `of_tokens`
         apart = begun_apart(fork, name, logs)
         told = reports(at.graph, fork, page, logs.values())
         counts.update(messages=apart, sends=apart, write_units=told)

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
+from stepwell.definition.graph import Json
 from stepwell.engine import formats
 from stepwell.limits import CLAIM_CHECK_BYTES
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import of_run
 
-_CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is another
+_CLAIM = "claim"  # no record, snapshot or batch begins with it: their first field is another
+_BEGINS = f'{{"{_CLAIM}":'
 _WIDEST = 4  # bytes of a character in UTF-8
 
 
-async def stow(body: str, blobs: Blobs, run_id: str = "") -> str:
-    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one."""
-    if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
+async def stow(
+    body: str,
+    blobs: Blobs,
+    run_id: str = "",
+    most_bytes: int = CLAIM_CHECK_BYTES,
+    beside: Mapping[str, Json] | None = None,
+) -> str:
+    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one.
+
+    `beside`: what the claim check says as well, for those who need not fetch the body.
+    """
+    if len(body) * _WIDEST <= most_bytes or len(data := body.encode()) <= most_bytes:
         return body
-    claim = json.dumps(await blobs.put(data, of_run(run_id) if run_id else ""))
-    return f'{_CLAIM}{claim},"{formats.KEY}":{formats.FORMAT}}}'
+    return claim_check(await blobs.put(data, of_run(run_id) if run_id else ""), beside)
+
+
+def claim_check(reference: str, beside: Mapping[str, Json] | None = None) -> str:
+    return json.dumps({_CLAIM: reference, **(beside or {}), formats.KEY: formats.FORMAT}, separators=(",", ":"))
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
@@ -29,11 +44,11 @@ async def fetch(body: str, blobs: Blobs) -> str:
 
 def claim_of(body: str) -> str:
     """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
-    if not body.startswith(_CLAIM):
+    if not body.startswith(_BEGINS):
         return ""
     try:
         claim = json.loads(body)
         formats.check_format(claim.get(formats.KEY, formats.OLDEST), "claim_check")
-        return str(claim["claim"])
+        return str(claim[_CLAIM])
     except formats.BROKEN as error:
         raise formats.unreadable("claim_check", error) from error

@@ -4,6 +4,8 @@
     branch 21   step ── its record waits ──┼── one put into the lane ┼── ended
     branch 22   parks ── it is to move ────┘                         └── its own log: waiting …
 
+The results of a large batch are a blob, so that who asks who has arrived does not read them.
+
 A refused put learns what the winner decided, and puts the rest one slot further. Whoever has one branch alone, such as
 a message of its own, puts a batch of one. Everybody else reads the records of branches, wherever they lie.
 """
@@ -15,7 +17,8 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Generato
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from stepwell.engine.batches import Batch, arrived_in, decode_batch, encode_batch
+from stepwell import limits
+from stepwell.engine.batches import Batch, arrived_in, beside, decode_batch, encode_batch
 from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id, fork_id, parent_of
 from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_of
@@ -51,7 +54,7 @@ class Lanes:
         """The join of a page, those included who ended in lanes."""
         places = lanes_of(fork, name, fork.page_indexes(page))
         joined = await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])
-        bodies = [await fetch(one.body, self._blobs) for saved in joined.lanes.values() for one in saved]
+        bodies = [one.body for saved in joined.lanes.values() for one in saved]
         return replace(joined, members=joined.members.union(*map(arrived_in, bodies)), lanes={})
 
     async def branches(
@@ -152,7 +155,9 @@ class RunLane:
         """
         self._leaving.update(leaving)
         while (batch := self._batch()) is not None:
-            body = await stow(encode_batch(batch, self.state.place.fork), self._blobs, self._run_id)
+            body = await stow(
+                encode_batch(batch, self.state.place.fork), self._blobs, self._run_id, limits.ITEM_BYTES, beside(batch)
+            )
             found = await self._log.append(self._run_id, self.state.place.name, self.state.next_slot, body)
             if isinstance(found, str):
                 batch = decode_batch(await fetch(found, self._blobs), self.state.place.fork)

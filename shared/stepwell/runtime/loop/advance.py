@@ -74,7 +74,7 @@ class Advance:
                 answer = await self._door.put(here, found.given, found.by or by, budget)
             if isinstance(answer.action, Drop) and answer.action.lets_go is not None:
                 await self._performer.let_go(answer.at, answer.action.lets_go)
-            if isinstance(found.given, LocksAnswered) and answer.is_mine and not answer.is_new:
+            if isinstance(found.given, LocksAnswered) and not answer.is_new:
                 await self._performer.locks.drop_late(answer.at, found.given)
             if _is_same(at, answer.at):
                 at = answer.at

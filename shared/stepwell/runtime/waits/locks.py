@@ -70,10 +70,10 @@ class Locks:
         return []
 
     async def drop_late(self, at: Standing, given: LocksAnswered) -> None:
-        """Leaves the queues that a late copy has joined again, if its locks have been let go since its wait ended.
+        """Leaves the queues that a late worker has joined again, if its locks have been let go since its wait ended.
 
         worker   first ── locked ───────────────────── ended ── out of the queue
-        copy                   └── the same record is there ──────────────────── in the queue ── out of it
+        late                   └── that record is there ─────────────────────── in the queue ── out of it
         """
         claim = Claim(at.run_id, at.token.id, given.slot)
         if not await self._asks(claim):
@@ -181,12 +181,13 @@ class Locks:
         return _Queue() if body is None else _Queue(tuple(Claim(*one) for one in json.loads(body)), body)
 
     async def _write(self, name: str, queue: _Queue, claims: tuple[Claim, ...]) -> _Queue | None:
-        """None where another changed it meanwhile. An empty queue leaves nothing behind."""
+        """None where another changed it meanwhile, or all have left it. An empty queue leaves nothing behind."""
         notes, kind = self._ports.notes, _kind(name)
         if not claims:
             return _Queue() if await notes.drop_note(kind, _NOTE, queue.body) else None
         body = json.dumps([[one.run_id, one.token, one.slot] for one in claims], separators=(",", ":"))
-        return _Queue(claims, body) if await notes.put_note(kind, _NOTE, body, queue.body) else None
+        is_put = await notes.put_note(kind, _NOTE, body, queue.body, replaces=queue.body is not None)
+        return _Queue(claims, body) if is_put else None
 
     # -- for those who look
 
