@@ -33,7 +33,7 @@ def test_what_is_made_quickly_is_that_of_dataclasses(args: tuple[Any, ...], give
     ("args", "given"), [((), {}), ((), {"floor": 1}), (("a", 1, 2), {}), (("a",), {"flor": 1}), ((), {"x": 1, "y": 2})]
 )
 def test_what_is_made_quickly_takes_its_fields_and_no_other(args: tuple[Any, ...], given: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="Place takes name, floor"):
+    with pytest.raises(TypeError, match=r"Place\.__init__\(\)"):
         Place(*args, **given)
 
 

@@ -14,8 +14,8 @@ from stepwell.engine import formats
 from stepwell.engine.codec import record_json, record_of
 from stepwell.engine.forks import branch_id
 from stepwell.engine.jsons import fast_encoder
-from stepwell.engine.members import member_with
-from stepwell.engine.records import End, Record, Status
+from stepwell.engine.members import mark_of
+from stepwell.engine.records import Record, Status
 
 _encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
@@ -77,14 +77,14 @@ def arrived_in(body: str) -> set[str]:
     Nobody waits for those that were cancelled. Raises as `decode_batch` does.
     """
     try:
-        raw, found = _opened(body), set[str]()
+        raw = _opened(body)
         if _ARRIVED in raw:
             return set(raw[_ARRIVED])
-        for place, index in enumerate(raw["lane"]):
-            following = _part_of(raw, place, "next")
-            if following and following.get("end", Status.CANCELLED) != Status.CANCELLED:
-                found.add(member_with(index, End(Status(following["end"]), at_join=following.get("at_join", False))))
-        return found
+        if "next" in raw.get("same", ()):  # mostly: those of a message end in one way
+            mark = _mark_of(raw["same"]["next"])
+            return set() if mark is None else {f"{index}{mark}" for index in raw["lane"]}
+        marks = {index: _mark_of(_part_of(raw, place, "next")) for place, index in enumerate(raw["lane"])}
+        return {f"{index}{mark}" for index, mark in marks.items() if mark is not None}
     except formats.BROKEN as error:
         raise formats.unreadable("batch", error) from error
 
@@ -93,6 +93,13 @@ def _opened(body: str) -> dict[str, Json]:
     raw: dict[str, Json] = json.loads(body)
     formats.check_format(raw.get(formats.KEY, formats.OLDEST), "batch", formats.NEWEST)
     return raw
+
+
+def _mark_of(following: Json) -> str | None:
+    """Returns what marks an arrival with this `next` as a member; None: it is none."""
+    if not following or following.get("end", Status.CANCELLED) == Status.CANCELLED:
+        return None
+    return mark_of(Status(following["end"]), at_join=following.get("at_join", False))
 
 
 def _part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:

@@ -437,7 +437,7 @@ def _known(raw: Mapping[str, Json], names: frozenset[str]) -> dict[str, Json]:
     return {name: part for name, part in raw.items() if name in names}
 
 
-def _whole(cls: type[T], held: Mapping[str, Any], shape: _Shape) -> T:
+def _whole(cls: type[T], held: dict[str, Any], shape: _Shape) -> T:
     if len(held) < len(shape.names):
         raise TypeError(f"{cls.__name__} lacks {', '.join(sorted(shape.names - held.keys()))}")
     return made(cls, held)

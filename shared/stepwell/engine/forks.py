@@ -181,31 +181,39 @@ class Branches:
         self._names = Names(replace(moment, now_ms=fork.since_ms or last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
-        self._found: dict[str, Sequence[Json]] = {}
+        self._id = fork_id(parent.id, parent.slot)
+        self._alike: dict[int, tuple[Token, Branch, Sequence[Json] | None]] = {}  # by the first branch of a group
 
     def at(self, index: int) -> Token:
         """Returns the branch before its first record."""
         group, span = span_of(self.fork, index)
-        rule = self._rule(group)
+        if span.start not in self._alike:
+            self._alike[span.start] = self._begun(group)
+        token, branch, items = self._alike[span.start]
+        needs = tuple(self.fork.groups[one].node for one in self.fork.needs[index]) if self.fork.needs else ()
+        item = None if items is None else items[index - span.start]
+        own = changed(branch, index=index, item=item, needs=needs)
+        return changed(token, id=branch_id(self._id, index), branch=own)
+
+    def _begun(self, group: Group) -> tuple[Token, Branch, Sequence[Json] | None]:
+        """What the branches of a group have in common, and their items."""
+        rule, parent = self._rule(group), self._parent
         foreach = None if rule is None else rule.foreach
-        item = None if foreach is None else self._items_of(group.rule, foreach)[index - span.start]
-        needs = self.fork.needs[index] if self.fork.needs else ()
         branch = Branch(
-            index=index,
+            index=0,
             total=self.fork.width,
-            fork=self._parent.node,
+            fork=parent.node,
             start=group.node,
             join=self.fork.join,
-            item=item,
             item_name="" if rule is None or foreach is None else rule.item_name or "item",
             state=self._state,
             steps=self._steps,
-            result=self._parent.result,
-            started_ms=self._parent.last.at_ms if self._parent.last else 0,
-            needs=tuple(self.fork.groups[one].node for one in needs),
+            result=parent.result,
+            started_ms=parent.last.at_ms if parent.last else 0,
         )
-        token_id = branch_id(fork_id(self._parent.id, self._parent.slot), index)
-        return changed(NEW, id=token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
+        token = changed(NEW, result=parent.result, started_ms=parent.started_ms)
+        # that this is a collection, and within bounds, was seen when the fork was recorded
+        return token, branch, None if foreach is None else foreach.items(self._names)
 
     def _rule(self, group: Group) -> Rule | None:
         """None: a node's member, or what a function awaits, which no rule makes."""
@@ -215,9 +223,3 @@ class Branches:
             if rule.id == group.rule:
                 return rule
         raise EngineFault(f"the log has a fork by {group.rule}, which is no rule", code="broken_log")
-
-    def _items_of(self, rule: str, foreach: Collection) -> Sequence[Json]:
-        """That this is a collection, and within bounds, was seen when the fork was recorded."""
-        if rule not in self._found:
-            self._found[rule] = foreach.items(self._names)
-        return self._found[rule]

@@ -33,14 +33,27 @@ class LanePlace:
 def lane_at(fork: Fork, name: str, index: int) -> LanePlace:
     """Returns the lane of a branch, within its page. `name`: the fork's id."""
     page = fork.page_indexes(fork.page_of(index))
-    first = page.start + (index - page.start) // fork.lane * fork.lane
-    return LanePlace(f"{name}.{first}+{fork.lane}", name, range(first, min(first + fork.lane, page.stop)))
+    return _lane_from(fork, name, page.start + (index - page.start) // fork.lane * fork.lane, page)
 
 
 def lanes_of(fork: Fork, name: str, indexes: Iterable[int]) -> list[LanePlace]:
     """Returns the lanes of these branches, in order; none where the fork has no lanes."""
-    places = (lane_at(fork, name, index) for index in indexes) if fork.lane else ()
-    return list({place.name: place for place in places}.values())
+    found: list[LanePlace] = []
+    for index in indexes if fork.lane else ():
+        if not found or index not in found[-1].indexes:
+            found.append(lane_at(fork, name, index))
+    return list(dict.fromkeys(found))
+
+
+def lanes_in(fork: Fork, name: str, page: int) -> list[LanePlace]:
+    """Returns the lanes of a page, in order; none where the fork has no lanes."""
+    indexes = fork.page_indexes(page)
+    firsts = indexes[:: fork.lane] if fork.lane else ()
+    return [_lane_from(fork, name, first, indexes) for first in firsts]
+
+
+def _lane_from(fork: Fork, name: str, first: int, page: range) -> LanePlace:
+    return LanePlace(f"{name}.{first}+{fork.lane}", name, range(first, min(first + fork.lane, page.stop)))
 
 
 def split_lane(name: str) -> tuple[str, int] | None:

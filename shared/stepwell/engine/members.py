@@ -25,9 +25,14 @@ def member_of(index: int, branch: Token) -> str:
 
 def member_with(index: int, end: End) -> str:
     """Returns the same by its end."""
-    if end.status is not Status.COMPLETED:
-        return f"{index}{_FAILED}"
-    return f"{index}" if end.at_join else f"{index}{_WITHOUT}"
+    return f"{index}{mark_of(end.status, at_join=end.at_join)}"
+
+
+def mark_of(status: Status, *, at_join: bool) -> str:
+    """Returns what follows the index of a branch that ended so."""
+    if status is not Status.COMPLETED:
+        return _FAILED
+    return "" if at_join else _WITHOUT
 
 
 def is_arrival(member: str) -> bool:

@@ -38,7 +38,7 @@ class StepView:
     called_slot: int = -1  # of the wait that started them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `changed` copies it for each branch
 class Branch:
     """A branch's data from its parent, which stands still meanwhile. It is in the parent's log, not the branch's."""
 

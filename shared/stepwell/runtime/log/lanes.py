@@ -21,7 +21,7 @@ from stepwell import limits
 from stepwell.engine.batches import Batch, arrived_in, beside, decode_batch, encode_batch
 from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id, fork_id, parent_of
-from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_of
+from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_in
 from stepwell.engine.records import End, Fork, Record, Status
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.claims import fetch, stow
@@ -45,14 +45,14 @@ class Lanes:
 
     async def page(self, run_id: str, fork: Fork, name: str, page: int) -> list[RunLane]:
         """The lanes of a page: one query."""
-        places = lanes_of(fork, name, fork.page_indexes(page))
+        places = lanes_in(fork, name, page)
         found = (await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])).lanes
         return [RunLane(self._log, self._blobs, run_id, await self._state(place, found.get(place.name, ())))
                 for place in places]  # fmt: skip
 
     async def join(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
         """The join of a page, those included who ended in lanes."""
-        places = lanes_of(fork, name, fork.page_indexes(page))
+        places = lanes_in(fork, name, page)
         joined = await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])
         bodies = [one.body for saved in joined.lanes.values() for one in saved]
         return replace(joined, members=joined.members.union(*map(arrived_in, bodies)), lanes={})

@@ -16,9 +16,8 @@ from stepwell.engine.forks import Branches, branch_id, parent_of
 from stepwell.engine.lanes import lane_at, lanes_of, stays
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import ancestors, knowing
-from stepwell.engine.records import ROOT, End, Fork, Kind, Record, Status
+from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.starts import with_input
-from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
 from stepwell.limits import (
@@ -84,8 +83,6 @@ class Logbook:
                 return None
             graph = await self.graph_of(header)
             at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
-            if header.status is Status.PENDING and at.token.phase is not Phase.INITIALIZING:
-                at = await self.refreshed(at)  # it was read before another picked the run up: it says no `started_at`
             at = changed(at, run=with_input(at.run, at.token))
             return at if _is_whole(at) else None
         parent_id, slot, index = place

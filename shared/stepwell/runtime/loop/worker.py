@@ -22,6 +22,7 @@ from stepwell.engine.decide import is_held, is_stale
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
+from stepwell.engine.records import Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
 from stepwell.engine.turns import IN_SESSION, SENDS
@@ -127,7 +128,8 @@ class Worker:
             return moved
         if await self._stopping.stops(at):  # it has given back what its last step held
             return None
-        if not at.run.started_ms and has_begun(at.token):  # its header was read before another picked it up
+        is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before another picked it up
+        if is_behind and has_begun(at.token):
             at = await self._logbook.refreshed(at)
         at = await self._performer.rollback.prepare(at, turn.by)
         answer = await self._asked(at, turn)
