@@ -11,7 +11,6 @@ import { Card, Data, Empty, Time, useInSight, useKeys } from "./ui";
 import { counted, FOR_PEOPLE, shortId, withoutLinks } from "./words";
 
 const LISTED = "200";
-const READ_MS = 2000; // between two looks at the run that is shown
 const WORDS: Record<string, string> = { response: "question" };
 
 export function Inbox(): JSX.Element {
@@ -81,7 +80,7 @@ function due(run: RunSummary): number {
 }
 
 function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary | null) => void; again: () => void }): JSX.Element {
-  const whole = useLive<Run>(`/runs/${encodeURIComponent(run.run_id)}`, { isFed: true, soonestMs: READ_MS }).value; // the list tells of errors
+  const whole = useLive<Run>(`/runs/${encodeURIComponent(run.run_id)}`, { isFed: true }).value; // the list tells of errors
   const [action, setAction] = useState<Action | null>(null);
   const data = whole && withoutLinks(whole.waiting_data);
   const answers = whole ? answersOf(whole) : {};

@@ -39,14 +39,16 @@ export function Pauses({ pauses, again }: { pauses: WorkflowPause[]; again: () =
   );
 }
 
-/** The button that pauses a workflow, or all. */
-export function PauseButton({ workflow, again }: { workflow: string; again: () => void }): JSX.Element {
+/** The button that pauses a workflow, or all. Its dialog stays when the pause takes the button away. */
+export function PauseButton({ workflow, stats, again }: { workflow: string; stats: Stats | null; again: () => void }): JSX.Element {
   const [action, setAction] = useState<Action | null>(null);
   return (
     <>
-      <button type="button" onClick={() => setAction(pausingAll(workflow))}>
-        {workflow === EVERY ? "Pause all" : "Pause"}
-      </button>
+      {!stats?.paused.some((one) => one.workflow === workflow) && (
+        <button type="button" onClick={() => setAction(pausingAll(workflow))}>
+          {workflow === EVERY ? "Pause all" : "Pause"}
+        </button>
+      )}
       {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </>
   );

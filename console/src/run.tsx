@@ -55,6 +55,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
           <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
           {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
+          <Logs run={run} moved={live.at} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>
         <div class="narrow">
@@ -67,7 +68,6 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
           )}
           <Facts run={run} />
           <Values run={run} entries={whole.entries} />
-          <Logs key={String(run.status === "running")} run={run} />
         </div>
       </div>
     </article>

@@ -222,6 +222,16 @@ export interface Said {
   data: Json;
 }
 
+/** What the code of a run logged or printed. */
+export interface LogLine {
+  id: string;
+  at: string;
+  level: string;
+  step: string | null;
+  attempt: number;
+  message: string;
+}
+
 export interface Stats {
   total: number;
   statuses: Record<string, { count: number }>;

@@ -48,7 +48,7 @@ function Row({ one, name, drop }: { one: Version; name: () => void; drop: (alias
         {one.waits.map((wait) => `, ${wait.runs} at ${wait.step} for ${plain(wait.waiting_for)}`)}
         {one.oldest && (
           <>
-            , the oldest of <a href={`#/runs/${encodeURIComponent(one.oldest.run_id)}`}><Time at={one.oldest.created_at} /></a>
+            , the oldest started <a href={`#/runs/${encodeURIComponent(one.oldest.run_id)}`}><Time at={one.oldest.created_at} /></a>
           </>
         )}
       </p>

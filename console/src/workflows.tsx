@@ -22,7 +22,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
         <a class="button" href="#/check">
           Check a definition
         </a>
-        {!stats?.paused.some((one) => one.workflow === EVERY) && <PauseButton workflow={EVERY} again={recount} />}
+        <PauseButton workflow={EVERY} stats={stats} again={recount} />
       </div>
       <Pauses pauses={stats?.paused ?? []} again={recount} />
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served.</Empty>}
@@ -73,7 +73,7 @@ export function WorkflowPage({ name, stats, recount }: { name: string; stats: St
           <span class="tag">{workflow.format}</span>
           {pause && <Status value="paused" />}
           <span class="actions">
-            {pause?.workflow !== name && <PauseButton workflow={name} again={recount} />}
+            <PauseButton workflow={name} stats={stats} again={recount} />
             <button type="button" class="primary" onClick={() => setStarting(true)}>
               Start a run
             </button>

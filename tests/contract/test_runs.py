@@ -241,7 +241,9 @@ def test_a_run_is_listed_by_the_status_it_has_now(store: Store) -> None:
     run(store.create_run(header()))
     run(store.change_status(change(1, Status.WAITING, waiting_for="event", waiting_until_ms=NOW_MS)))
     assert ids(store, statuses=frozenset({Status.PENDING})) == []
-    assert ids(store, statuses=frozenset({Status.WAITING}), waiting_for=frozenset({"event"}), overdue_at_ms=NOW_MS + 1) == ["r1"]
+    assert ids(
+        store, statuses=frozenset({Status.WAITING}), waiting_for=frozenset({"event"}), overdue_at_ms=NOW_MS + 1
+    ) == ["r1"]
 
 
 def by_deadline(store: Store, **narrow: Any) -> list[str]:
@@ -284,7 +286,11 @@ def test_a_list_by_deadline_can_be_narrowed(store: Store) -> None:
     assert by_deadline(store, since_ms=NOW_MS + 1) == ["r2"]
     assert by_deadline(store, overdue_at_ms=NOW_MS + 3) == ["r2", "r1"]
     assert by_deadline(store, waiting_for=frozenset({"approval"})) == []
-    assert by_deadline(store, waiting_for=frozenset({"event"}), statuses=frozenset({Status.WAITING})) == ["r2", "r1", "r3"]
+    assert by_deadline(store, waiting_for=frozenset({"event"}), statuses=frozenset({Status.WAITING})) == [
+        "r2",
+        "r1",
+        "r3",
+    ]
 
 
 def test_a_run_that_goes_on_leaves_the_list_by_deadline(store: Store) -> None:

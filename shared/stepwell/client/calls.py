@@ -118,7 +118,14 @@ def batch(
     `key`: the Idempotency-Key; without one, each call has one.
     """
     chosen = filled(
-        {"workflow": workflow, "status": _several(status), "tag": tag, "since": since, "before": before, "failure": failure}
+        {
+            "workflow": workflow,
+            "status": _several(status),
+            "tag": tag,
+            "since": since,
+            "before": before,
+            "failure": failure,
+        }
     )
     headers = {"Idempotency-Key": key or str(uuid4())}
     return post("/runs:batch", {"filter": chosen, "action": action, **options}, repeatable=True, headers=headers)
