@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Action, Field } from "./actions";
-import { get, post, Refusal } from "./api";
+import { get, post, Refusal, remove } from "./api";
 import type { Json } from "./types";
 import { Command, Data, Dialog } from "./ui";
 import { plain, shortId } from "./words";
@@ -81,7 +81,7 @@ async function perform(action: Action, texts: Record<string, string>): Promise<O
   try {
     const path = typeof action.path === "string" ? action.path : action.path(texts);
     if (action.method === "GET") return { status: 200, body: await get<Json>(path) };
-    const answer = await post<Json>(path, action.body(values));
+    const answer = await (action.method === "DELETE" ? remove<Json>(path) : post<Json>(path, action.body(values)));
     return { status: answer.status, body: answer.body };
   } catch (error) {
     if (error instanceof Refusal) return { refused: error };
@@ -104,7 +104,7 @@ export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] 
         ) : (
           body.status && `The run is ${plain(body.status)} now.`
         )}
-        <Data value={outcome.body} open={body.name ? 2 : 0} />
+        {outcome.body !== null && <Data value={outcome.body} open={body.name ? 2 : 0} />}
       </div>
     );
   }

@@ -17,7 +17,7 @@ export interface Action {
   verb: string;
   about: string;
   fields: Field[];
-  method?: "GET";
+  method?: "GET" | "DELETE";
   path: string | ((texts: Record<string, string>) => string);
   body: (values: Record<string, Json>) => Json;
   command: (texts: Record<string, string>) => string;
@@ -25,14 +25,14 @@ export interface Action {
   isMore?: boolean; // it stands behind "More"
 }
 
-function by(): Field {
+export function by(): Field {
   return { name: "by", label: "Your name, for the history", value: localStorage.getItem("by") ?? "" };
 }
 
 const base = (run: { run_id: string }): string => `/runs/${encodeURIComponent(run.run_id)}`;
 
-/** All actions that fit the run as it is, by the words on their buttons. */
-export function actionsOf(run: Run, event: string, isFunction: boolean): Record<string, Action> {
+/** All actions that fit the run as it is, by the words on their buttons. `answers`: to what it asks of people. */
+export function actionsOf(run: Run, answers: Record<string, Action>, event: string, isFunction: boolean): Record<string, Action> {
   const actions: Record<string, Action> = {};
   if (TERMINAL.has(run.status)) {
     if (run.status !== "completed" && run.status !== "compensated") actions["Redrive"] = redriving(run);
@@ -40,12 +40,7 @@ export function actionsOf(run: Run, event: string, isFunction: boolean): Record<
     if (isFunction) actions["Query"] = asking(run);
     return actions;
   }
-  const one = run.tokens.find((token) => token.waiting_for === "approval");
-  if (one) {
-    const wait = one.id === "0" ? "" : one.id;
-    actions["Approve"] = approval(run, one.step, wait);
-    actions["Reject"] = rejection(run, one.step, wait);
-  }
+  Object.assign(actions, answers);
   if (run.status === "idle") actions["Start"] = beginning(run);
   else actions["Send event"] = sending(run, event);
   if (isFunction && run.status !== "idle") {

@@ -92,6 +92,10 @@ export async function post<T>(path: string, body: Json): Promise<Answer<T>> {
   return (await call("POST", path, { body })) as Answer<T>;
 }
 
+export async function remove<T>(path: string): Promise<Answer<T>> {
+  return (await call("DELETE", path)) as Answer<T>;
+}
+
 export function query(values: Record<string, string>): string {
   const given = Object.entries(values).filter(([, value]) => value);
   return given.length ? "?" + new URLSearchParams(given).toString() : "";

@@ -1,43 +1,16 @@
-// What stands beside a workflow: its open runs by version, why runs failed, its schedules; limits and webhook deliveries.
+// What stands beside a workflow: why its runs failed, its schedules; limits and webhook deliveries.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Act } from "./act";
 import type { Action } from "./actions";
 import { query, useLive } from "./api";
-import type { Delivery, FailureGroup, InLine, Limit, Line, Page, Run, RunSummary, Schedule } from "./types";
+import type { Delivery, FailureGroup, InLine, Limit, Line, Page, Run, Schedule } from "./types";
 import { Card, Empty, Time } from "./ui";
 import { commandLine, counted, shortId, span } from "./words";
 
 const SELDOM_MS = 15000;
-const OPEN = "pending,running,waiting,paused,compensating,idle";
-const LISTED = 500; // open runs that are counted by version
 const GROUPS = 10; // groups of failed runs that are shown
-
-export function OpenRuns({ name, version }: { name: string; version: string }): JSX.Element {
-  const page = useLive<Page<RunSummary>>("/runs" + query({ workflow: name, status: OPEN, limit: String(LISTED) }), { soonestMs: SELDOM_MS }).value;
-  const counts = new Map<string, number>();
-  for (const run of page?.items ?? []) counts.set(run.version, (counts.get(run.version) ?? 0) + 1);
-  return (
-    <Card title="Open runs by version" aside={page?.next_cursor ? `the newest ${LISTED}` : ""}>
-      {page && !counts.size && <Empty title="None is open" />}
-      {counts.size > 0 && (
-        <dl>
-          {[...counts].map(([one, count]) => (
-            <>
-              <dt>
-                <code title={one}>{one.replace("sha256:", "").slice(0, 12)}</code>
-              </dt>
-              <dd>
-                {counted(count, "run")} {one === version && <span class="tag">deployed</span>}
-              </dd>
-            </>
-          ))}
-        </dl>
-      )}
-    </Card>
-  );
-}
 
 /** Runs that failed alike, those that failed most often first. */
 export function Failures({ name }: { name: string }): JSX.Element {

@@ -1,18 +1,20 @@
 // What waits for people, across runs, the next one due on top; one key for each answer.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Act } from "./act";
-import { approval, rejection, type Action } from "./actions";
-import { get, query, useLive } from "./api";
+import type { Action } from "./actions";
+import { answersOf, isForCost } from "./answers";
+import { query, useLive } from "./api";
 import type { Page, Run, RunSummary } from "./types";
 import { Card, Data, Empty, Time, useInSight, useKeys } from "./ui";
 import { counted, FOR_PEOPLE, shortId, withoutLinks } from "./words";
 
 const LISTED = "200";
+const WORDS: Record<string, string> = { response: "question" };
 
 export function Inbox(): JSX.Element {
-  const asked = { waiting_for: FOR_PEOPLE[0] ?? "", limit: LISTED };
+  const asked = { waiting_for: FOR_PEOPLE.join(","), limit: LISTED };
   // The runs that are due soonest, however old; then the newest, which may have no deadline.
   const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }), { isFed: true });
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...asked, status: "waiting" }), { isFed: true });
@@ -34,10 +36,10 @@ export function Inbox(): JSX.Element {
         <h1>Inbox</h1>
         {runs.length > 0 && <span class="muted">{counted(runs.length, "run")} waiting for an answer</span>}
         <p class="keys muted">
-          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
+          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> answer or approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
         </p>
       </div>
-      {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals of all runs appear here, the next one due on top.</Empty>}
+      {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals, questions, and documents that are missing appear here, of all runs, the next one due on top.</Empty>}
       {current && (
         <div class="inbox">
           <ol ref={list as { current: HTMLOListElement | null }}>
@@ -45,7 +47,9 @@ export function Inbox(): JSX.Element {
               <li key={run.run_id} class={run.run_id === current.run_id ? "is-chosen" : ""}>
                 <button type="button" aria-pressed={run.run_id === current.run_id} onClick={() => choose(run.run_id)}>
                   <strong>{run.current_steps.join(", ") || run.waiting_for}</strong>
-                  <span>{run.workflow}</span>
+                  <span>
+                    {run.workflow} <span class="tag">{WORDS[run.waiting_for ?? ""] ?? run.waiting_for}</span>
+                  </span>
                   <span class="muted">
                     {shortId(run.run_id)} ·{" "}
                     {run.waiting_until ? (
@@ -76,22 +80,20 @@ function due(run: RunSummary): number {
 }
 
 function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary | null) => void; again: () => void }): JSX.Element {
-  const [whole, setWhole] = useState<Run | null>(null);
+  const whole = useLive<Run>(`/runs/${encodeURIComponent(run.run_id)}`, { isFed: true }).value; // the list tells of errors
   const [action, setAction] = useState<Action | null>(null);
-  useEffect(() => void get<Run>(`/runs/${encodeURIComponent(run.run_id)}`).then(setWhole, () => undefined), [run.run_id]); // the list tells of errors
-  const token = whole?.tokens.find((one) => one.waiting_for === "approval");
-  const step = token?.step ?? run.current_steps[0] ?? "";
-  const wait = token && token.id !== "0" ? token.id : "";
   const data = whole && withoutLinks(whole.waiting_data);
+  const answers = whole ? answersOf(whole) : {};
+  const names = Object.keys(answers);
   const act = (begun: Action | null): void => {
     setAction(begun);
     onAct(begun && run);
   };
-  const approve = (): void => act(approval(run, step, wait));
-  const reject = (): void => act(rejection(run, step, wait));
-  useKeys({ a: approve, r: reject });
+  const press = (name: string | undefined): void => void (name && answers[name] && act(answers[name]));
+  useKeys({ a: () => press(names[0]), r: () => press("Reject") });
   return (
-    <Card title={step} aside={<a href={`#/runs/${encodeURIComponent(run.run_id)}`}>{shortId(run.run_id)}</a>} class="asked">
+    <Card title={run.current_steps.join(", ") || run.waiting_for} aside={<a href={`#/runs/${encodeURIComponent(run.run_id)}`}>{shortId(run.run_id)}</a>} class="asked">
+      {whole && isForCost(whole) && <p class="cost">{Object.values(answers)[0]?.about}</p>}
       {data !== null ? <Data value={data} /> : <p class="muted">{whole ? "It asks without data." : "Reading …"}</p>}
       {whole && (
         <details class="input">
@@ -100,12 +102,11 @@ function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary
         </details>
       )}
       <footer>
-        <button type="button" class="primary" onClick={approve}>
-          Approve
-        </button>
-        <button type="button" class="danger" onClick={reject}>
-          Reject
-        </button>
+        {names.map((name, index) => (
+          <button type="button" key={name} class={index ? "danger" : "primary"} aria-keyshortcuts={index ? "r" : "a"} onClick={() => press(name)}>
+            {name}
+          </button>
+        ))}
       </footer>
       {action && <Act action={action} onClose={() => act(null)} onDone={again} />}
     </Card>

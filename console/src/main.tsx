@@ -54,12 +54,12 @@ function topicOf({ path: [room, name] }: Place): Record<string, string> | null {
   return !room || room === "runs" || room === "inbox" ? {} : null;
 }
 
-function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Element {
+function Page({ place, stats, recount }: { place: Place; stats: Stats | null; recount: () => void }): JSX.Element {
   const [room, name] = place.path;
-  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} />;
-  if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} />;
+  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} recount={recount} />;
+  if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} stats={stats} recount={recount} />;
   if (room === "inbox") return <Inbox />;
-  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
+  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} recount={recount} /> : <WorkflowsPage stats={stats} recount={recount} />;
   if (room === "check") return <CheckPage />;
   return <Empty isPage title="There is no such page">The bar on top leads to all pages.</Empty>;
 }
@@ -104,7 +104,7 @@ function Console(): JSX.Element {
       </header>
       <Lost />
       <main id="main">
-        <Page place={place} stats={stats} />
+        <Page place={place} stats={stats} recount={counts.again} />
       </main>
     </>
   );

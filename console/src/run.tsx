@@ -5,21 +5,24 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Act } from "./act";
 import { actionsOf, type Action } from "./actions";
 import { get, query, useLive } from "./api";
+import { answersOf } from "./answers";
 import { Branches } from "./branches";
 import { GraphView, isWide } from "./graph";
 import { functionGraph, isOfFunction } from "./function";
+import { Gathered } from "./gathering";
 import { HistoryList, takenBy, useHistory } from "./history";
 import { Moments } from "./moments";
+import { pauseOf, Pauses } from "./pauses";
 import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
-import type { Entry, Explanation, Run, RunGraph } from "./types";
+import type { Entry, Explanation, Run, RunGraph, Stats, WorkflowPause } from "./types";
 import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
-import { counted, priced, shortId, span, TERMINAL, when, withoutLinks } from "./words";
+import { counted, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
 
-const KEYS: Record<string, string> = { Approve: "a", Reject: "r", "Send event": "e" };
-const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
+const KEYS: Record<string, string> = { Reject: "r", "Send event": "e" };
+const PRIMARY = new Set(["Redrive", "Unpause"]);
 
-export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
+export function RunPage({ id, asked, stats, recount }: { id: string; asked: Record<string, string>; stats: Stats | null; recount: () => void }): JSX.Element {
   const path = `/runs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
   const live = useLive<Run>(path, { isOver, isFed: true });
@@ -30,7 +33,8 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   const plan = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
   const isFunction = plan !== null && isOfFunction(plan);
   const graph = plan && (isFunction ? functionGraph(plan, waitsOf(run)) : plan);
-  const why = useFresh<Explanation>(`${path}/explain`, live.at);
+  const pause = run && !isOver ? pauseOf(stats, run.workflow) : null;
+  const why = useFresh<Explanation>(`${path}/explain`, live.at, pause?.since);
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, fork, ...more }));
   if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
@@ -43,7 +47,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   );
   return (
     <article class="run">
-      <Head run={run} why={why} isFunction={isFunction} again={live.again} />
+      <Head run={run} why={why} pause={pause} isFunction={isFunction} again={() => (live.again(), recount())} />
       <div class="columns">
         <div class="wide">
           {run.error && <LastError run={run} error={run.error} entries={whole.entries} />}
@@ -51,6 +55,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
           {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
+          <Logs run={run} moved={live.at} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>
         <div class="narrow">
@@ -63,7 +68,6 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           )}
           <Facts run={run} />
           <Values run={run} entries={whole.entries} />
-          <Logs key={String(run.status === "running")} run={run} />
         </div>
       </div>
     </article>
@@ -80,8 +84,8 @@ function waitsOf(run: Run | null): Record<string, string> {
   return Object.fromEntries((run?.tokens ?? []).filter((token) => token.waiting_for).map((token) => [token.step, token.waiting_for ?? ""]));
 }
 
-/** Reads a path again when the run has moved. */
-function useFresh<T>(path: string, moved: number): T | null {
+/** Reads a path again when the run, or what else it is about, has moved. */
+function useFresh<T>(path: string, moved: number, also = ""): T | null {
   const [value, set] = useState<T | null>(null);
   useEffect(() => {
     let stopped = false;
@@ -89,16 +93,20 @@ function useFresh<T>(path: string, moved: number): T | null {
     return () => {
       stopped = true;
     };
-  }, [path, moved]);
+  }, [path, moved, also]);
   return value;
 }
 
-function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | null; isFunction: boolean; again: () => void }): JSX.Element {
+function Head({ run, why, pause, isFunction, again }: { run: Run; why: Explanation | null; pause: WorkflowPause | null; isFunction: boolean; again: () => void }): JSX.Element {
   const [action, setAction] = useState<Action | null>(null);
-  const actions = actionsOf(run, eventOf(why), isFunction);
+  const answers = answersOf(run);
+  const [first] = Object.keys(answers);
+  const actions = actionsOf(run, answers, eventOf(why), isFunction);
+  if (pause) delete actions["Unpause"]; // its workflow goes on first
+  const keyOf = (name: string): string | undefined => (name === first ? "a" : KEYS[name]);
   const more = Object.entries(actions).filter(([, one]) => one.isMore);
   useKeys({
-    a: () => actions["Approve"] && setAction(actions["Approve"]),
+    a: () => first && setAction(answers[first] ?? null),
     r: () => actions["Reject"] && setAction(actions["Reject"]),
     e: () => actions["Send event"] && setAction(actions["Send event"]),
   });
@@ -125,7 +133,7 @@ function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | nu
         <Status value={run.status} />
         <span class="actions">
           {Object.entries(actions).map(([name, one]) => !one.isMore && (
-            <button type="button" key={name} class={PRIMARY.has(name) ? "primary" : one.isDanger ? "danger" : ""} title={KEYS[name] && `Key ${KEYS[name]}`} aria-keyshortcuts={KEYS[name]} onClick={() => setAction(one)}>
+            <button type="button" key={name} class={PRIMARY.has(name) || name === first ? "primary" : one.isDanger ? "danger" : ""} title={keyOf(name) && `Key ${keyOf(name)}`} aria-keyshortcuts={keyOf(name)} onClick={() => setAction(one)}>
               {name}
             </button>
           ))}
@@ -133,6 +141,7 @@ function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | nu
         </span>
       </div>
       {why && <Why why={why} run={run.run_id} isOver={TERMINAL.has(run.status)} />}
+      <Pauses pauses={pause ? [pause] : []} again={again} />
       {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </header>
   );
@@ -190,9 +199,10 @@ function Facts({ run }: { run: Run }): JSX.Element {
     <Card title="Run" class="o-facts">
       <dl>
         {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
-        {fact("Version", <code title={run.version}>{run.version.replace("sha256:", "").slice(0, 12)}</code>)}
+        {fact("Version", <code title={run.version}>{shortVersion(run.version)}</code>)}
         {fact("Created", <>{when(run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
         {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
+        {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
         {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
         {fact("Outcome", run.result_summary)}
         {fact("Cancelled by", run.cancelled_by)}

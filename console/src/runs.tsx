@@ -5,9 +5,10 @@ import { useState } from "preact/hooks";
 import { Act } from "./act";
 import { together, type Action } from "./actions";
 import { query, useLive } from "./api";
+import { pauseOf, Pauses } from "./pauses";
 import { Spark } from "./spark";
 import { Start } from "./start";
-import type { Page, RunSummary, Stats, WorkflowSummary } from "./types";
+import type { Page, RunSummary, Stats, WorkflowPause, WorkflowSummary } from "./types";
 import { Empty, Status, Time, useInSight, useKeys, useNow } from "./ui";
 import { ago, plain, shortId, span, STATUSES } from "./words";
 
@@ -15,7 +16,7 @@ type Asked = Record<string, string>;
 
 const SELDOM_MS = 20000; // between two looks at the names of workflows
 
-export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
+export function RunsPage({ asked, stats, recount }: { asked: Asked; stats: Stats | null; recount: () => void }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "" } = asked;
   const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent };
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isFed: true });
@@ -45,6 +46,7 @@ export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }
           Start a run
         </button>
       </div>
+      <Pauses pauses={pausesOf(stats, workflow)} again={recount} />
       <Filters stats={stats} filters={filters} go={go} />
       <Spark filters={filters} />
       {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
@@ -65,6 +67,13 @@ export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }
       {starting && <Start workflow={workflow} onClose={() => setStarting(false)} />}
     </>
   );
+}
+
+/** The pauses that stop runs of the list. */
+function pausesOf(stats: Stats | null, workflow: string): WorkflowPause[] {
+  if (!workflow) return stats?.paused ?? [];
+  const pause = pauseOf(stats, workflow);
+  return pause ? [pause] : [];
 }
 
 function Statuses(given: { stats: Stats | null; workflow: string; chosen: string; choose: (status: string) => void }): JSX.Element {

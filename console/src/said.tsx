@@ -1,13 +1,20 @@
 // What a run said: the error of its end or the last one, and what its steps emitted.
 
 import type { JSX } from "preact";
-import { useLive } from "./api";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, query, useLive } from "./api";
 import { takenBy } from "./history";
-import type { Entry, ErrorView, Page, Run, Said } from "./types";
+import type { Entry, ErrorView, LogLine, Page, Run, Said } from "./types";
 import { Card, Command, Failure } from "./ui";
-import { clock, commandLine, TERMINAL, when } from "./words";
+import { clock, commandLine, counted, TERMINAL, when } from "./words";
 
 const SAID_MS = 2000; // between two looks at what a step says while it runs
+const LINES_MS = 4000; // between two looks at what it logs: on AWS, few such looks a second are allowed
+const SELDOM_MS = 60000; // the same while the run waits
+const LATE_MS = 60000; // CloudWatch takes a line in so much later at the most
+const LATE_LOOKS = 4; // after the run's end
+const PAGES = 4; // of lines at a time
+const SHOWN_LINES = 1000; // the newest ones
 
 /** What the run failed with, or what a step failed with and the run went on from. */
 export function LastError({ run, error, entries }: { run: Run; error: ErrorView; entries: Entry[] }): JSX.Element {
@@ -20,24 +27,82 @@ export function LastError({ run, error, entries }: { run: Run; error: ErrorView;
   );
 }
 
-/** What the steps emitted in the last hour, and the command that shows what they logged. */
-export function Logs({ run }: { run: Run }): JSX.Element {
+/** What the steps logged, printed and emitted, followed while the run is open. `moved`: when the run last changed. */
+export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
   const said = useLive<Page<Said>>(`/runs/${encodeURIComponent(run.run_id)}/output?limit=200`, { isOver: run.status !== "running", soonestMs: SAID_MS }).value?.items ?? [];
+  const { lines, isMore, more } = useLines(run, moved);
   return (
-    <Card title="Logs" class="o-logs" aside={said.length > 0 && "what its steps emitted"}>
+    <Card title="Logs" class="o-logs" aside={lines.length > 0 && counted(lines.length, "line")}>
       {said.length > 0 && (
-        <ol class="said" tabIndex={0} aria-label="What its steps emitted">
-          {said.map((one) => (
-            <li key={one.cursor}>
-              <time dateTime={one.at} title={when(one.at)}>
-                {clock(one.at)}
-              </time>
-              <b>{one.step}</b> <code>{typeof one.data === "string" ? one.data : JSON.stringify(one.data)}</code>
+        <>
+          <h3>Emitted</h3>
+          <ol class="said" tabIndex={0} aria-label="What its steps emitted">
+            {said.map((one) => (
+              <li key={one.cursor}>
+                <At at={one.at} />
+                <b>{one.step}</b> <code>{typeof one.data === "string" ? one.data : JSON.stringify(one.data)}</code>
+              </li>
+            ))}
+          </ol>
+          {lines.length > 0 && <h3>Logged</h3>}
+        </>
+      )}
+      {lines.length > 0 && (
+        <ol class="said lines" tabIndex={0} aria-label="What its steps logged and printed">
+          {lines.slice(-SHOWN_LINES).map((one) => (
+            <li key={one.id} class={`is-${one.level}`}>
+              <At at={one.at} />
+              <b>{one.step}{one.attempt > 1 && ` try ${one.attempt}`}</b> <code>{one.level !== "info" && <span class="level">{one.level} </span>}{one.message}</code>
             </li>
           ))}
         </ol>
       )}
-      <Command line={commandLine("logs", run.run_id)} />
+      {isMore && <button type="button" class="quiet" onClick={more}>Read on</button>}
+      <Command line={commandLine("logs", run.run_id, ...(TERMINAL.has(run.status) ? [] : ["--follow"]))} />
     </Card>
   );
+}
+
+function At({ at }: { at: string }): JSX.Element {
+  return (
+    <time dateTime={at} title={when(at)}>
+      {clock(at)}
+    </time>
+  );
+}
+
+/** The run's lines, by time. Those that come late are looked for again, so each is told by its id. */
+function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean; more: () => void } {
+  const kept = useRef(new Map<string, LogLine>());
+  const place = useRef({ since: "", cursor: "" }); // of what was not read yet
+  const [page, setPage] = useState<{ lines: LogLine[]; isMore: boolean }>({ lines: [], isMore: false });
+  const isOver = TERMINAL.has(run.status);
+  const read = async (): Promise<void> => {
+    const last = [...kept.current.values()].at(-1);
+    if (!place.current.cursor && last) place.current.since = new Date(Date.parse(last.at) - LATE_MS).toISOString();
+    for (let pages = 0; pages < PAGES && (pages === 0 || place.current.cursor); pages++) {
+      const found = await get<Page<LogLine>>(`/runs/${encodeURIComponent(run.run_id)}/logs` + query({ ...place.current, limit: "500" }));
+      found.items.forEach((one) => kept.current.set(one.id, one));
+      place.current.cursor = found.next_cursor ?? "";
+    }
+    const lines = [...kept.current.values()].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+    kept.current = new Map(lines.map((one) => [one.id, one]));
+    setPage({ lines, isMore: place.current.cursor !== "" });
+  };
+  useEffect(() => {
+    let timer = 0;
+    let left = isOver ? LATE_LOOKS : Infinity;
+    let isStopped = false;
+    const look = async (): Promise<void> => {
+      if (!document.hidden) await read().catch(() => undefined); // the run itself tells of errors
+      left -= 1;
+      if (left > 0 && !isStopped) timer = window.setTimeout(() => void look(), run.status === "running" || isOver ? LINES_MS : SELDOM_MS);
+    };
+    void look();
+    return () => {
+      isStopped = true;
+      window.clearTimeout(timer);
+    };
+  }, [run.run_id, run.status, moved]);
+  return { ...page, more: () => void read().catch(() => undefined) };
 }

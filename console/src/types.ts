@@ -59,6 +59,7 @@ export interface Run extends RunSummary {
   progress: string;
   waiting_data: Json;
   pending_reason: string | null;
+  gathering: Gathering | null;
   input: Json;
   state: Record<string, Json>;
   steps: Record<string, Step>;
@@ -73,6 +74,13 @@ export interface Run extends RunSummary {
   origin: { kind: string; run_id: string } | null;
   priority: number;
   cost: Cost | null;
+}
+
+export interface Gathering {
+  mode: string; // debounce | batch
+  starts: number;
+  most: number | null;
+  begins_at: string;
 }
 
 export interface Cost {
@@ -96,6 +104,14 @@ export interface Explanation {
   wakers: Waker[];
   deadline: string | null;
   nothing_can_wake_it: boolean;
+}
+
+/** A pause of a workflow, or of `*`: all of them. */
+export interface WorkflowPause {
+  workflow: string;
+  since: string;
+  by: string | null;
+  reason: string | null;
 }
 
 export interface Entry {
@@ -177,6 +193,7 @@ export interface WorkflowSummary {
 
 export interface Workflow extends WorkflowSummary {
   graph: Graph;
+  gathers: string | null; // debounce | batch
   timeout_seconds: number | null;
   document: { [name: string]: Json };
 }
@@ -205,12 +222,37 @@ export interface Said {
   data: Json;
 }
 
+/** What the code of a run logged or printed. */
+export interface LogLine {
+  id: string;
+  at: string;
+  level: string;
+  step: string | null;
+  attempt: number;
+  message: string;
+}
+
 export interface Stats {
   total: number;
   statuses: Record<string, { count: number }>;
   workflows: Record<string, Record<string, number>>;
   waits: Record<string, number>;
   overdue: number;
+  paused: WorkflowPause[];
+}
+
+export interface Version {
+  version: string;
+  deployed: boolean;
+  aliases: string[];
+  runs: number;
+  waits: { waiting_for: string; step: string; runs: number }[];
+  oldest: { run_id: string; created_at: string } | null;
+}
+
+export interface Versions {
+  is_whole: boolean;
+  items: Version[];
 }
 
 export interface Problem {

@@ -78,6 +78,10 @@ export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 4)}…${id.slice(-6)}` : id;
 }
 
+export function shortVersion(version: string): string {
+  return version.replace("sha256:", "").slice(0, 12);
+}
+
 export function plain(word: string): string {
   return word.replaceAll("_", " ");
 }
@@ -93,4 +97,4 @@ export function withoutLinks(data: Json): Json {
 }
 
 /** What a person ends: the kinds of wait of the inbox. */
-export const FOR_PEOPLE = ["approval"];
+export const FOR_PEOPLE = ["approval", "response", "document", "signature", "test"];

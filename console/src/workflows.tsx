@@ -3,14 +3,17 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { query, useLive } from "./api";
-import { Deliveries, Failures, Limits, OpenRuns, Schedules } from "./deployed";
+import { Deliveries, Failures, Limits, Schedules } from "./deployed";
+import { Gathers } from "./gathering";
 import { GraphView } from "./graph";
+import { EVERY, PauseButton, pauseOf, Pauses } from "./pauses";
 import { Start } from "./start";
 import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
 import { Card, Copy, Data, Empty, Status } from "./ui";
-import { counted, span, STATUSES } from "./words";
+import { Versions } from "./versions";
+import { counted, shortVersion, span, STATUSES } from "./words";
 
-export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
+export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount: () => void }): JSX.Element {
   const page = useLive<Page<WorkflowSummary>>("/workflows").value;
   return (
     <>
@@ -19,7 +22,9 @@ export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
         <a class="button" href="#/check">
           Check a definition
         </a>
+        <PauseButton workflow={EVERY} stats={stats} again={recount} />
       </div>
+      <Pauses pauses={stats?.paused ?? []} again={recount} />
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served.</Empty>}
       <div class="tiles">
         {page?.items.map((one) => (
@@ -49,12 +54,13 @@ function Counts({ name, counts }: { name: string; counts: Record<string, number>
   );
 }
 
-export function WorkflowPage({ name, stats }: { name: string; stats: Stats | null }): JSX.Element {
+export function WorkflowPage({ name, stats, recount }: { name: string; stats: Stats | null; recount: () => void }): JSX.Element {
   const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`);
   const [starting, setStarting] = useState(false);
   if (live.error) return <Empty isPage title="There is no such workflow">{live.error.message}</Empty>;
   const workflow = live.value;
   if (!workflow) return <p class="muted loading">Reading the workflow …</p>;
+  const pause = pauseOf(stats, name);
   const text = JSON.stringify(workflow.document, null, 2);
   return (
     <article class="workflow">
@@ -65,7 +71,9 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
         <div class="title">
           <h1>{workflow.name}</h1>
           <span class="tag">{workflow.format}</span>
+          {pause && <Status value="paused" />}
           <span class="actions">
+            <PauseButton workflow={name} stats={stats} again={recount} />
             <button type="button" class="primary" onClick={() => setStarting(true)}>
               Start a run
             </button>
@@ -74,6 +82,7 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
         <div class="why">
           <p>{workflow.description || "It has no description."}</p>
         </div>
+        <Pauses pauses={pause ? [pause] : []} again={recount} />
       </header>
       <div class="columns">
         <div class="wide">
@@ -86,7 +95,7 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
             <dl>
               <dt>Version</dt>
               <dd>
-                <code title={workflow.version}>{workflow.version.replace("sha256:", "").slice(0, 12)}</code> <Copy text={workflow.version} label="Copy the version" />
+                <code title={workflow.version}>{shortVersion(workflow.version)}</code> <Copy text={workflow.version} label="Copy the version" />
               </dd>
               <dt>Timeout</dt>
               <dd>{workflow.timeout_seconds === null ? "none" : span(workflow.timeout_seconds)}</dd>
@@ -96,7 +105,8 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
               </dd>
             </dl>
           </Card>
-          <OpenRuns name={workflow.name} version={workflow.version} />
+          <Versions workflow={workflow.name} />
+          {workflow.gathers && <Gathers workflow={workflow.name} mode={workflow.gathers} />}
           <Failures name={workflow.name} />
           <Schedules name={workflow.name} />
           <Limits workflow={workflow.name} />

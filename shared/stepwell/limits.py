@@ -154,6 +154,8 @@ ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was und
 
 LOG_FILE_BYTES = 5_000_000  # of each of the two files in which `stepwell dev` keeps what steps log
 LOG_LINE_CHARACTERS = 20_000  # of one such line
+LOG_CALLS = 5  # of CloudWatch Logs, for one page of a run's lines
+LOG_LATE_MS = 60_000  # CloudWatch takes a line in so much later at the most
 
 # Storage
 SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved

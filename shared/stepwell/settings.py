@@ -22,6 +22,7 @@ A deployed function has these from its stack:
 | `STEPWELL_NOTIFICATIONS`, `STEPWELL_DEAD_NOTIFICATIONS` | the URLs of two queues: to endpoints, and dead | |
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
 | `STEPWELL_WORKER` | the function that the API has answer queries | |
+| `STEPWELL_LOG_GROUPS` | the log groups of the workers, with commas between them, for the API | none |
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
 | `STEPWELL_STEPS_PER_INVOCATION` | how many steps of a fork one invocation of this worker runs at once | 1 |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas between them | none |
@@ -100,6 +101,7 @@ class Deployment:
     bus: str = ""
     events: str = "runs"
     worker: str = ""
+    log_groups: tuple[str, ...] = ()
     pool: str = "default"
     steps_per_invocation: int = 1
     max_steps: int = RUN_STEPS
@@ -187,6 +189,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         bus=environ.get("STEPWELL_BUS", ""),
         events=_one_of("STEPWELL_EVENTS", EVENTS, environ.get("STEPWELL_EVENTS", "") or "runs"),
         worker=environ.get("STEPWELL_WORKER", ""),
+        log_groups=_texts(environ, "STEPWELL_LOG_GROUPS"),
         pool=environ.get("STEPWELL_POOL", "") or "default",
         steps_per_invocation=_number(environ, "STEPWELL_STEPS_PER_INVOCATION", 1, FORK_CHUNK),
         max_steps=_number(environ, "STEPWELL_MAX_STEPS", RUN_STEPS, RUN_STEPS),

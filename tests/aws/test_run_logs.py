@@ -1,4 +1,4 @@
-"""`stepwell logs` on AWS: which log groups are read, how they are asked, and what a refusal says. boto3 is stubbed."""
+"""The lines of a run on AWS: which log groups are asked, how, and how far a page looks. boto3 is stubbed."""
 
 from __future__ import annotations
 
@@ -9,96 +9,99 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from stepwell.aws.run_logs import reader
-from stepwell.errors import NotFound, UserError
-from stepwell.runtime.stores.log_lines import LogLine
+from stepwell.aws.run_logs import CloudWatchLogs
+from stepwell.errors import InvalidInput, PortError
+from stepwell.limits import LOG_CALLS
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 RUN = "run_01JABC"
+GROUPS = ("group-default", "group-gpu")
 
 
-def _client(service: str) -> Any:
-    return boto3.client(service, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
+class Cloud:
+    """CloudWatch Logs, which is asked for lines of RUN since 5 until 99, and nothing else."""
+
+    def __init__(self) -> None:
+        self.client: Any = boto3.client(
+            "logs", region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b"
+        )
+        self.stub = Stubber(self.client)
+        self.stub.activate()
+
+    def answers(self, group: str, limit: int, *events: dict[str, Any], after: str = "", token: str = "") -> None:
+        asked = {"logGroupName": group, "startTime": 5, "endTime": 99, "filterPattern": f'"{RUN}"', "limit": limit,
+                 **({"nextToken": after} if after else {})}  # fmt: skip
+        answer = {"events": list(events), **({"nextToken": token} if token else {})}
+        self.stub.add_response("filter_log_events", answer, asked)
+
+    def page(self, limit: int, cursor: str = "") -> LogPage:
+        found = run_now(CloudWatchLogs(GROUPS, lambda: self.client).read(Asked(RUN, 5, 99, limit, cursor)))
+        self.stub.assert_no_pending_responses()
+        return found
 
 
-def _resource(kind: str, logical: str, physical: str) -> dict[str, Any]:
-    return {
-        "ResourceType": kind,
-        "LogicalResourceId": logical,
-        "PhysicalResourceId": physical,
-        "LastUpdatedTimestamp": "2026-01-01T00:00:00Z",
-        "ResourceStatus": "CREATE_COMPLETE",
-    }
-
-
-STACK = [
-    _resource("AWS::Logs::LogGroup", "EngineworkerdefaultLogs0A1B2C3D", "group-default"),
-    _resource("AWS::Logs::LogGroup", "EngineworkergpuLogsFFFFFFFF", "group-gpu"),
-    _resource("AWS::Logs::LogGroup", "EngineapiLogs0A1B2C3D", "group-api"),
-    _resource("AWS::Lambda::Function", "EngineworkerdefaultFunction0A1B2C3D", "worker"),
-]
-
-
-def _event(number: int, at_ms: int, **told: Any) -> dict[str, Any]:
+def event(number: int, at_ms: int, **told: Any) -> dict[str, Any]:
     return {"eventId": str(number), "timestamp": at_ms, "message": json.dumps({"run_id": RUN} | told)}
 
 
-def _answers(group: str, events: list[dict[str, Any]], stub: Stubber, **more: str) -> None:
-    asked = {"logGroupName": group, "startTime": 5, "filterPattern": f'{{ $.run_id = "{RUN}" }}'}
-    stub.add_response("filter_log_events", {"events": events}, {**asked, **more})
-
-
-def test_the_lines_of_a_run_come_from_all_workers_in_order() -> None:
-    """Each group is asked for the run's lines alone, page by page. What else an emulator returns is left out."""
-    formation, logs = _client("cloudformation"), _client("logs")
-    with Stubber(formation) as stacks, Stubber(logs) as stub:
-        stacks.add_response("list_stack_resources", {"StackResourceSummaries": STACK}, {"StackName": "Shop"})
-        read = reader(formation, logs, "Shop", RUN)
-        first = [_event(1, 10, level="INFO", message="hello", step="speak", attempt=2)]
-        asked = {"logGroupName": "group-default", "startTime": 5, "filterPattern": f'{{ $.run_id = "{RUN}" }}'}
-        stub.add_response("filter_log_events", {"events": first, "nextToken": "more"}, asked)
-        _answers("group-default", [_event(2, 30, level="WARNING", message="no", exception="Traceback")], stub,
-                 nextToken="more")  # fmt: skip
-        others = [
-            _event(4, 15, run_id="run_other", message="no"),
-            {"eventId": "5", "timestamp": 16, "message": "print"},
-        ]
-        _answers("group-gpu", [*others, _event(3, 20, level="INFO", message={"trained": 3})], stub)
-        assert read(5) == [
+def test_the_lines_of_a_run_come_from_all_workers() -> None:
+    """Lines of other runs that name this one, and what is no JSON, are left out."""
+    cloud = Cloud()
+    cloud.answers(
+        "group-default", 10, event(1, 10, level="INFO", message="hello", step="speak", attempt=2), token="more"
+    )
+    cloud.answers("group-default", 9, event(2, 30, level="WARNING", message="no", exception="Traceback"), after="more")
+    others = [
+        event(4, 15, run_id="run_other", message=RUN),
+        {"eventId": "5", "timestamp": 16, "message": f"print {RUN}"},
+    ]
+    cloud.answers("group-gpu", 8, *others, event(3, 20, level="INFO", message={"trained": 3}))
+    assert cloud.page(10) == LogPage(
+        [
             LogLine("1", 10, "info", "speak", 2, "hello"),
-            LogLine("3", 20, "info", "", 0, '{"trained": 3}'),
             LogLine("2", 30, "warning", "", 0, "no\nTraceback"),
+            LogLine("3", 20, "info", "", 0, '{"trained": 3}'),
         ]
-        stub.assert_no_pending_responses()
+    )
+
+
+def test_a_full_page_goes_on_where_it_ended() -> None:
+    cloud = Cloud()
+    cloud.answers("group-default", 1, event(1, 10, message="a"), token="more")
+    first = cloud.page(1)
+    assert ([one.message for one in first.lines], first.next_cursor) == (["a"], "0:more")
+    cloud.answers("group-default", 1, event(2, 11, message="b"), after="more")
+    second = cloud.page(1, first.next_cursor)
+    assert ([one.message for one in second.lines], second.next_cursor) == (["b"], "1:")
+    cloud.answers("group-gpu", 1)
+    assert cloud.page(1, second.next_cursor) == LogPage([])
+
+
+def test_a_page_makes_a_bounded_number_of_requests_however_many_lines_others_have() -> None:
+    """It may be empty, and says where to go on."""
+    cloud = Cloud()
+    for number in range(LOG_CALLS):
+        cloud.answers("group-default", 7, after=f"t{number}" if number else "", token=f"t{number + 1}")
+    assert cloud.page(7) == LogPage([], f"0:t{LOG_CALLS}")
 
 
 def test_an_event_without_an_id_is_told_by_its_time_and_text() -> None:
-    formation, logs = _client("cloudformation"), _client("logs")
-    with Stubber(formation) as stacks, Stubber(logs) as stub:
-        stacks.add_response("list_stack_resources", {"StackResourceSummaries": STACK[:1]}, {"StackName": "Shop"})
-        event = _event(0, 10, level="INFO", message="hello")
-        del event["eventId"]
-        _answers("group-default", [event, {**event, "timestamp": 11}], stub)
-        first, second = reader(formation, logs, "Shop", RUN)(5)
+    cloud, told = Cloud(), event(0, 10, level="INFO", message="hello")
+    del told["eventId"]
+    cloud.answers("group-default", 5, told, {**told, "timestamp": 11})
+    cloud.answers("group-gpu", 3)
+    first, second = cloud.page(5).lines
     assert (first.message, second.message, first.id != second.id) == ("hello", "hello", True)
 
 
-def test_a_stack_without_workers_is_refused_by_name() -> None:
-    formation = _client("cloudformation")
-    with Stubber(formation) as stacks:
-        stacks.add_response("list_stack_resources", {"StackResourceSummaries": STACK[2:]})
-        with pytest.raises(NotFound, match="Shop") as refused:
-            reader(formation, None, "Shop", RUN)
-    assert refused.value.code == "no_stack"
+def test_a_cursor_of_another_list_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="cursor"):
+        Cloud().page(5, "run_1:x")
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "hint"),
-    [("ValidationError", NotFound, "--stack"), ("AccessDenied", UserError, "cloudformation:ListStackResources")],
-)
-def test_a_refusal_says_what_to_do(code: str, kind: type[Exception], hint: str) -> None:
-    formation = _client("cloudformation")
-    with Stubber(formation) as stacks:
-        stacks.add_client_error("list_stack_resources", code, "Stack with id Shop does not exist")
-        with pytest.raises(kind) as refused:
-            reader(formation, None, "Shop", RUN)
-    assert hint in str(getattr(refused.value, "hint", ""))
+def test_a_refusal_is_an_outage_that_names_the_request() -> None:
+    cloud = Cloud()
+    cloud.stub.add_client_error("filter_log_events", "AccessDeniedException", "not allowed")
+    with pytest.raises(PortError, match="FilterLogEvents"):
+        cloud.page(5)

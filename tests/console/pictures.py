@@ -63,7 +63,7 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 def rich_pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """The same of runs that are not simple."""
     names = ("nested", "dag", "loop", "deep", "tasks", "slow", "late", "parent", "agent", "big", "paused", "line-2",
-             "redriven", "forked")  # fmt: skip
+             "redriven", "forked", "digest", "costly", "errand")  # fmt: skip
     return {
         **{f"rich-{name}": (f"#/runs/{runs[name]}", "") for name in names},
         "rich-runs": ("#/runs", ""),
@@ -72,6 +72,8 @@ def rich_pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         "rich-back": (f"#/runs/{runs['dag']}", "look back"),
         "rich-form": ("#/runs?workflow=forms", "Start a run"),
         "rich-workflows": ("#/workflows", ""),
+        "rich-digest-workflow": ("#/workflows/digest", ""),
+        "rich-errand-workflow": ("#/workflows/errand", ""),
         "rich-lane": ("#/workflows/lane", ""),
         "rich-parent-workflow": ("#/workflows/parent", ""),
         "rich-big-workflow": ("#/workflows/big", ""),

@@ -371,9 +371,9 @@ def test_workflows_show_their_graph_their_version_and_how_their_runs_are(served:
     expect(page.locator(".edge", has_text="each {{ state.collect }}")).to_have_count(1)
 
 
-def test_a_workflow_shows_its_open_runs_by_version_and_why_runs_failed(served: Served, page: Page) -> None:
+def test_a_workflow_shows_its_versions_and_why_runs_failed(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/workflows/order")
-    expect(page.locator(".card", has_text="Open runs by version")).to_contain_text("deployed")
+    expect(page.locator(".versions")).to_contain_text("deployed")
     failures = page.locator(".card", has_text="Failures").locator(".groups li", has_text="ConnectionError at ship")
     expect(failures).to_contain_text("the carrier does not answer")
     failures.get_by_role("link", name=re.compile("^[0-9]+ runs?$")).click()

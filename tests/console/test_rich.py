@@ -137,12 +137,24 @@ def test_a_graph_of_300_nodes_can_be_read_and_be_seen_as_a_whole(rich: Served, p
     assert box_of(page.locator(".graph svg"))["height"] <= 640
 
 
-def test_what_a_step_emits_is_shown_with_the_command_for_its_logs(rich: Served, page: Page) -> None:
+def test_what_a_step_emits_and_logs_is_shown_with_the_command_for_more(rich: Served, page: Page) -> None:
     open_run(rich, page, "slow")
     logs = page.locator(".o-logs")
-    expect(logs.locator("li")).to_have_count(4)
-    expect(logs).to_contain_text("Clause 7 limits the liability")
-    expect(logs.locator(".command code")).to_have_text(f"stepwell logs {rich.runs['slow']}")
+    for label in ("What its steps emitted", "What its steps logged and printed"):
+        expect(logs.get_by_label(label).locator("li")).to_have_count(4)
+        expect(logs.get_by_label(label)).to_contain_text("Clause 7 limits the liability")
+    expect(logs.locator(".command code")).to_have_text(f"stepwell logs {rich.runs['slow']} --follow")
+
+
+def test_lines_that_a_step_logs_appear_while_it_runs(rich: Served, page: Page) -> None:
+    """A line that looks like markup is text."""
+    run_id = start(rich.dev, "chatty", {"lines": 6})
+    page.goto(f"{rich.dev.url}/#/runs/{run_id}")
+    lines = page.get_by_label("What its steps logged and printed").locator("li")
+    expect(lines.first).to_contain_text("line 0 <b>bold</b>")
+    assert rich.dev.status(run_id) == "running"
+    expect(lines).to_have_count(7)
+    expect(lines.last).to_contain_text("warning the end is near")
 
 
 def test_a_run_in_line_links_to_those_that_it_waits_for(rich: Served, page: Page) -> None:

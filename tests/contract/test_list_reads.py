@@ -22,9 +22,9 @@ LISTS: dict[str, dict[str, Any]] = {
     "newest": {},
     "of a workflow": {"workflow": "w"},
     "waiting": {"statuses": frozenset({Status.WAITING})},
-    "for approval": {"waiting_for": "approval"},
+    "for approval": {"waiting_for": frozenset({"approval"})},
     "by deadline": {"by_deadline": True},
-    "by deadline, of a workflow": {"by_deadline": True, "workflow": "w", "waiting_for": "approval"},
+    "by deadline, of a workflow": {"by_deadline": True, "workflow": "w", "waiting_for": frozenset({"approval"})},
 }
 
 

@@ -205,7 +205,8 @@ def test_a_list_is_newest_first_and_by_run_id_where_times_are_equal(store: Store
         ({"tag": ("team", "b")}, ["r2"]),
         ({"tag": ("a", "team")}, []),
         ({"since_ms": NOW_MS + 3}, ["r4", "r3"]),
-        ({"waiting_for": "event"}, ["r3", "r1"]),
+        ({"waiting_for": frozenset({"event"})}, ["r3", "r1"]),
+        ({"waiting_for": frozenset({"event", "approval"})}, ["r3", "r2", "r1"]),
         ({"overdue_at_ms": NOW_MS + 20}, ["r1"]),
         ({"overdue_at_ms": NOW_MS + 21}, ["r2", "r1"]),
         ({"overdue_at_ms": NOW_MS + 21, "workflow": "pay"}, ["r2"]),
@@ -240,7 +241,9 @@ def test_a_run_is_listed_by_the_status_it_has_now(store: Store) -> None:
     run(store.create_run(header()))
     run(store.change_status(change(1, Status.WAITING, waiting_for="event", waiting_until_ms=NOW_MS)))
     assert ids(store, statuses=frozenset({Status.PENDING})) == []
-    assert ids(store, statuses=frozenset({Status.WAITING}), waiting_for="event", overdue_at_ms=NOW_MS + 1) == ["r1"]
+    assert ids(
+        store, statuses=frozenset({Status.WAITING}), waiting_for=frozenset({"event"}), overdue_at_ms=NOW_MS + 1
+    ) == ["r1"]
 
 
 def by_deadline(store: Store, **narrow: Any) -> list[str]:
@@ -282,8 +285,12 @@ def test_a_list_by_deadline_can_be_narrowed(store: Store) -> None:
     assert by_deadline(store, tag=("team", "a")) == ["r1", "r3"]
     assert by_deadline(store, since_ms=NOW_MS + 1) == ["r2"]
     assert by_deadline(store, overdue_at_ms=NOW_MS + 3) == ["r2", "r1"]
-    assert by_deadline(store, waiting_for="approval") == []
-    assert by_deadline(store, waiting_for="event", statuses=frozenset({Status.WAITING})) == ["r2", "r1", "r3"]
+    assert by_deadline(store, waiting_for=frozenset({"approval"})) == []
+    assert by_deadline(store, waiting_for=frozenset({"event"}), statuses=frozenset({Status.WAITING})) == [
+        "r2",
+        "r1",
+        "r3",
+    ]
 
 
 def test_a_run_that_goes_on_leaves_the_list_by_deadline(store: Store) -> None:

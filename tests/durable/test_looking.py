@@ -70,7 +70,7 @@ def test_a_retry_a_failure_and_an_approval_inside_all_are_everywhere_that_people
     assert steps == {"cook": ("completed", 2), "burn": ("failed", 1), "chef": ("waiting", 0)}
     told = {(entry["type"], entry["step"]) for entry in run.history}
     assert {("step.retry_scheduled", "cook"), ("step.failed", "burn"), ("approval.requested", "chef")} <= told
-    (listed,) = run_now(kit.service.runs(RunQuery(waiting_for="approval"))).headers
+    (listed,) = run_now(kit.service.runs(RunQuery(waiting_for=frozenset({"approval"})))).headers
     assert (listed.run_id, listed.status.value, listed.waiting_node) == (run.id, "waiting", "chef")
     rows: Any = run_now(kit.service.ports.runs.stats())
     assert [row["count"] for row in rows if row["waiting_for"] == "approval"] == [1]

@@ -85,7 +85,7 @@ def header(kit: Stepwell, run: Run) -> Header:
 
 def listed(kit: Stepwell, kind: str) -> list[str]:
     kit.settle()
-    return [one.run_id for one in run_now(kit.service.runs(RunQuery(waiting_for=kind))).headers]
+    return [one.run_id for one in run_now(kit.service.runs(RunQuery(waiting_for=frozenset({kind})))).headers]
 
 
 def shown(kit: Stepwell, run: Run) -> tuple[str, str, str, int | None]:

@@ -114,10 +114,17 @@ def _lambda(operation: str, params: Params) -> Iterator[Need]:
     yield Need("lambda:InvokeFunction", name if name.startswith("arn:") else _arn("lambda", f"function:{name}"))
 
 
+def _logs(operation: str, params: Params) -> Iterator[Need]:
+    if operation != "FilterLogEvents":
+        raise ValueError(f"not known: logs:{operation}")
+    yield Need("logs:FilterLogEvents", _arn("logs", f"log-group:{params['logGroupName']}:*"))
+
+
 _NEEDS: Mapping[str, Callable[[str, Params], Iterator[Need]]] = {
     "dynamodb": _dynamodb,
     "events": _events,
     "lambda": _lambda,
+    "logs": _logs,
     "s3": _s3,
     "scheduler": _scheduler,
     "secretsmanager": _secretsmanager,

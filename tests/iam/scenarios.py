@@ -125,7 +125,7 @@ def ask(stack: Stack) -> None:
     assert (status, stack.call("POST", f"/runs/{runs[0]}/rerun", {})[0]) == (201, 201), again
     for dry_run, expected in ((True, 200), (False, 201)):
         assert stack.call("POST", f"/runs/{runs[2]}/fork", {"at": 0, "dry_run": dry_run})[0] == expected
-    for path in ("history", "explain", "graph"):
+    for path in ("history", "explain", "graph", "logs"):
         assert stack.call("GET", f"/runs/{run_id}/{path}")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/state?at=0")[0] == 200

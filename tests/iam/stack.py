@@ -48,6 +48,7 @@ _OURS = ("STEPWELL_", "POWERTOOLS_")
 _ANSWERS = {
     "GetSecretValue": {"SecretString": SECRET},
     "GetParameter": {"Parameter": {"Value": SECRET}},
+    "FilterLogEvents": {"events": []},
     "Invoke": {"score": 1, "value": 1},  # of a step, and of a query
     "PostToConnection": {},
 }
@@ -75,7 +76,7 @@ class Stack(Deployment):
         super().__init__(package, queue, self.table, self.bucket, patch)
         clients = {
             service: self.cloud.connect(service)
-            for service in ("dynamodb", "events", "lambda_", "s3", "scheduler", "secretsmanager", "sqs", "ssm")
+            for service in ("dynamodb", "events", "lambda_", "logs", "s3", "scheduler", "secretsmanager", "sqs", "ssm")
         }
         clients["dynamodb"].create_table(TableName=self.table, StreamSpecification=_DATA, **SHAPE)
         clients["s3"].create_bucket(Bucket=self.bucket)

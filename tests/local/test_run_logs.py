@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,10 @@ from stepwell.cli.main import app
 from stepwell.limits import LOG_LINE_CHARACTERS
 from stepwell.local import run_logs
 from stepwell.local.lines import short
-from stepwell.local.run_logs import LogFile, lines_of
+from stepwell.local.run_logs import LocalRunLogs, LogFile
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.secrets import READ
+from stepwell.runtime.stores.log_lines import Asked, LogLine
 from tests.local.kit import Dev, until
 
 STEPS = """
@@ -57,12 +60,17 @@ timeline:
   - {name: speak, run: python:talk.speak, timeout: 10s}
   - {name: fail, run: python:talk.fail, timeout: 10s}
 """
+QUIET = """
+workflow: quiet
+timeline:
+  - {name: nap, sleep: 0.1s}
+"""
 
 
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     folder = tmp_path_factory.mktemp("logs")
-    for name, text in (("talk.py", STEPS), ("talk.yaml", TALK), ("counter.py", FUNCTION)):
+    for name, text in (("talk.py", STEPS), ("talk.yaml", TALK), ("counter.py", FUNCTION), ("quiet.yaml", QUIET)):
         (folder / name).write_text(text)
     dev = Dev(folder, folder / ".data")
     yield dev
@@ -76,8 +84,7 @@ def _ran(dev: Dev, workflow: str, given: object) -> str:
 
 
 def _logs(dev: Dev, *words: str) -> str:
-    data = str(dev.data)
-    done = CliRunner().invoke(app, ["logs", *words, "--data", data, "--url", dev.url], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["logs", *words, "--url", dev.url], catch_exceptions=False)
     assert done.exit_code == 0
     return done.output
 
@@ -115,7 +122,7 @@ def test_logs_are_followed_until_the_run_ends(dev: Dev) -> None:
     """The lines of a durable function and of its steps are among them, each once."""
     run_id = _ran(dev, "counter", {"n": 3})
     told = [json.loads(line) for line in _logs(dev, run_id, "--follow", "--json").splitlines()]
-    assert [(line["step"], line["message"]) for line in told] == [("", "begins"), ("double", "doubling 3")]
+    assert [(line["step"], line["message"]) for line in told] == [(None, "begins"), ("double", "doubling 3")]
 
 
 def test_lines_are_kept_out_of_records(dev: Dev) -> None:
@@ -124,10 +131,9 @@ def test_lines_are_kept_out_of_records(dev: Dev) -> None:
     assert "from a module's logger" not in history
 
 
-def test_a_run_that_logged_nothing_says_so(dev: Dev, tmp_path: Path) -> None:
-    """As does a data folder of another server."""
-    run_id = _ran(dev, "talk", {"name": "eve"})
-    done = CliRunner().invoke(app, ["logs", run_id, "--data", str(tmp_path), "--url", dev.url])
+def test_a_run_that_logged_nothing_says_so(dev: Dev) -> None:
+    run_id = _ran(dev, "quiet", {})
+    done = CliRunner().invoke(app, ["logs", run_id, "--url", dev.url])
     assert (done.exit_code, done.stdout) == (0, "")
     assert "logged nothing" in done.stderr
 
@@ -144,10 +150,37 @@ def test_the_file_is_bounded_and_the_owners_alone(tmp_path: Path, monkeypatch: p
     assert len(kept) == 2
     assert all(path.stat().st_size <= 30_000 for path in kept)
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
-    lines = lines_of(tmp_path, "run_1")(0)
+    lines = _kept(tmp_path, "run_1", 500)
     assert len(lines[-1].message) == LOG_LINE_CHARACTERS
     assert lines[-2].message == "line 999"
-    assert lines_of(tmp_path, "run_2")(0) == []
+    assert _kept(tmp_path, "run_2") == []
+
+
+def test_lines_are_read_page_by_page(tmp_path: Path) -> None:
+    file, logs = LogFile(tmp_path), LocalRunLogs(tmp_path)
+    for number in range(5):
+        file.handle(_record(f"line {number}"))
+    file.close()
+    found, cursor, pages = [], "", 0
+    while pages == 0 or cursor:
+        page = run_now(logs.read(Asked("run_1", 0, None, 2, cursor)))
+        found, cursor, pages = [*found, *(one.message for one in page.lines)], page.next_cursor, pages + 1
+    assert (found, pages) == ([f"line {number}" for number in range(5)], 3)
+
+
+def test_a_secret_that_a_step_has_read_is_in_no_line(tmp_path: Path) -> None:
+    READ.add("s3cret-of-this-test")
+    try:
+        file = LogFile(tmp_path)
+        file.handle(_record("calls with s3cret-of-this-test"))
+        file.close()
+    finally:
+        READ.discard("s3cret-of-this-test")
+    assert [one.message for one in _kept(tmp_path, "run_1")] == ["calls with [secret]"]
+
+
+def _kept(data: Path, run_id: str, limit: int = 100) -> Sequence[LogLine]:
+    return run_now(LocalRunLogs(data).read(Asked(run_id, 0, None, limit))).lines
 
 
 def test_a_line_about_no_run_is_not_kept(tmp_path: Path) -> None:

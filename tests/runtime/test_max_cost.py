@@ -87,7 +87,9 @@ def test_a_run_asks_for_an_approval_once_it_has_cost_more_than_it_may() -> None:
     assert world.header(run_id).waiting_for == "approval"
     assert 1 < len(world.steps.calls) < 40
     assert CENT < spent(world, run_id) < 1.3 * CENT
-    assert [one.run_id for one in run_now(world.store.list_runs(RunQuery(waiting_for="approval"))).headers] == [run_id]
+    assert [
+        one.run_id for one in run_now(world.store.list_runs(RunQuery(waiting_for=frozenset({"approval"})))).headers
+    ] == [run_id]
     world.pass_time(1_000 * HOUR_MS)
     assert world.header(run_id).status == "waiting"
 

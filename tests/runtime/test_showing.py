@@ -115,7 +115,9 @@ def approve(world: World, run_id: str, wait: str) -> None:
 def test_a_run_whose_branches_all_wait_is_listed_as_waiting_for_what_is_due_first() -> None:
     world, run_id = started(ASKS, ["3h", "1h", "2h"])
     assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
-    page = run_now(world.service.runs(RunQuery(statuses=frozenset({Status.WAITING}), waiting_for="approval")))
+    page = run_now(
+        world.service.runs(RunQuery(statuses=frozenset({Status.WAITING}), waiting_for=frozenset({"approval"})))
+    )
     assert [header.run_id for header in page.headers] == [run_id]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing_extensions import TypedDict
 
 from stepwell.api.children import ChildView, Statuses, waited_for
+from stepwell.api.pauses import WorkflowPauseView, pause_text, pause_view, unpause_path
 from stepwell.api.states import (
     CLEANING_UP,
     current_steps,
@@ -26,6 +27,7 @@ from stepwell.api.states import (
 )
 from stepwell.definition.graph import Json
 from stepwell.engine import gathering
+from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
@@ -38,7 +40,7 @@ from stepwell.engine.waits import kind as waits
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports import EVERY
+from stepwell.runtime.loop.pauses import WorkflowPause
 
 
 class Waker(TypedDict):
@@ -50,7 +52,10 @@ class Waker(TypedDict):
 
 
 class Explanation(TypedDict):
-    """The explanation of a run. `nothing_can_wake_it` is true only through a defect."""
+    """The explanation of a run. `nothing_can_wake_it` is true only through a defect.
+
+    `workflow_paused`: the pause of its workflow, or of all, that has stopped it or will do so before its next step.
+    """
 
     run_id: str
     status: str
@@ -64,6 +69,7 @@ class Explanation(TypedDict):
     in_queue: bool
     deadline: str | None
     last_entry: dict[str, Json] | None
+    workflow_paused: WorkflowPauseView | None
     nothing_can_wake_it: bool
 
 
@@ -79,10 +85,18 @@ class _Why:
     in_queue: bool = False
 
 
-def explain(at: Standing, now_ms: int, last: Entry | None, statuses: Statuses) -> Explanation:
-    """Explains a run from its current log; `statuses` are those of its child runs that were read."""
+def explain(
+    at: Standing, now_ms: int, last: Entry | None, statuses: Statuses, pause: WorkflowPause | None = None
+) -> Explanation:
+    """Explains a run from its current log; `statuses` are those of its child runs that were read.
+
+    `pause`: that of its workflow, or of all.
+    """
     status = status_of(at)
+    pause = pause if can_be_held(at.token) else None
     why = _why(at, status, now_ms, statuses)
+    if pause is not None and not at.header.pause_of:
+        why = _about_to_stop(why, pause)
     is_over = at.token.ended or status is Status.COMPENSATING  # a deadline does not end a rollback
     limit_ms = None if is_over else deadline_ms(at.graph, at.run, at.token)
     wakers = list(why.wakers)
@@ -102,6 +116,7 @@ def explain(at: Standing, now_ms: int, last: Entry | None, statuses: Statuses) -
         in_queue=why.in_queue,
         deadline=iso(limit_ms) if limit_ms is not None else None,
         last_entry=entry_json(last) if last else None,
+        workflow_paused=None if pause is None else pause_view(pause),
         nothing_can_wake_it=not wakers and not status.terminal,
     )
 
@@ -152,16 +167,16 @@ def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
 def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a pause, and what the run would do without it. A wait that it stands at can end meanwhile."""
     other = _why(at, status_unpaused(at), now_ms, statuses)
-    call = Waker(what="call", at=None, detail=f"POST {_unpause(at)} has it go on")
+    call = Waker(what="call", at=None, detail=f"POST {unpause_path(at.header.pause_of, at.run_id)} has it go on")
     text = f"It is {pause_of(at.header)}. Without the pause: {other.text}"
     return replace(other, text=text, wakers=(call,), in_queue=False)
 
 
-def _unpause(at: Standing) -> str:
-    of = at.header.pause_of
-    return (
-        f"/runs/{at.run_id}/unpause" if not of else "/workflows:unpause" if of == EVERY else f"/workflows/{of}/unpause"
-    )
+def _about_to_stop(why: _Why, pause: WorkflowPause) -> _Why:
+    """Adds that the workflow is paused, and that no worker has stopped the run for it yet."""
+    call = Waker(what="call", at=None, detail=f"POST {unpause_path(pause.workflow)} ends the pause of its workflow")
+    text = f"{pause_text(pause)}: it stops before its next step. {why.text}"
+    return replace(why, text=text, wakers=(*why.wakers, call))
 
 
 def _held(held: Held, since_ms: int) -> _Why:

@@ -72,9 +72,10 @@ class GraphView(TypedDict):
 
 
 class WorkflowView(WorkflowSummary):
-    """A workflow: the graph that runs execute, and its definition."""
+    """A workflow: the graph that runs execute, and its definition. `gathers`: debounce | batch, if it does that."""
 
     graph: GraphView
+    gathers: str | None
     timeout_seconds: float | None
     document: dict[str, Json]
 
@@ -95,6 +96,7 @@ def workflow_view(graph: Graph, pause: WorkflowPause | None) -> WorkflowView:
     return WorkflowView(
         **workflow_summary(graph, pause),
         graph=graph_view(graph),
+        gathers=None if graph.gathering is None else graph.gathering.mode,
         timeout_seconds=None if graph.timeout_ms is None else graph.timeout_ms / 1000,
         document=dict(graph.document),
     )

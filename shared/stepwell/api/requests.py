@@ -230,7 +230,9 @@ class RunsQueryString(Query):
     status: Annotated[list[Status], BeforeValidator(_several)] = Field(default_factory=list)
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
-    waiting_for: str = Field("", description="the kind of the wait: approval, event, sleep, …")
+    waiting_for: Annotated[list[str], BeforeValidator(_several)] = Field(
+        default_factory=list, description="the kinds of the wait: approval, event, sleep, …"
+    )
     failure: str = Field("", description="the fingerprint of an error, as GET /failures lists them")
     parent: str = Field("", description="the runs that this run started, also those that it does not wait for")
     overdue: bool = Field(False, description="only runs whose wait should have ended by now")

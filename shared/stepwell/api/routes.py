@@ -26,6 +26,7 @@ from stepwell.api.handlers.dead import DEAD_ROUTES
 from stepwell.api.handlers.erasing import ERASING_ROUTES
 from stepwell.api.handlers.limiting import LIMITING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
+from stepwell.api.handlers.logs import LOGGING_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
 from stepwell.api.handlers.pausing import PAUSING_ROUTES
 from stepwell.api.handlers.recovering import RECOVERING_ROUTES
@@ -51,6 +52,7 @@ ROUTES: tuple[Route, ...] = (
     *RECOVERING_ROUTES,
     *LIMITING_ROUTES,
     *LINKED_ROUTES,
+    *LOGGING_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,
     *VERSION_ROUTES,

@@ -13,6 +13,7 @@ from stepwell.api.explain import Explanation
 from stepwell.api.failures import FailureView
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.limits import InLineView, LimitPage, LimitView, LineView, RateView
+from stepwell.api.log_lines import LogLineView
 from stepwell.api.moments import StateView
 from stepwell.api.pauses import WorkflowPauseView
 from stepwell.api.schedules import SchedulePage, ScheduleView
@@ -50,6 +51,13 @@ class FailurePage(TypedDict):
     """The groups of a page of failed runs: the same fingerprint may be in the next page again."""
 
     items: list[FailureView]
+    next_cursor: str | None
+
+
+class LogPage(TypedDict):
+    """Lines; a page may have none, and a cursor: there is more to look through."""
+
+    items: list[LogLineView]
     next_cursor: str | None
 
 
@@ -258,6 +266,8 @@ SHAPES: tuple[Any, ...] = (
     FailurePage,
     HistoryPage,
     OutputPage,
+    LogLineView,
+    LogPage,
     StreamView,
     ExportPage,
     BranchPage,

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.branches import ForkView, fork_view
 from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
+from stepwell.api.gathered import GatheringView, gathering_view
 from stepwell.api.ran import TokenView, steps_of, tokens_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
@@ -99,6 +100,7 @@ class RunView(TypedDict):
     waiting_until: str | None
     waiting_data: Json
     pending_reason: str | None
+    gathering: GatheringView | None
     input: Json
     state: dict[str, Json]
     steps: dict[str, StepResult]
@@ -191,6 +193,7 @@ def run_view(
         waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, status, now_ms),
+        gathering=gathering_view(at),
         input=at.run.input,
         state=state_of(token),
         steps=steps,

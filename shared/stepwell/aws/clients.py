@@ -14,6 +14,7 @@ from stepwell.aws.protocols import (
     EventsClient,
     LambdaClient,
     LiveClient,
+    LogsClient,
     S3Client,
     SchedulerClient,
     SecretsManagerClient,
@@ -23,6 +24,7 @@ from stepwell.aws.protocols import (
 from stepwell.aws.thin.opening import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, Thin, open_thin
 from stepwell.settings import read_aws
 
+LOGS_SECONDS = 10  # a request looks through a megabyte of lines
 CALLED_SECONDS = 900  # a called function may run this long before its first byte
 
 
@@ -65,6 +67,10 @@ class Clients:
 
     def lambda_(self) -> LambdaClient:
         client: LambdaClient = self._of("lambda", CALLED_SECONDS)
+        return client
+
+    def logs(self) -> LogsClient:
+        client: LogsClient = self._of("logs", LOGS_SECONDS)
         return client
 
     def live(self, url: str) -> LiveClient:

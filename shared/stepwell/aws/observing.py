@@ -5,6 +5,7 @@ Logs contain no input, output, payload, header or key, except in the message of 
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -25,6 +26,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter, Deployed, GoOnAll, Message, Publish, Scheduled, from_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
+from stepwell.runtime.steps.secrets import READ, masking
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -119,7 +121,11 @@ def _ids_of(message: Message) -> dict[str, Json]:
 
 
 class _Formatter(LambdaPowertoolsFormatter):
-    """A formatter like Powertools', safe for threads that log while another one changes the ids."""
+    """A formatter like Powertools', safe for threads that log while another one changes the ids. It shows no secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        written = [json.dumps(one)[1:-1] for one in READ]  # as they are in the line's JSON
+        return masking(written)(super().format(record))
 
     def append_keys(self, **additional_keys: Any) -> None:
         self.log_format = {**self.log_format, **additional_keys}

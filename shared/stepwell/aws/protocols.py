@@ -52,6 +52,10 @@ class LambdaClient(Protocol):
     def invoke(self, **request: Any) -> Answer: ...
 
 
+class LogsClient(Protocol):
+    def filter_log_events(self, **request: Any) -> Answer: ...
+
+
 class SecretsManagerClient(Protocol):
     def get_secret_value(self, **request: Any) -> Answer: ...
 

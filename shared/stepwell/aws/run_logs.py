@@ -1,64 +1,69 @@
-"""The lines that a run's code logged on AWS, from the log groups of its stack's workers in CloudWatch Logs."""
+"""The lines that a run's code logged on AWS, from the log groups of its stack's workers in CloudWatch Logs.
+
+A page is of one group at a time, and costs LOG_CALLS requests at the most: a cursor says in which group, and where.
+
+    0        the first group, from its beginning
+    1:TOKEN  the second group, where CloudWatch's own token says
+"""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from stepwell.aws.calls import Retry
+from stepwell.aws.protocols import LogsClient
+from stepwell.errors import InvalidInput
+from stepwell.limits import LOG_CALLS
+from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
-from stepwell.aws.failures import code_of
-from stepwell.aws.identity import credentials_error
-from stepwell.errors import NotFound, StepwellError, UserError
-from stepwell.runtime.stores.log_lines import LogLine
-
-_WORKER = re.compile(r"worker\w*Logs[0-9A-F]{8}$")  # the logical id of a worker's log group
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
+_TRIES = 3  # the caller waits
 
 
-def lines_of(profile: str, region: str, stack: str, run_id: str) -> Callable[[int], list[LogLine]]:
-    """Returns a reader of the run's lines. Raises NotFound `no_stack`, or a credentials error."""
-    import boto3  # noqa: PLC0415 - signing needs none of it
+class CloudWatchLogs:
+    """The RunLogs port. `groups`: the names of the workers' log groups."""
 
-    try:
-        session = boto3.Session(profile_name=profile or None, region_name=region or None)
-        return reader(session.client("cloudformation"), session.client("logs"), stack, run_id)
-    except BotoCoreError as error:
-        raise credentials_error(error) from error
+    def __init__(self, groups: Sequence[str], client: Callable[[], LogsClient]) -> None:
+        self._groups, self._client, self._retry = groups, client, Retry(attempts=_TRIES)
+
+    async def read(self, asked: Asked) -> LogPage:
+        number, token = _place(asked.cursor)
+        lines: list[LogLine] = []
+        for _ in range(LOG_CALLS):
+            if number >= len(self._groups) or len(lines) >= asked.limit:
+                break
+            answer = self._page(self._groups[number], asked, asked.limit - len(lines), token)
+            lines += [line for event in answer.get("events", ()) if (line := _line(event, asked.run_id))]
+            token = answer.get("nextToken", "")
+            number += 0 if token else 1
+        cursor = f"{number}:{token}" if number < len(self._groups) else ""
+        return LogPage(lines[: asked.limit], cursor)
+
+    def _page(self, group: str, asked: Asked, limit: int, token: str) -> Mapping[str, Any]:
+        request: dict[str, Any] = {
+            "logGroupName": group,
+            "startTime": asked.since_ms,
+            "filterPattern": f'"{asked.run_id}"',  # lines that have it; `_line` leaves out those of other runs
+            "limit": limit,
+        }
+        if asked.until_ms is not None:
+            request["endTime"] = asked.until_ms
+        if token:
+            request["nextToken"] = token
+        return self._retry.call("FilterLogEvents", lambda: self._client().filter_log_events(**request))
 
 
-def reader(formation: Any, logs: Any, stack: str, run_id: str) -> Callable[[int], list[LogLine]]:
-    """As `lines_of`, with these clients of boto3."""
-    groups = _answered(lambda: _groups(formation, stack))
-    if not groups:
-        hint = "give its name: --stack NAME; and the region that it is in: --region NAME"
-        raise NotFound(f"the stack {stack} has no worker whose logs could be read", code="no_stack", hint=hint)
-    return lambda since_ms: _answered(lambda: _lines(logs, groups, run_id, since_ms))
-
-
-def _groups(formation: Any, stack: str) -> list[str]:
-    pages = formation.get_paginator("list_stack_resources").paginate(StackName=stack)
-    found = [one for page in pages for one in page["StackResourceSummaries"]]
-    return [
-        str(one["PhysicalResourceId"])
-        for one in found
-        if one["ResourceType"] == "AWS::Logs::LogGroup" and _WORKER.search(one["LogicalResourceId"])
-    ]
-
-
-def _lines(logs: Any, groups: list[str], run_id: str, since_ms: int) -> list[LogLine]:
-    found: list[LogLine] = []
-    for group in groups:
-        asked = {"logGroupName": group, "startTime": since_ms, "filterPattern": f'{{ $.run_id = "{run_id}" }}'}
-        for page in logs.get_paginator("filter_log_events").paginate(**asked):
-            found += [line for event in page["events"] if (line := _line(event, run_id))]
-    return sorted(found, key=lambda line: line.at_ms)
+def _place(cursor: str) -> tuple[int, str]:
+    """The group's number and CloudWatch's token."""
+    number, _, token = cursor.partition(":")
+    if number and not number.isdecimal():
+        raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
+    return int(number or 0), token
 
 
 def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
-    """The line of an event; None for one of another run: the emulator ignores the filter."""
+    """The line of an event; None for one of another run, which names this one."""
     try:
         told = json.loads(event["message"])
     except ValueError:
@@ -72,22 +77,3 @@ def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
     name = event.get("eventId") or f"{event['timestamp']} {event['message']}"  # the emulator gives none
     return LogLine(str(name), int(event["timestamp"]), str(told.get("level", "")).lower(),
                    str(told.get("step") or ""), int(told.get("attempt") or 0), text)  # fmt: skip
-
-
-def _answered(ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except ClientError as error:
-        raise _refused(error) from error
-    except BotoCoreError as error:
-        raise credentials_error(error) from error
-
-
-def _refused(error: ClientError) -> StepwellError:
-    if code_of(error) == "ValidationError":
-        message = str(error.response.get("Error", {}).get("Message", error))
-        return NotFound(message, code="no_stack", hint="give its name and region: --stack NAME --region NAME")
-    if code_of(error) in _DENIED:
-        hint = "the caller needs cloudformation:ListStackResources on the stack and logs:FilterLogEvents on its groups"
-        return UserError(f"the logs may not be read: {error}", code="logs_denied", hint=hint)
-    return credentials_error(error)

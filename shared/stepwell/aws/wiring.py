@@ -16,6 +16,7 @@ from stepwell.aws.dead_letters import AwsDeadQueue
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.packed import read_packed
 from stepwell.aws.queues import Queues
+from stepwell.aws.run_logs import CloudWatchLogs
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.scheduler_schedules import SchedulerSchedules
@@ -121,6 +122,7 @@ def open_aws(
         links=links_of(deployment, clients, clock),
         files=S3Snapshots(deployment.bucket, clients.s3),
         dead=AwsDeadQueue(deployment.dead_queue, clients.sqs, queue) if deployment.dead_queue else None,
+        run_logs=CloudWatchLogs(deployment.log_groups, clients.logs),
     )
     return Deployed(parts, store, clients, deployment)
 

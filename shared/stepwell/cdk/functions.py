@@ -84,7 +84,7 @@ class Handler(Construct):
         """`more` are the function's own resources; `extra` are statements beside the table's."""
         super().__init__(scope, construct_id)
         self._place, props = place, place.props
-        log_group = logs.LogGroup(self, "Logs", retention=props.log_retention, encryption_key=props.kms_key,
+        self.logs = log_group = logs.LogGroup(self, "Logs", retention=props.log_retention, encryption_key=props.kms_key,
                                   removal_policy=props.removal_policy)  # fmt: skip
         own = {**(more or {}), "logs": [log_group.log_group_arn]}
         self.function = lambda_.Function(

@@ -128,16 +128,18 @@ class Handlers(Construct):
         )
 
     def _make_api(self) -> Handler:
-        """Lets the API call the default pool's worker for queries, which need user code."""
-        worker = self.workers[DEFAULT_POOL].called
+        """Lets the API call the default pool's worker for queries, and read what the code of runs logs."""
+        worker, groups = self.workers[DEFAULT_POOL].called, [one.logs for one in self.workers.values()]
         told = {
+            "STEPWELL_LOG_GROUPS": ",".join(one.log_group_name for one in groups),
             **self._linking,
             "STEPWELL_WORKER": worker.function_name,
             "STEPWELL_DEAD_QUEUE": self._queues.dead.queue_url,
             **(self._live.api_environment if self._live else {}),
             **self._console(),
         }
-        return self._handler("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
+        named = {"worker": [worker.function_arn], "worker_logs": [one.log_group_arn for one in groups]}
+        return self._handler("api", replace(_API, environment=told), named)
 
     def _console(self) -> Mapping[str, str]:
         """Has the API serve the console, where people can sign in."""

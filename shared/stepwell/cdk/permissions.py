@@ -54,7 +54,8 @@ _LINK: tuple[Row, ...] = ((("secretsmanager:GetSecretValue",), "link_key"),)
 
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
-            (("dynamodb:Query",), "indexes"), *_LINK, *_ERASE, (_LOOK, "dead"), (("lambda:InvokeFunction",), "worker")),
+            (("dynamodb:Query",), "indexes"), *_LINK, *_ERASE, (_LOOK, "dead"), (("lambda:InvokeFunction",), "worker"),
+            (("logs:FilterLogEvents",), "worker_logs")),
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
     "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead"), (_LIST, "table"),

@@ -13,7 +13,7 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.cdk import read_settings
-from stepwell.cli.logs import DEFAULT_STACK
+from stepwell.cli.folders import DEFAULT_STACK
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import UserError

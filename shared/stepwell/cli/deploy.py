@@ -18,7 +18,7 @@ from stepwell.cli.alarming import with_address
 from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
 from stepwell.cli.checking import print_problems
-from stepwell.cli.folders import chosen_folder
+from stepwell.cli.folders import DEFAULT_STACK, chosen_folder
 from stepwell.cli.samples import sample_of
 from stepwell.cli.screen import console
 from stepwell.cli.synthesis import is_complete, synthesise
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Identify = Callable[[str, str], "Identity"]  # profile, region
 Outputs = Callable[[str, str, str], Mapping[str, str]]  # profile, region, stack
-DEFAULT_STACK = "Stepwell"
 OUT = "cdk.out"  # below the project
 
 

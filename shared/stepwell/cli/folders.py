@@ -7,6 +7,7 @@ from pathlib import Path
 from stepwell.project import WORKFLOWS, find_project
 
 DEFINITIONS = (".yaml", ".yml", ".json")
+DEFAULT_STACK = "Stepwell"
 EMULATED = "aws"  # in the data folder: what `dev --aws` keeps apart from `dev`, so that both can run
 EMULATOR = "tmp"  # in there: the emulator's own
 

@@ -68,7 +68,7 @@ def runs(
     status: str | Sequence[str] = (),
     tag: str = "",
     since: str = "",
-    waiting_for: str = "",
+    waiting_for: str | Sequence[str] = (),
     failure: str = "",
     parent: str = "",
     overdue: bool = False,
@@ -78,19 +78,22 @@ def runs(
 
     `sort`: `waiting_until` lists the runs that wait, by their deadlines.
     """
-    several = [status] if isinstance(status, str) and status else list(status)
     return listed(
         "/runs",
         workflow=workflow,
-        status=several,
+        status=_several(status),
         tag=tag,
         since=since,
-        waiting_for=waiting_for,
+        waiting_for=_several(waiting_for),
         failure=failure,
         parent=parent,
         overdue="true" if overdue else "",
         sort=sort,
     )
+
+
+def _several(given: str | Sequence[str]) -> list[str]:
+    return ([given] if given else []) if isinstance(given, str) else list(given)
 
 
 def failures(*, workflow: str = "", since: str = "") -> Request[Page]:
@@ -114,9 +117,15 @@ def batch(
 
     `key`: the Idempotency-Key; without one, each call has one.
     """
-    several = [status] if isinstance(status, str) and status else list(status)
     chosen = filled(
-        {"workflow": workflow, "status": several, "tag": tag, "since": since, "before": before, "failure": failure}
+        {
+            "workflow": workflow,
+            "status": _several(status),
+            "tag": tag,
+            "since": since,
+            "before": before,
+            "failure": failure,
+        }
     )
     headers = {"Idempotency-Key": key or str(uuid4())}
     return post("/runs:batch", {"filter": chosen, "action": action, **options}, repeatable=True, headers=headers)

@@ -44,6 +44,11 @@ def output(run_id: str, *, after: str = "") -> Request[JsonObject]:
     return get(_run(run_id, "output"), after=after)
 
 
+def logs(run_id: str, *, since: str = "") -> Request[Page]:
+    """Lists what the run's steps logged and printed. `since`: logged at or after this time, in RFC 3339."""
+    return listed(_run(run_id, "logs"), since=since)
+
+
 def export(run_id: str) -> Request[Page]:
     """Lists what a replay reads, line by line."""
     return listed(_run(run_id, "export"))

@@ -130,5 +130,6 @@ class RunCalls(Bound):
     begin = _run_call(run_calls.begin)
     history = _run_list(run_calls.history)
     output = _run_call(run_calls.output)
+    logs = _run_list(run_calls.logs)
     export = _run_list(run_calls.export)
     branches = _run_list(run_calls.branches)

@@ -89,7 +89,8 @@ def _narrowing(query: RunQuery) -> list[_Condition]:
         marks = ", ".join("?" * len(query.statuses))
         conditions.append((f"r.status IN ({marks})", tuple(sorted(query.statuses))))
     if query.waiting_for:
-        conditions.append(("r.waiting_for <> '' AND r.waiting_for = ?", (query.waiting_for,)))
+        marks = ", ".join("?" * len(query.waiting_for))
+        conditions.append((f"r.waiting_for <> '' AND r.waiting_for IN ({marks})", tuple(sorted(query.waiting_for))))
     if query.failure:
         conditions.append(("substr(r.failure, 1, instr(r.failure, ' ') - 1) = ?", (query.failure,)))
     if query.overdue_at_ms is not None:

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,13 +20,15 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
+from stepwell.errors import InvalidInput
 from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
 from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
 from stepwell.local.lines import short
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
-from stepwell.runtime.stores.log_lines import LogLine
+from stepwell.runtime.steps.secrets import READ, masking
+from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
@@ -135,7 +137,10 @@ def about_of(record: logging.LogRecord) -> About:
 
 
 class _OwnFrames(logging.Formatter):
-    """Shows a traceback from the user's code on, without the frames of Stepwell that lead to it."""
+    """Shows a traceback from the user's code on, without the frames of Stepwell that lead to it; and no secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masking(READ)(super().format(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the standard library's name
         kind, error, trace = ei
@@ -197,15 +202,26 @@ class LogFile(RotatingFileHandler):
         return open(self.baseFilename, self.mode, encoding=self.encoding, opener=private)
 
 
-def lines_of(data: Path, run_id: str) -> Callable[[int], list[LogLine]]:
-    """Returns a reader of the lines about the run in the data folder."""
+class LocalRunLogs:
+    """The RunLogs port over the files of the data folder, whose lines have an order. A cursor is a line's id."""
 
-    def read(since_ms: int) -> list[LogLine]:
-        texts = [text for path in _files(data) for text in path.read_text(encoding="utf-8").splitlines()]
-        lines = [_line(found) for text in texts if run_id in text and (found := json.loads(text))["run_id"] == run_id]
-        return [line for line in lines if line.at_ms >= since_ms]
+    def __init__(self, data: Path) -> None:
+        self._data = data
 
-    return read
+    async def read(self, asked: Asked) -> LogPage:
+        if asked.cursor and not asked.cursor.isdecimal():
+            raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
+        after = int(asked.cursor or -1)
+        texts = (text for path in _files(self._data) for text in path.read_text(encoding="utf-8").splitlines())
+        lines: list[LogLine] = []
+        for text in texts:
+            if asked.run_id not in text or (found := json.loads(text))["run_id"] != asked.run_id:
+                continue
+            if found["id"] > after and (line := _line(found)).at_ms >= asked.since_ms:
+                lines.append(line)
+            if len(lines) > asked.limit:
+                return LogPage(lines[:-1], lines[-2].id)
+        return LogPage(lines)
 
 
 def _files(data: Path) -> list[Path]:

@@ -28,7 +28,7 @@ from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.lines import RunLines
 from stepwell.local.live import LiveFeed
 from stepwell.local.outgoing import Outgoing, TellingStore
-from stepwell.local.run_logs import LoggedSteps
+from stepwell.local.run_logs import LocalRunLogs, LoggedSteps
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
@@ -155,6 +155,7 @@ def open_local(
         pause_until=ends.pause_until,
         files=files,
         dead=SqliteDeadQueue(database, clock),
+        run_logs=LocalRunLogs(data),
         lane=lane,
     )
     store.keep = _keeping(parts.service, Snapshots(parts.service, files, view_of))

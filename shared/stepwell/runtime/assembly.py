@@ -36,6 +36,7 @@ from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.starts.triggers import Triggers
 from stepwell.runtime.steps.own import OwnSteps
 from stepwell.runtime.steps.port import Steps
+from stepwell.runtime.stores.log_lines import NoRunLogs, RunLogs
 from stepwell.runtime.waits.mailbox import Mailbox
 
 
@@ -58,6 +59,7 @@ class Assembly:
     eraser: Eraser
     dead: DeadQueue
     recovery: Recovery
+    run_logs: RunLogs
     links: Links | None = None  # of who serves calls
 
 
@@ -79,6 +81,7 @@ def assemble(
     pause_until: PauseUntil | None = None,
     files: Files | None = None,
     dead: DeadQueue | None = None,
+    run_logs: RunLogs | None = None,
     lane: int = 0,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
@@ -87,6 +90,7 @@ def assemble(
        `schedules`: what fires callers' schedules; None: a ticker of this process does.
        `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
     `files`: where snapshots of runs are. `dead`: where messages are that nobody could take.
+    `run_logs`: where the lines are that the code of runs logs.
        `lane`: so many branches of a new fork share a log; 0: none do.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane)
@@ -122,5 +126,6 @@ def assemble(
         eraser,
         dead or NoDeadQueue(),
         Recovery(ports, logbook, sweeper, starter, scheduling),
+        run_logs or NoRunLogs(),
         links,
     )

@@ -98,7 +98,7 @@ class RunQuery:
     statuses: frozenset[Status] = frozenset()
     tag: tuple[str, str] | None = None
     since_ms: int = 0
-    waiting_for: str = ""
+    waiting_for: frozenset[str] = frozenset()  # kinds of waits
     failure: str = ""  # an error's fingerprint
     overdue_at_ms: int | None = None  # waiting runs whose waiting_until_ms is before it
     by_deadline: bool = False

@@ -61,9 +61,22 @@ def furnish(dev: Dev) -> dict[str, str]:
         reaches(dev, runs[name], "waiting")
     for name, status in (("deep", "failed"), ("late", "timed_out"), ("big", "completed")):
         reaches(dev, runs[name], status)
+    runs |= flow(dev)
     dev.call("POST", f"/runs/{runs['paused']}/pause", {"by": "ana", "reason": "the till is being counted"})
     _, made = dev.call("POST", f"/runs/{runs['deep']}/redrive", {"by": "ben"})
     runs["redriven"] = made["run_id"]
     _, made = dev.call("POST", f"/runs/{runs['loop']}/fork", {"at": 2, "by": "ben"})
     runs["forked"] = made["run_id"]
     return runs
+
+
+def flow(dev: Dev) -> dict[str, str]:
+    """A batch of three starts, a run that has cost too much, and a paused workflow with two runs."""
+    digests = {start(dev, "digest", {"note": "first"})}
+    for note in ("second", "third"):
+        digests.add(dev.call("POST", "/workflows/digest/runs", {"input": {"note": note}})[1]["run_id"])
+    knocks = reaches(dev, start(dev, "errand", {}), "waiting")
+    costly = reaches(dev, start(dev, "costly", {}), "waiting")
+    dev.call("POST", "/workflows/errand/pause", {"by": "ana", "reason": "the street is closed"})
+    dev.call("POST", "/workflows/errand/aliases", {"alias": "stable"})
+    return {"digest": digests.pop(), "errand": knocks, "costly": costly}

@@ -52,6 +52,14 @@ def talk(ctx: StepContext) -> str:
     return "read"
 
 
+def chat(lines: int, ctx: StepContext) -> str:
+    for number in range(lines):
+        print(f"line {number} <b>bold</b>")
+        time.sleep(0.5)
+    ctx.logger.warning("the end is near")
+    return "said"
+
+
 def draft(round_number: int) -> dict[str, int]:
     return {"score": 30 * round_number}
 

@@ -57,7 +57,7 @@ async def list_runs(call: Call) -> Answer:
         statuses=frozenset(asked.status) or (FAILED if asked.failure else frozenset()),
         tag=tag_of(asked.tag),
         since_ms=asked.since or 0,
-        waiting_for=asked.waiting_for,
+        waiting_for=frozenset(asked.waiting_for),
         failure=asked.failure,
         overdue_at_ms=call.parts.ports.clock.now_ms() if asked.overdue else None,
         by_deadline=bool(asked.sort),
@@ -184,7 +184,8 @@ async def get_explanation(call: Call) -> Answer:
     at = await service.standing(call.path["run_id"])
     last = await last_entry(service, at.run_id, at.token.slot)
     statuses = await read_statuses(service, at)
-    told = explain(at, call.parts.ports.clock.now_ms(), last, statuses)
+    pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
+    told = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
     if told["last_entry"]:
         ((told["last_entry"],), _) = fitting([told["last_entry"]])
     return Answer(200, told)

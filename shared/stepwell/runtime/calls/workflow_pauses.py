@@ -24,6 +24,10 @@ class WorkflowPauses:
         """The pauses that there are, by workflow."""
         return await self._pauses.all()
 
+    async def of(self, workflow: str) -> WorkflowPause | None:
+        """The pause that stops runs of this workflow: its own, or that of all."""
+        return None if workflow in BUILT_IN else await self._pauses.now(workflow)
+
     async def pause(self, workflow: str, reason: str = "", who: str = "") -> WorkflowPause:
         """The pause, made now or before: a single write. Raises NotFound, InvalidInput, Conflict `too_many_pauses`."""
         check_json([reason, who], "reason")

@@ -128,7 +128,7 @@ def fits(header: Header, query: RunQuery) -> bool:
         return False
     if query.tag is not None and header.tags.get(query.tag[0]) != query.tag[1]:
         return False
-    if query.waiting_for and header.waiting_for != query.waiting_for:
+    if query.waiting_for and header.waiting_for not in query.waiting_for:
         return False
     if query.failure and header.failure.partition(" ")[0] != query.failure:
         return False

@@ -1,10 +1,10 @@
-"""Lines that the code of a run logged, as `stepwell logs` shows them: from a file here, from CloudWatch on AWS."""
+"""Lines that the code of a run logged: kept in a file here, in CloudWatch Logs on AWS; read page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,4 +19,33 @@ class LogLine:
     message: str
 
 
-ReadLines: TypeAlias = Callable[[int], Iterable[LogLine]]  # those since a time in milliseconds, in order
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which lines of a run are asked for. `until_ms`: none was logged after it; None: the run may log more."""
+
+    run_id: str
+    since_ms: int
+    until_ms: int | None
+    limit: int
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Lines of a page. It may have none and a cursor: there is more to look through."""
+
+    lines: Sequence[LogLine]
+    next_cursor: str = ""
+
+
+class RunLogs(Protocol):
+    """Where the lines are. Raises PortError; InvalidInput `bad_cursor`."""
+
+    async def read(self, asked: Asked) -> LogPage: ...
+
+
+class NoRunLogs:
+    """Of a process that keeps none."""
+
+    async def read(self, asked: Asked) -> LogPage:
+        return LogPage(())
