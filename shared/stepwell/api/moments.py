@@ -26,7 +26,12 @@ DEPTH = 6  # levels into which a value is compared; below, it changed as a whole
 
 
 class StateQueryString(Query):
-    at: int | None = Field(None, ge=0, le=RUN_STEPS, description="the slot of a record; default: the last one, and what branches did since")
+    at: int | None = Field(
+        None,
+        ge=0,
+        le=RUN_STEPS,
+        description="the slot of a record; default: the last one, and what branches did since",
+    )
 
 
 class Change(TypedDict):

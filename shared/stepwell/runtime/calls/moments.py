@@ -21,8 +21,8 @@ async def as_of(logbook: Logbook, at: Standing, slot: int | None) -> tuple[Stand
     """
     last_slot = max(at.token.slot, 0)
     if slot is not None and slot > last_slot:
-        raise InvalidInput(f"the run's log has no slot {slot}", code="unknown_slot",
-                           hint=f"its last slot is {at.token.slot}; an entry's id has its slot behind the @")  # fmt: skip
+        hint = f"its last slot is {at.token.slot}; an entry's id has its slot behind the @"
+        raise InvalidInput(f"the run's log has no slot {slot}", code="unknown_slot", hint=hint)
     after = last_slot if slot is None else slot
     begun = await logbook.token_before(at.run_id, after) or Token()
     records = await logbook.history(at.run_id, at.token.id, begun.slot, after - begun.slot)
