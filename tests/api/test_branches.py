@@ -117,6 +117,27 @@ def test_each_branch_says_what_it_waits_for_and_what_it_brought(forked: World) -
     assert (third["status"], third["waiting_for"], third["current_step"]) == ("waiting", "approval", "ask")
 
 
+def test_the_attempts_of_branches_count_before_they_join(forked: World) -> None:
+    """And do not count twice when they have."""
+    run_id = forked.start("forked", input={"names": ["ana", "leo", "eva"]})
+    seen = [forked.get(f"/runs/{run_id}").json["cost"]["steps"]]
+    for index in range(3):
+        forked.post(f"/runs/{run_id}/approve", {"wait": f"0/0.{index}"})
+        forked.drain()
+        seen.append(forked.get(f"/runs/{run_id}").json["cost"]["steps"])
+    assert seen == [0, 1, 2, 3]
+    assert forked.get(f"/runs/{run_id}").json["status"] == "completed"
+
+
+def test_the_slot_of_an_open_fork_shows_no_branch_that_came_after_it(forked: World) -> None:
+    """The run without a slot is the run as it is now."""
+    run_id = forked.start("forked", input={"names": ["ana", "leo"]})
+    names = ("status", "current_steps", "states")
+    then, now = (forked.get(f"/runs/{run_id}/state", **asked).json for asked in ({"at": 0}, {}))
+    assert [then[name] for name in names] == ["running", ["begin"], {"begin": "running"}]
+    assert [now[name] for name in names] == ["waiting", ["ask"], {"ask": "waiting"}]
+
+
 def test_the_branches_of_a_wide_fork_come_page_by_page(forked: World) -> None:
     run_id = forked.start("forked", input={"names": [f"n{number}" for number in range(250)]})
     seen, cursor = [], "0"

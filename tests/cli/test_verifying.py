@@ -35,6 +35,16 @@ def test_a_workflow_that_holds_is_told_as_json() -> None:
     assert {one["verdict"] for one in found["steps"]} == {"idempotent"}
 
 
+def test_a_run_that_fails_undisturbed_proves_nothing_and_has_an_exit_status_of_its_own() -> None:
+    """Unless the user says that it may fail."""
+    told = verify("invoice-mended", str(FAULTS), "-i", '{"customer": "Ada", "amount": "much"}')
+    assert told.exit_code == 5, told.output
+    assert "invoice-mended proves nothing: its undisturbed run ended as failed (" in told.stdout
+    assert "invoice-mended holds" not in told.stdout
+    allowed = verify("invoice-mended", str(FAULTS), "-i", '{"customer": "Ada", "amount": "much"}', "--may-fail")
+    assert (allowed.exit_code, "invoice-mended holds" in allowed.stdout) == (0, True), allowed.output
+
+
 def test_a_mocked_step_is_not_called() -> None:
     told = verify("invoice", str(FAULTS), "-i", ADA, "--mock", 'charge="payment-1"', "--json")
     assert told.exit_code == 0, told.output

@@ -7,8 +7,10 @@ from typing import Any
 from stepwell.api.drawing_shape import picture
 from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.ran import counts_of, steps_of
+from stepwell.engine.entries import Entry
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import RunQuery
+from stepwell.testing.kit import Stepwell
 from tests.durable.conftest import Flows
 
 DAYS = """
@@ -113,3 +115,49 @@ def test_a_function_that_has_not_begun_is_drawn_as_one_node_and_then_operation_b
         ("start", "", ""), ("cook", "2: 2 completed", "completed"), ("bell", "", "waiting"),
     ]  # fmt: skip
     assert [(line.source, line.target) for line in drawn.lines] == [("s", "n0"), ("n0", "n1")]
+
+
+BESIDE = """
+from stepwell import step, workflow
+
+@step
+def cook(dish: str) -> str: return dish
+
+@workflow
+async def buffet(ctx):
+    async def slow():
+        await ctx.sleep("1h")
+        await ctx.step(cook, "roast")
+        await ctx.sleep("3h")
+        return await ctx.step(cook, "gravy")
+    async def quick():
+        for hour in range(3):
+            await ctx.step(cook, f"soup {hour}")
+            await ctx.sleep("50m")
+    await ctx.all(slow(), quick())
+    await ctx.step(cook, "coffee")
+"""
+
+
+def test_the_history_of_a_function_with_tasks_is_in_order_of_time(flows: Flows) -> None:
+    """Also where a reader goes on after any entry of it."""
+    kit = flows(BESIDE)
+    run = kit.start("buffet")
+    kit.advance("2h")
+    half = [entry.id for entry in told(kit, run.id)]
+    kit.advance("4h")
+    entries = told(kit, run.id)
+    times, ids = [one.at_ms for one in entries], [one.id for one in entries]
+    assert times == sorted(times)
+    assert {one.token for one in entries} >= {"0", "0/0.0", "0/2.0"}
+    assert len(set(ids)) == len(ids)
+    assert ids[: len(half)] == half
+    for at, known in enumerate(ids):
+        assert [one.id for one in told(kit, run.id, known)] == ids[at + 1 :]
+
+
+def told(kit: Stepwell, run_id: str, after: str = "") -> list[Entry]:
+    async def read() -> list[Entry]:
+        return [entry async for entry in (await kit.service.narrator(run_id)).entries(after=after)]
+
+    return run_now(read())

@@ -166,6 +166,16 @@ compensation:
     assert verdict(bad, "a.compensate") is Verdict.EFFECT_TWICE
 
 
+def test_a_workflow_whose_undisturbed_run_fails_does_not_hold(folder: Path) -> None:
+    """What comes after the failure was never tried. A failure that was asked for is none."""
+    report = verified(folder, chain("once", "fails", "once"))
+    assert (report.holds, report.breaks) == (False, False)
+    assert report.failed == "ended as failed (ValueError at s1)"
+    assert str(report).startswith("w: PROVES NOTHING: its undisturbed run ended as failed (ValueError at s1); ")
+    assert verified(folder, chain("once", "fails"), may_fail=True).holds
+    assert verified(folder, chain("once", "once"), fails=["s1"]).holds
+
+
 def test_a_step_that_may_run_at_most_once_may_be_lost_and_that_is_no_fault(folder: Path) -> None:
     report = verified(folder, "timeline:\n  - {name: a, run: python:acts.pay, at_most_once: true, timeout: 1m}\n")
     assert verdict(report, "a") is Verdict.LOST

@@ -26,7 +26,12 @@ DEPTH = 6  # levels into which a value is compared; below, it changed as a whole
 
 
 class StateQueryString(Query):
-    at: int | None = Field(None, ge=0, le=RUN_STEPS, description="the slot of a record; default: the last one")
+    at: int | None = Field(
+        None,
+        ge=0,
+        le=RUN_STEPS,
+        description="the slot of a record; default: the last one, and what branches did since",
+    )
 
 
 class Change(TypedDict):
@@ -39,7 +44,10 @@ class Change(TypedDict):
 
 
 class StateView(TypedDict):
-    """A run's own token after the record of `slot`, of 0 to `last_slot`; without the branches of its forks."""
+    """A run's own token after the record of `slot`, of 0 to `last_slot`; without the steps of branches.
+
+    `status`, `phase`, `current_steps` and `states` are those that the record left; without `at`, those of now.
+    """
 
     run_id: str
     slot: int

@@ -82,6 +82,23 @@ def counts_of(steps: Mapping[str, StepResult]) -> dict[str, str]:
     return found
 
 
+def attempts_of(token: Token, forks: Iterable[Surveyed]) -> int:
+    """Counts the attempts of a token and of its branches; of a wide fork that is open, one for each that has ended.
+
+    When branches have joined, their attempts are the token's own.
+    """
+    return token.calls + sum(_attempts_in(token, fork) for fork in forks if fork.is_open)
+
+
+def _attempts_in(token: Token, fork: Surveyed) -> int:
+    begun = next((one for slot, one in token.tasks.items() if fork.id == fork_id(token.id, slot)), None)
+    found = sum(counts.get(over, 0) for counts in fork.counts.values() for over in _OVER)
+    for index, branch in enumerate(fork.branches):
+        if index not in fork.fork.kept and (begun is None or index in begun.open):
+            found += attempts_of(branch, [one for one in fork.inner if one.id.startswith(f"{branch.id}/")])
+    return found
+
+
 def taken_edges(at: Standing, forks: Iterable[Surveyed]) -> dict[str, int]:
     """Returns how often each rule was taken, by the run and its branches.
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from stepwell.api.branches import ForkView, fork_view
 from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
 from stepwell.api.gathered import GatheringView, gathering_view
-from stepwell.api.ran import TokenView, steps_of, tokens_of
+from stepwell.api.ran import TokenView, attempts_of, steps_of, tokens_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
     current_steps,
@@ -211,7 +211,7 @@ def run_view(
         rollback=rollback_view(at),
         tags=dict(header.tags),
         priority=header.priority,
-        cost=None if cost is None else cost_view(cost, token),
+        cost=None if cost is None else cost_view(cost, token, attempts_of(token, forks)),
         created_at=iso(header.created_ms),
         started_at=time_of(header.started_ms),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
@@ -222,12 +222,12 @@ def run_view(
 _ESTIMATED = ["read_units", "queue_requests", "invocations"]
 
 
-def cost_view(cost: Cost, token: Token) -> CostView:
-    """Returns the run's ledger with USD. Attempts and records are those that its own log counts."""
+def cost_view(cost: Cost, token: Token, steps: int) -> CostView:
+    """Returns the run's ledger with USD. `steps`: attempts. Records are those of its own log."""
     prices, counts = Prices(), asdict(cost)
     names = [name for name in counts if name != "is_whole"]
     return CostView(
-        steps=token.calls,
+        steps=steps,
         records=token.slot + 1,
         waits=cost.waits,
         forks=cost.forks,

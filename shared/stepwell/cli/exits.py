@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from stepwell.client.errors import ApiProblem, Unreachable
 from stepwell.errors import StepwellError
 
-DONE, FAILED, WRONG_USAGE, REFUSED, NOT_REACHED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+DONE, FAILED, WRONG_USAGE, REFUSED, NOT_REACHED, UNPROVEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 MEANINGS: Mapping[int, str] = {
     DONE: "done",
@@ -15,6 +15,7 @@ MEANINGS: Mapping[int, str] = {
     WRONG_USAGE: "wrong usage: an argument, a file, a setting, or something that is not installed",
     REFUSED: "the API refused the call; `code` says why",
     NOT_REACHED: "no Stepwell API answered",
+    UNPROVEN: "nothing is proven: the run that is verified fails undisturbed",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 _FAILURES = frozenset({"cdk_failed", "deploy_failed", "emulator_failed", "synth_failed", "update_failed"})

@@ -60,11 +60,14 @@ def verify(
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let steps reach the network, start processes and write files.")
     ] = False,
+    may_fail: Annotated[
+        bool, typer.Option("--may-fail", help="The undisturbed run may fail; with --fail it may anyway.")
+    ] = False,
     shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="Schedules of doubled messages.")] = _SHUFFLES,
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it.")] = _SECONDS,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Crash a workflow at each durable write, double its messages, and tell what does not hold. Exit status 1: some.
+    """Crash a workflow at each write, double its messages. Exit status 1: it does not hold; 5: it fails undisturbed.
 
     Runs the steps of Python for real, many times, in an empty folder, and keeps them from the network, from processes
     and from other files. Calls of HTTP and Lambda steps are left out.
@@ -84,6 +87,7 @@ def verify(
         answers=found,
         approve_all=approve,
         allow_outside=allow_outside,
+        may_fail=may_fail,
         ignore=ignore or [],
         shuffles=shuffles,
         seconds=seconds,
@@ -94,7 +98,7 @@ def verify(
     else:
         _show(report)
     if not report.holds:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exits.FAILED if report.breaks else exits.UNPROVEN)
 
 
 def _answers(path: Path | None) -> tuple[tuple[Answer, ...], Any]:
@@ -148,13 +152,11 @@ def _show(report: Report) -> None:
         out.print(printable(f"  in: {broken.schedule}"), style="dim", soft_wrap=True)
     _show_notes(report.notes)
     told = f"{report.crashes} crashes around {report.writes} writes, {report.shuffles} schedules of doubled messages"
-    if report.holds:
-        out.print(f"{report.workflow} holds: {told}", style="green", soft_wrap=True)
-    else:
-        out.print(f"{report.workflow} does not hold: {told}", style="red", soft_wrap=True)
-        if any(one.verdict.is_bad for one in report.steps):
-            out.print("pass ctx.idempotency_key on to whom the step calls, or look there first for what it made",
-                      style="cyan", soft_wrap=True)  # fmt: skip
+    style = "green" if report.holds else "red"
+    out.print(printable(f"{report.workflow} {report.verdict}: {told}"), style=style, soft_wrap=True)
+    if any(one.verdict.is_bad for one in report.steps):
+        out.print("pass ctx.idempotency_key on to whom the step calls, or look there first for what it made",
+                  style="cyan", soft_wrap=True)  # fmt: skip
 
 
 def _show_notes(notes: Sequence[Any]) -> None:

@@ -121,7 +121,8 @@ def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Sign
 
 
 def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
-    at_ms = max(run.started_ms, before.last.at_ms if before.last else run.created_ms)
+    begun_ms = before.branch.started_ms if before.branch else run.created_ms
+    at_ms = max(run.started_ms, before.last.at_ms if before.last else begun_ms)
     if before.id == ROOT:
         tell.add("run.started", at_ms=at_ms)
     tell.change(Phase.INITIALIZING, Phase.EXECUTING_STEP, "internal", "", at_ms)

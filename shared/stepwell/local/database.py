@@ -92,6 +92,7 @@ class Database:
         self._writing = threading.Lock()
         self._asked: deque[_Change] = deque()
         self._opening = threading.Lock()
+        self._is_prepared = False  # by the first connection: the file keeps its tables and the kind of its journal
         self._open: weakref.WeakSet[_Connection] = weakref.WeakSet()
         self._lazy = _Here(lambda: self._connect("NORMAL"))
         self._here = _Here(lambda: self._connect(synchronous)) if synchronous == "FULL" else self._lazy
@@ -213,9 +214,11 @@ class Database:
         connection = _Connection(raw)
         try:
             raw.execute(f"PRAGMA busy_timeout = {self._busy_ms}")
-            self._use_wal(raw)
             raw.execute(f"PRAGMA synchronous = {synchronous}")
-            schema.prepare(raw, self.path)
+            if not self._is_prepared:
+                self._use_wal(raw)
+                schema.prepare(raw, self.path)
+                self._is_prepared = True
         except sqlite3.Error as error:
             raw.close()
             raise self._problem(error) from error

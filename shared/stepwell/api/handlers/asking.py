@@ -127,10 +127,8 @@ async def get_state(call: Call) -> Answer:
     asked = call.asked(StateQueryString)
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
-    last_slot = at.token.slot
-    logbook = (await service.narrator(at.run_id)).logbook
-    before, after = await as_of(logbook, at, max(last_slot, 0) if asked.at is None else asked.at)
-    return Answer(200, fitted(at.run_id, state_view(before, after, last_slot)))
+    before, after = await as_of((await service.narrator(at.run_id)).logbook, at, asked.at)
+    return Answer(200, fitted(at.run_id, state_view(before, after, at.token.slot)))
 
 
 async def get_export(call: Call) -> Answer:

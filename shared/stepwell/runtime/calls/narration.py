@@ -1,14 +1,16 @@
 """Narrates a token: its history entries, and those of its branches, in the order in which things happened.
 
     slot 3 forks ── what its branches did, by time ── slot 4 joins
+    slot 3 begins tasks ── slot 4 ── what a task did, by time ── slot 5 ── …
 
-The entries of a fork's branches stand between the entry that opened it and the one that closed it. A fork wider than
+The entries of a fork's branches stand between the entry that opened it and the one that closed it; those of tasks,
+beside which their function goes on, among its own. A fork wider than
 HISTORY_BRANCHES is narrated without its branches, unless it is a DAG: ask for one branch by its id.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -44,17 +46,30 @@ class Narrator:
         Raises NotFound for an unknown token, InvalidInput for an `after` that is no entry of it.
         """
         cursor = _Cursor.of(token_id, after)
+        beside = _Beside(cursor)
+        async for standing, told in self._own(await self._before(token_id, cursor.slot), until):
+            for entry in told:
+                for earlier in beside.until(entry):
+                    yield earlier
+                if beside.is_next(entry):
+                    yield entry
+            for entry in await self._branches(standing, cursor, beside):
+                yield entry
+        for entry in beside.rest():
+            yield entry
+
+    async def _before(self, token_id: str, slot: int) -> Token:
+        """The token before this slot, and before what its open tasks began: their entries may come after the slot's.
+
+        Raises NotFound for an unknown token.
+        """
         is_known = token_id == ROOT or is_branch_id(token_id)
-        token = await self.logbook.token_before(self.run.run_id, cursor.slot, token_id) if is_known else None
+        token = await self.logbook.token_before(self.run.run_id, slot, token_id) if is_known else None
         if token is None:
             raise NotFound(f"run {self.run.run_id} has no branch {token_id[:80]}", code="unknown_branch")
-        async for standing, told in self._own(token, until):
-            for entry in told:
-                if cursor.is_before(entry):
-                    yield entry
-            if standing.slot >= cursor.slot:
-                async for entry in self._branches(standing, cursor):
-                    yield entry
+        if not token.tasks:
+            return token
+        return await self.logbook.token_before(self.run.run_id, min(token.tasks), token_id) or token
 
     async def _own(self, token: Token, until: int | None) -> AsyncIterator[tuple[Token, Sequence[Entry]]]:
         """Yields the token after each of its records, with the record's entries."""
@@ -75,14 +90,18 @@ class Narrator:
                 yield record
             after = records[-1].slot if records else last
 
-    async def _branches(self, token: Token, cursor: _Cursor) -> AsyncIterator[Entry]:
-        """Yields the entries of the branches of the fork where the token stands."""
+    async def _branches(self, token: Token, cursor: _Cursor, beside: _Beside) -> Sequence[Entry]:
+        """The entries of the branches of the fork where the token stands; those beside which it goes on come later."""
         fork = token.last.next if token.last is not None else None
         if not isinstance(fork, Fork):
-            return
-        found = await self._of_fork(token, fork)
-        for _, _, entry in cursor.rest_of(sorted(found, key=lambda one: one[:2]), token.slot):
-            yield entry
+            return ()
+        if fork.is_of_tasks or token.has_open_tasks:
+            beside.add(await self._of_fork(token, fork), token.slot)
+            return ()
+        if token.slot < cursor.slot:
+            return ()
+        found = sorted(await self._of_fork(token, fork), key=_by_time)
+        return [entry for _, _, entry in cursor.rest_of(found, token.slot)]
 
     async def _of_fork(self, token: Token, there: Fork) -> list[Placed]:
         if there.width > HISTORY_BRANCHES and not there.needs:
@@ -108,6 +127,48 @@ class Narrator:
                 inner = await self._of_fork(token, record.next)
                 found += [(at_ms, (*outer, *place), entry) for at_ms, place, entry in inner]
         return found
+
+
+def _by_time(placed: Placed) -> tuple[int, Place]:
+    return placed[:2]
+
+
+class _Beside:
+    """What tasks did beside their function, until the function's own entries have come to that time."""
+
+    def __init__(self, cursor: _Cursor) -> None:
+        self._cursor, self._waiting = cursor, list[Placed]()
+        self._is_past = not cursor.id  # the cursor: what comes now follows it
+        self._is_inside = False  # the cursor is at an entry of these
+
+    def add(self, found: Sequence[Placed], slot: int) -> None:
+        """Takes what the tasks did that began at this slot of the function."""
+        self._waiting = sorted([*self._waiting, *found], key=_by_time)
+        self._is_inside |= not self._cursor.is_own and slot == self._cursor.slot
+
+    def is_next(self, own: Entry) -> bool:
+        """Tells whether an entry of the function follows the cursor."""
+        if self._is_inside:
+            return self._is_past
+        is_next = self._cursor.is_before(own)
+        self._is_past |= is_next or own.id == self._cursor.id
+        return is_next
+
+    def until(self, own: Entry) -> Iterator[Entry]:
+        """Yields what follows the cursor and came before this entry of the function."""
+        while self._waiting and self._waiting[0][0] <= own.at_ms:
+            yield from self._shown(self._waiting.pop(0)[2])
+
+    def rest(self) -> Iterator[Entry]:
+        """Yields what follows the cursor and the function's last entry."""
+        self._is_past |= not self._is_inside
+        for _, _, entry in self._waiting:
+            yield from self._shown(entry)
+
+    def _shown(self, entry: Entry) -> Iterator[Entry]:
+        if self._is_past:
+            yield entry
+        self._is_past |= entry.id == self._cursor.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 Answered: TypeAlias = "tuple[object, BaseException | None]"
 
 _CLEAN_UP_SECONDS = 1.0  # what a cancelled async step gets for its `finally`
-_WATCH_SECONDS = 0.01  # it looks so often at least, where steps are under way
-_WATCH_LOOKS = 100  # without a step under way; then the watch sleeps
 
 
 class StepInterrupted(BaseException):
@@ -105,11 +104,12 @@ class Attempt:
         limit_seconds: float,
         then: Callable[[object], object],
         look_seconds: float,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._function, self._then, self._limit_seconds = function, then, limit_seconds
         self._answer: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._context = copy_context()  # such as the ids in its log lines
-        self._began = time.monotonic()
+        self._now, self._began = now, now()
         self.look_at = self._began + min(look_seconds, limit_seconds)
         self._claim = threading.Lock()  # whoever gets it first: its end, or the watch, which moves the rest
         self._apart: StepThread | None = None  # the thread that it has to itself
@@ -134,9 +134,9 @@ class Attempt:
         return self._claim.acquire(blocking=False)
 
     def ends_within(self, seconds: float) -> bool:
-        """Waits so long at the most, and no longer than the attempt may take."""
-        left_seconds = self._began + self._limit_seconds - time.monotonic()
-        return self._made is not None or self._is_answered(max(min(seconds, left_seconds), 0))
+        """Waits until so long after it began, and no longer than the attempt may take."""
+        left_seconds = self._began + min(seconds, self._limit_seconds) - self._now()
+        return self._made is not None or self._is_answered(max(left_seconds, 0))
 
     def result(self) -> Answered:
         """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
@@ -196,60 +196,52 @@ class Attempt:
         return () if self._is_answered(_CLEAN_UP_SECONDS) else running.unblock()
 
 
-class _Watch:
-    """Looks after the steps that run in the threads of their messages, in a thread that sleeps where there are none."""
+class Watch:
+    """Looks after the steps that run in the threads of their messages, in a thread that sleeps until one takes long."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._under_way: dict[Attempt, Callable[[], None]] = {}
-        self._sleeps, self._wake = True, threading.Event()
-        self._looks_at = 0.0  # when it looks next, unless it is woken
+        self._wake = threading.Event()
+        self._looks_at = inf  # when it looks next, unless it is woken
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
     def add(self, attempt: Attempt, move: Callable[[], None]) -> None:
-        """Has it moved when it takes too long."""
+        """Has it moved when it takes too long. Wakes the watch only for what is due before it looks anyway."""
         self._under_way[attempt] = move
-        if self._sleeps:
+        if attempt.look_at < self._looks_at:
             self._wake.set()
             self._start()
-        elif attempt.look_at < self._looks_at:
-            self._wake.set()
 
     def remove(self, attempt: Attempt) -> None:
+        """Leaves the watch asleep, even where it would look for this one next."""
         self._under_way.pop(attempt, None)
+
+    def look(self) -> float | None:
+        """Moves what takes too long. Returns how many seconds later the next is due; None where there is none."""
+        self._looks_at = inf  # until it is known: whatever is added meanwhile wakes
+        self._wake.clear()
+        now = self._now()
+        for attempt, move in list(self._under_way.items()):
+            if attempt.look_at <= now:
+                self.remove(attempt)
+                move()
+        self._looks_at = looks_at = min((attempt.look_at for attempt in list(self._under_way)), default=inf)
+        return None if looks_at == inf else max(looks_at - self._now(), 0)
 
     def _start(self) -> None:
         with self._starting:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._look, name="stepwell-watch", daemon=True)
+                self._thread = threading.Thread(target=self._look_on, name="stepwell-watch", daemon=True)
                 self._thread.start()
 
-    def _look(self) -> None:
-        while True:
-            self._sleeps = True
-            if not self._under_way:
-                self._wake.wait()
-            self._sleeps = False
-            self._wake.clear()
-            self._look_on()
-
     def _look_on(self) -> None:
-        """Moves what takes too long, until there has been no step for a while."""
-        left = _WATCH_LOOKS
-        while left:
-            self._wake.clear()
-            now = time.monotonic()
-            self._looks_at = min([now + _WATCH_SECONDS, *(attempt.look_at for attempt in list(self._under_way))])
-            self._wake.wait(max(self._looks_at - now, 0))
-            now = time.monotonic()
-            left = _WATCH_LOOKS if self._under_way else left - 1
-            for attempt, move in list(self._under_way.items()):
-                if attempt.look_at <= now:
-                    self.remove(attempt)
-                    move()
+        while True:
+            self._wake.wait(self.look())
 
 
-_WATCH = _Watch()
+_WATCH = Watch()
 
 
 class StepThreads:

@@ -47,6 +47,7 @@ def verify(
     answers: Sequence[Json | Answer] = (),
     approve_all: bool = False,
     allow_outside: bool = False,
+    may_fail: bool = False,
     ignore: Sequence[str] = (),
     shuffles: int = SHUFFLES,
     most_crashes: int = MOST_CRASHES,
@@ -60,14 +61,16 @@ def verify(
     compared, and the workflow's modules are imported anew. `steps`: what stands in for steps, by the name of the
     node or the function: a function of the input, or a result. `fails`: steps that always fail, for compensations.
     `answers`: approvals and events, as in `stepwell verify --answers`. `allow_outside`: lets steps reach the network,
-    start processes and write files. `ignore`: places of the outside that may differ, such as `world.*.tries`.
-    `seconds`: of real time; what does not fit is left out, and the report says so.
+    start processes and write files. `may_fail`: the undisturbed run may end otherwise than completed, as it may with
+    `fails`; else the workflow does not hold then. `ignore`: places of the outside that may differ, such as
+    `world.*.tries`. `seconds`: of real time; what does not fit is left out, and the report says so.
     """
     if world is not None and reset is None:
         raise UserError("a world needs `reset`, so that each run begins with the same one", code="no_reset")
     case = _case(Path(folder), workflow, input, world, reset, Replaced(dict(steps or {}), frozenset(fails)),
                  parse_answers(answers, "answers"), approve_all, not allow_outside)  # fmt: skip
-    return _verified(case, ignore, shuffles, most_crashes, seconds, progress or (lambda done, of: None))
+    findings, counts = _verified(case, ignore, shuffles, most_crashes, seconds, progress or (lambda done, of: None))
+    return findings.report(workflow, *counts, may_fail=may_fail or bool(case.replaced.fails))
 
 
 def _case(
@@ -81,7 +84,8 @@ def _case(
 
 def _verified(
     case: Case, ignored: Sequence[str], shuffles: int, most_crashes: int, seconds: float, progress: Progress
-) -> Report:
+) -> tuple[Findings, tuple[int, int, int]]:
+    """Returns what was found in how many schedules: with one crash, with messages doubled, and left out."""
     until = time.monotonic() + seconds
     guard = Guard()
     first = _undisturbed(case, guard)
@@ -100,7 +104,7 @@ def _verified(
     progress(len(done), len(plans))
     _refuse_outside(guard)  # a step that only a disturbed run came to
     crashes = sum(plan.dies_at >= 0 for plan in done)
-    return findings.report(case.workflow, crashes, len(done) - crashes, len(plans) - len(done))
+    return findings, (crashes, len(done) - crashes, len(plans) - len(done))
 
 
 def _undisturbed(case: Case, guard: Guard) -> Ended:

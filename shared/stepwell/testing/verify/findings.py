@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
+from stepwell.engine.records import Status
 from stepwell.testing.verify.compare import Change, Path, beyond, changes, in_order, short, varying_places
 from stepwell.testing.verify.report import Broken, Report, StepReport, Verdict
 from stepwell.testing.verify.seen import Tried
@@ -108,8 +109,8 @@ class Findings:
                 detail = f"it returned {short(before.result)}, and run again {short(tried.result)}"
                 step.note(Verdict.OTHER_RESULT, detail, ended.plan.name)
 
-    def report(self, workflow: str, crashes: int, shuffles: int, left: int) -> Report:
-        """Returns the report."""
+    def report(self, workflow: str, crashes: int, shuffles: int, left: int, *, may_fail: bool = False) -> Report:
+        """Returns the report. `may_fail`: so may the undisturbed run."""
         first = self._first
         return Report(
             workflow=workflow,
@@ -122,8 +123,17 @@ class Findings:
             left=left,
             called=tuple(sorted(first.real)),
             left_out=tuple(sorted(first.left_out)),
-            notes=tuple(self._notes(left)),
+            notes=tuple(self._notes(left, may_fail=may_fail)),
+            failed="" if may_fail else self._failed(),
         )
+
+    def _failed(self) -> str:
+        """How the undisturbed run ended, if that is no success."""
+        outcome = self._first.outcome
+        if outcome["status"] == "completed" or not Status(str(outcome["status"])).terminal:
+            return ""
+        error = outcome.get("error") or {}
+        return f"ended as {outcome['status']}" + (f" ({error['type']} at {error['step']})" if error else "")
 
     def _step(self, name: str, step: _Step) -> StepReport:
         verdict = next((one for one in Verdict if one in step.evidence), self._good(name, step))
@@ -139,7 +149,7 @@ class Findings:
             return Verdict.VARIES
         return Verdict.IDEMPOTENT if step.changed else Verdict.NO_EFFECT
 
-    def _notes(self, left: int) -> Iterator[str]:
+    def _notes(self, left: int, *, may_fail: bool) -> Iterator[str]:
         if left:
             yield f"the time was too short for {left} more schedules: --seconds gives more"
         for name, count in self._counts.items():
@@ -152,13 +162,12 @@ class Findings:
                 yield f"undisturbed runs differ by themselves, so this is not compared: {title} at {_told(places)}"
         for name in sorted(self._varying_steps):
             yield f"{name} returns something else in each fresh run; only its effects tell whether it may run twice"
-        status, waits = self._first.outcome.get("status"), self._first.outcome.get("waiting_for")
+        waits, failed = self._first.outcome.get("waiting_for"), self._failed()
         if waits:
             yield f"the undisturbed run still waits for {waits}: give an answer with --approve or --answers"
-        elif status != "completed":
-            error = self._first.outcome.get("error") or {}
-            why = f" ({error['type']})" if error else ""
-            yield f"the undisturbed run ended as {status}{why}: if it should not, give it an input or other answers"
+        elif failed:
+            advice = "" if may_fail else ": give it an input or other answers, or say that it may: --may-fail"
+            yield f"the undisturbed run {failed}{advice}"
 
 
 def _told_effect(change: Change) -> str:

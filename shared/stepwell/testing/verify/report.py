@@ -63,11 +63,27 @@ class Report:
     called: tuple[str, ...] = ()  # steps whose own code ran
     left_out: tuple[str, ...] = ()  # calls of other systems that were not made
     notes: tuple[str, ...] = field(default=())
+    failed: str = ""  # how the undisturbed run ended, where nobody asked for a failure: then nothing is proven
 
     @property
     def holds(self) -> bool:
-        """Returns whether result, effects and compensations are those of an undisturbed run, and steps may repeat."""
-        return not self.broken and not any(one.verdict.is_bad for one in self.steps)
+        """Returns whether result, effects and compensations are those of an undisturbed run, and steps may repeat.
+
+        No workflow holds whose undisturbed run failed: what comes after the failure was never tried.
+        """
+        return not self.failed and not self.breaks
+
+    @property
+    def breaks(self) -> bool:
+        """Returns whether something differed from the undisturbed run, or a step may not repeat."""
+        return bool(self.broken) or any(one.verdict.is_bad for one in self.steps)
+
+    @property
+    def verdict(self) -> str:
+        """Returns what is found of the workflow, in words."""
+        if self.breaks:
+            return "does not hold"
+        return f"proves nothing: its undisturbed run {self.failed}" if self.failed else "holds"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report for programs."""
@@ -78,7 +94,8 @@ class Report:
 
     def lines(self) -> list[str]:
         """Returns the report as lines of text."""
-        told = [f"{self.workflow}: {'holds' if self.holds else 'DOES NOT HOLD'}; {self.crashes} crashes at "
+        verdict, colon, why = self.verdict.partition(":")
+        told = [f"{self.workflow}: {verdict if self.holds else verdict.upper()}{colon}{why}; {self.crashes} crashes at "
                 f"{self.writes} writes, {self.shuffles} schedules of doubled and reordered messages"]  # fmt: skip
         for one in self.steps:
             times = f"ran {one.runs} times, {one.repeats} for nothing"
