@@ -12,15 +12,10 @@ from dataclasses import dataclass, field
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
 from stepwell.engine.codec import record_json, record_of
+from stepwell.engine.columns import columns_of, encode, part_of, row_of
 from stepwell.engine.forks import branch_id
-from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.members import member_with
 from stepwell.engine.records import End, Record, Status
-
-_encode = fast_encoder(
-    json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
-)
-_TIMES = ("at_ms", "started_ms")  # kept as what they are later than the batch's own time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +30,9 @@ def encode_batch(batch: Batch, fork: str) -> str:
     """Encodes a batch as one line of JSON. `fork`: its id, which is left out of what names the branches."""
     rows = [_row_of(record, branch_id(fork, index)) for index, record in batch.records.items()]
     out: dict[str, Json] = {"lane": list(batch.records)}
-    if rows:
-        base = min(row["at_ms"] for row in rows)
-        for row in rows:
-            row |= {name: row[name] - base for name in _TIMES if name in row}
-        first, *others = rows
-        names = [name for name in first if all(name in row for row in others)]
-        same = {name: first[name] for name in names if all(_is_same(row[name], first[name]) for row in others)}
-        columns = {name: [row[name] for row in rows] for name in names if name not in same}
-        rest = [{name: part for name, part in row.items() if name not in names} for row in rows]
-        out |= {"at_ms": base, "same": same, "each": columns} | ({"rest": rest} if any(rest) else {})
+    out |= columns_of(rows)
     out |= {"moved": sorted(batch.moved)} if batch.moved else {}
-    return _encode(out | {formats.KEY: formats.NEWEST})
+    return encode(out | {formats.KEY: formats.NEWEST})
 
 
 def decode_batch(body: str, fork: str) -> Batch:
@@ -55,9 +41,7 @@ def decode_batch(body: str, fork: str) -> Batch:
         raw = _opened(body)
         records: dict[int, Record] = {}
         for place, index in enumerate(raw["lane"]):
-            row = dict(raw["same"]) | {name: column[place] for name, column in raw["each"].items()}
-            row |= raw["rest"][place] if "rest" in raw else {}
-            row |= {name: row[name] + raw["at_ms"] for name in _TIMES if name in row}
+            row = row_of(raw, place)
             records[index] = record_of(row | {"by": _with_token(row["by"], branch_id(fork, index))})
         return Batch(records, frozenset(raw.get("moved", ())))
     except formats.BROKEN as error:
@@ -72,7 +56,7 @@ def arrived_in(body: str) -> set[str]:
     try:
         raw, found = _opened(body), set[str]()
         for place, index in enumerate(raw["lane"]):
-            following = _part_of(raw, place, "next")
+            following = part_of(raw, place, "next")
             if following and following.get("end", Status.CANCELLED) != Status.CANCELLED:
                 found.add(member_with(index, End(Status(following["end"]), at_join=following.get("at_join", False))))
         return found
@@ -86,13 +70,6 @@ def _opened(body: str) -> dict[str, Json]:
     return raw
 
 
-def _part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:
-    """Returns a field of one of the records."""
-    if name in raw["same"]:
-        return raw["same"][name]
-    return raw["each"][name][place] if name in raw["each"] else raw["rest"][place].get(name)
-
-
 def _row_of(record: Record, token: str) -> dict[str, Json]:
     row = record_json(record)
     return row | {"by": record.by.replace("%", "%25").replace(token, "%t")}
@@ -100,8 +77,3 @@ def _row_of(record: Record, token: str) -> dict[str, Json]:
 
 def _with_token(by: str, token: str) -> str:
     return by.replace("%t", token).replace("%25", "%")
-
-
-def _is_same(one: Json, other: Json) -> bool:
-    """Whether both are the same JSON: 1 is neither true nor 1.0."""
-    return one == other and _encode({"": one}) == _encode({"": other})

@@ -62,6 +62,7 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.starts import DEBOUNCE
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.topics import run_of
 from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
@@ -121,12 +122,13 @@ def _of_token(
     """`since_ms`: of a run that goes on from another, when it was made. Older records it only keeps."""
     saved, timers = -1, dict[int, int]()
     yield from _messages(_looks(graph, records))
-    for record in records:
+    for place, record in enumerate(records):
         token = apply(token, record)
         if record.at_ms < since_ms:
             yield from _kept(run_id, token, record)
             continue
         yield from _of_record(run_id, token, record)
+        yield from _of_batch(run_id, token, records, place)
         actors |= _messages_before(record)
         if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
             yield from _messages(1)  # the schedule fires early
@@ -169,6 +171,16 @@ def _of_record(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
         yield "forks", 1
     if isinstance(record.next, RetryAt) and _is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
+
+
+def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -> Iterator[Charge]:
+    """Takes the items of a batch's records off, and adds the one that it is. `last`: the place of its last one."""
+    batch = records[last + 1 - records[last].together : last + 1]
+    for name, amount in (one for record in batch for one in _item(_size(run_id, token, record))):
+        yield name, -amount
+    if batch:
+        size_bytes = len(encode_records(batch).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
+        yield from _item(size_bytes)
 
 
 def _looks(graph: Graph, records: Sequence[Record]) -> int:
