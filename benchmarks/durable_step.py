@@ -38,20 +38,21 @@ from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.stores.clocks import RealClock
 
 CHAINS = (10, 100)
+DURABILITIES = ("step", "batch")
 RECORDS, ROUNDS = 500, 7  # steps, and inserts, of one round
 STEP_CODE = "def nothing():\n    return None\n"
 
 
-def chain_graph(steps: int) -> Graph:
+def chain_graph(steps: int, durability: str) -> Graph:
     """A timeline of no-op steps."""
     lines = "".join(f"  - {{name: s{number}, run: python:noop.nothing}}\n" for number in range(steps))
-    graph = compile_definition(f"workflow: chain\ntimeline:\n{lines}").graph
+    graph = compile_definition(f"workflow: chain\ndurability: {durability}\ntimeline:\n{lines}").graph
     if graph is None:
         raise SystemExit("the benchmark's own workflow does not compile")
     return graph
 
 
-def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Assembly, SqliteQueue, Database]:
+def open_parts(folder: Path, synchronous: Synchronous, graph: Graph) -> tuple[Assembly, SqliteQueue, Database]:
     """A Stepwell on a database in this folder."""
     (folder / "noop.py").write_text(STEP_CODE)
     clock = RealClock()
@@ -59,7 +60,7 @@ def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Asse
     store, inbox = SqliteStore(database), SqliteQueue(database, clock)
     parts = assemble(
         Ports(store, store, store, store, store, store, inbox, inbox, MemoryBlobs(), clock),
-        Catalog(partial(compile_document, trusted=True), [chain_graph(steps)]),
+        Catalog(partial(compile_document, trusted=True), [graph]),
         FunctionSteps(folder, clock),
         compile_expression=compile_expression,
         new_id=new_id,
@@ -82,11 +83,11 @@ def run_chains(parts: Assembly, inbox: SqliteQueue, database: Database, steps: i
     return (perf_counter() - wall) * 1000 / RECORDS, (process_time() - cpu) * 1000 / RECORDS
 
 
-def measure(synchronous: Synchronous, steps: int) -> None:
+def measure(synchronous: Synchronous, steps: int, durability: str) -> None:
     """Prints a row: medians over rounds in which floor and chain take turns."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        parts, inbox, database = open_parts(folder, synchronous, steps)
+        parts, inbox, database = open_parts(folder, synchronous, chain_graph(steps, durability))
         run_chains(parts, inbox, database, steps)
         floors, chains = [], []
         for number in range(ROUNDS):
@@ -94,7 +95,7 @@ def measure(synchronous: Synchronous, steps: int) -> None:
             chains.append(run_chains(parts, inbox, database, steps))
     (floor_wall, floor_cpu), (wall, cpu) = _medians(floors), _medians(chains)
     print(
-        f"{synchronous:8} {steps:5} {floor_wall:10.3f} {wall:10.3f} {wall / floor_wall:8.2f}"
+        f"{synchronous:8} {durability:10} {steps:5} {floor_wall:10.3f} {wall:10.3f} {wall / floor_wall:8.2f}"
         f" {floor_cpu:12.3f} {cpu:10.3f} {cpu / floor_cpu:8.2f}"
     )
 
@@ -105,11 +106,12 @@ def _medians(pairs: list[tuple[float, float]]) -> tuple[float, float]:
 
 def main() -> int:
     print(f"medians of {ROUNDS} rounds of {RECORDS} steps; milliseconds per step")
-    print("sync     chain floor wall  step wall    ratio    floor cpu   step cpu    ratio")
+    print("sync     durability chain floor wall  step wall    ratio    floor cpu   step cpu    ratio")
     settings: tuple[Synchronous, ...] = ("FULL", "NORMAL")
     for synchronous in settings:
         for steps in CHAINS:
-            measure(synchronous, steps)
+            for durability in DURABILITIES:
+                measure(synchronous, steps, durability)
     return 0
 
 

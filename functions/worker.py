@@ -52,4 +52,4 @@ def _take(delivery: Delivery, context: Context) -> None:
         entry.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):
-        run_apart(dispatch(entry.parts, Lane.WORK, message, TimeLeft(context, lease)))
+        run_apart(dispatch(entry.parts, Lane.WORK, message, TimeLeft(context, lease, deliveries=delivery.count)))

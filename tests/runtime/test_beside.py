@@ -17,7 +17,7 @@ from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.loop.worker import Sharing
+from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start

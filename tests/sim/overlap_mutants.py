@@ -15,16 +15,16 @@ from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.lines import Lines, join_name
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.standing import ForkedParent
-from stepwell.runtime.loop import worker
+from stepwell.runtime.loop import sharing
 
 _first_chunks, _fork_over = forks.first_chunks, forks.fork_over
-_beside = worker._Share.beside
+_beside = sharing.Share.beside
 
 
 @contextmanager
 def one_after_the_other() -> Iterator[None]:
     """The branches of a message begin when the one before has ended, however long its step takes."""
-    with mock.patch.object(worker._Share, "has_more", False):
+    with mock.patch.object(sharing.Share, "has_more", False):
         yield
 
 
@@ -39,7 +39,7 @@ def handed_over_one_by_one() -> Iterator[None]:
         await _beside(self)
         self._left.extend(rest)
 
-    with mock.patch.object(worker._Share, "beside", beside):
+    with mock.patch.object(sharing.Share, "beside", beside):
         yield
 
 

@@ -79,6 +79,9 @@ class Leased:
     def holds(self) -> bool:
         return self._actor is None or not self._actor.is_zombie
 
+    def is_first(self) -> bool:
+        return self._is_first
+
 
 _MAKERS = (  # by the first of their seeds
     (SHOWN_FROM, make_shown),

@@ -47,12 +47,16 @@ class TimeLeft:
     context: Context
     lease: Lease | None = None  # of the message in progress; None: nobody else can receive it
     reserve_ms: int = RESERVE_MS
+    deliveries: int = 1  # of the message in progress
 
     def left_ms(self) -> int:
         return max(self.context.get_remaining_time_in_millis() - self.reserve_ms, 0)
 
     def holds(self) -> bool:
         return self.lease is None or self.lease.holds()
+
+    def is_first(self) -> bool:
+        return self.deliveries == 1
 
 
 @dataclass(frozen=True, slots=True)

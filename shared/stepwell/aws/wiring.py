@@ -35,7 +35,7 @@ from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.loop.worker import Sharing
+from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.pack import unpack, unpack_limits

@@ -249,6 +249,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         rate_limit=rate_limit_of(context, document),
         gathering=gathering_of(context, document),
         max_cost_usd=max_cost_of(context, document),
+        durability=document.get("durability", "step"),
     )
 
 

@@ -325,6 +325,7 @@ class Graph:
     rate_limit: RateLimit | None = None
     gathering: Gathering | None = None
     max_cost_usd: float | None = None  # beyond it the run asks for an approval before its next step
+    durability: str = "step"  # step | batch: what is appended together
 
     @property
     def first(self) -> Node:

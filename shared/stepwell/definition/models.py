@@ -327,6 +327,9 @@ class WorkflowDef(Written):
     max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="USD: a run that has cost more asks for an approval before its next step"
     )
+    durability: Literal["step", "batch"] | None = Field(
+        default=None, description="batch: the records of small idempotent steps are written together; default: step"
+    )
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
         default=None, description="when the run's state and history are saved as a file"

@@ -12,16 +12,12 @@ from dataclasses import dataclass, field
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
 from stepwell.engine.codec import record_json, record_of
+from stepwell.engine.columns import columns_of, encode, part_of, row_of
 from stepwell.engine.forks import branch_id
-from stepwell.engine.jsons import fast_encoder
-from stepwell.engine.members import mark_of
-from stepwell.engine.records import Record, Status
+from stepwell.engine.members import mark_of, member_with
+from stepwell.engine.records import End, Record, Status
 
-_encode = fast_encoder(
-    json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
-)
 _ARRIVED = "arrived"
-_TIMES = ("at_ms", "started_ms")  # kept as what they are later than the batch's own time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +32,9 @@ def encode_batch(batch: Batch, fork: str) -> str:
     """Encodes a batch as one line of JSON. `fork`: its id, which is left out of what names the branches."""
     rows = [_row_of(record, branch_id(fork, index)) for index, record in batch.records.items()]
     out: dict[str, Json] = {"lane": list(batch.records)}
-    if rows:
-        base = min(row["at_ms"] for row in rows)
-        for row in rows:
-            row |= {name: row[name] - base for name in _TIMES if name in row}
-        first, *others = rows
-        names = [name for name in first if all(name in row for row in others)]
-        same = {name: first[name] for name in names if all(_is_same(row[name], first[name]) for row in others)}
-        columns = {name: [row[name] for row in rows] for name in names if name not in same}
-        rest = [{name: part for name, part in row.items() if name not in names} for row in rows]
-        out |= {"at_ms": base, "same": same, "each": columns} | ({"rest": rest} if any(rest) else {})
+    out |= columns_of(rows)
     out |= {"moved": sorted(batch.moved)} if batch.moved else {}
-    return _encode(out | {formats.KEY: formats.NEWEST})
+    return encode(out | {formats.KEY: formats.NEWEST})
 
 
 def decode_batch(body: str, fork: str) -> Batch:
@@ -56,9 +43,7 @@ def decode_batch(body: str, fork: str) -> Batch:
         raw = _opened(body)
         records: dict[int, Record] = {}
         for place, index in enumerate(raw["lane"]):
-            row = dict(raw["same"]) | {name: column[place] for name, column in raw["each"].items()}
-            row |= raw["rest"][place] if "rest" in raw else {}
-            row |= {name: row[name] + raw["at_ms"] for name in _TIMES if name in row}
+            row = row_of(raw, place)
             records[index] = record_of(row | {"by": _with_token(row["by"], branch_id(fork, index))})
         return Batch(records, frozenset(raw.get("moved", ())))
     except formats.BROKEN as error:
@@ -83,7 +68,7 @@ def arrived_in(body: str) -> set[str]:
         if "next" in raw.get("same", ()):  # mostly: those of a message end in one way
             mark = _mark_of(raw["same"]["next"])
             return set() if mark is None else {f"{index}{mark}" for index in raw["lane"]}
-        marks = {index: _mark_of(_part_of(raw, place, "next")) for place, index in enumerate(raw["lane"])}
+        marks = {index: _mark_of(part_of(raw, place, "next")) for place, index in enumerate(raw["lane"])}
         return {f"{index}{mark}" for index, mark in marks.items() if mark is not None}
     except formats.BROKEN as error:
         raise formats.unreadable("batch", error) from error
@@ -102,13 +87,6 @@ def _mark_of(following: Json) -> str | None:
     return mark_of(Status(following["end"]), at_join=following.get("at_join", False))
 
 
-def _part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:
-    """Returns a field of one of the records."""
-    if name in raw["same"]:
-        return raw["same"][name]
-    return raw["each"][name][place] if name in raw["each"] else raw["rest"][place].get(name)
-
-
 def _row_of(record: Record, token: str) -> dict[str, Json]:
     row = record_json(record)
     return row | {"by": record.by.replace("%", "%25").replace(token, "%t")}
@@ -116,8 +94,3 @@ def _row_of(record: Record, token: str) -> dict[str, Json]:
 
 def _with_token(by: str, token: str) -> str:
     return by.replace("%t", token).replace("%25", "%")
-
-
-def _is_same(one: Json, other: Json) -> bool:
-    """Whether both are the same JSON: 1 is neither true nor 1.0."""
-    return one == other and _encode({"": one}) == _encode({"": other})

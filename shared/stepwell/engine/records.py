@@ -339,6 +339,7 @@ class Record:
     instead: Mapping[str, Json] | None = None  # REDRIVEN: {"output": …}: of the step that follows, which does not run
     reopens: Fork | None = None  # REDRIVEN: the fork in which the run failed, whose branches go on
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
+    together: int = 0  # of the last one of a batch: how many records one append wrote; 0: this one alone
 
 
 @dataclass(frozen=True, slots=True)

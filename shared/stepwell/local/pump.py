@@ -42,6 +42,9 @@ class Held:
     def holds(self) -> bool:
         return self._clock.now_ms() < self.until_ms
 
+    def is_first(self) -> bool:
+        return self.delivery.deliveries == 1
+
 
 class Pump:
     """Worker threads, and one thread that renews the leases of their messages."""

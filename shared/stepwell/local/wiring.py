@@ -41,7 +41,7 @@ from stepwell.runtime.calls.snapshots import Snapshots
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import Pause, run_now
-from stepwell.runtime.loop.worker import Sharing
+from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.notify.sender import Sender
 from stepwell.runtime.ports import Header, Ports
 from stepwell.runtime.starts.ids import new_id

@@ -27,9 +27,10 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.sharing import SHARING, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.loop.sweeper import Sweeper
-from stepwell.runtime.loop.worker import SHARING, Sharing, Worker
+from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import PauseUntil, Ports, Schedules
 from stepwell.runtime.starts.schedules import Scheduling
 from stepwell.runtime.starts.starting import Starter

@@ -13,9 +13,9 @@ from typing import Any
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
-from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, End, Failure, Goto, Kind, Parked, Record, Status, Topic
 from stepwell.engine.retry import Policy, resolve_policy
+from stepwell.engine.token_batches import decode_records
 from stepwell.errors import Conflict, StepwellError
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
@@ -31,7 +31,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause, run_now, run_to_pause
-from stepwell.runtime.loop.worker import Sharing
+from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Appended, Event, EventRef, Lane, Ports, StatusChange, Writes
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
@@ -120,7 +120,8 @@ class _Watched(MemoryStore):
     ) -> Appended:
         refused = await super().append(run_id, token, slot, body, consumes=consumes, also=also)
         if refused is None:
-            self._told(run_id, token, decode_record(body))
+            for record in decode_records(body):
+                self._told(run_id, token, record)
         return refused
 
     async def change_status(self, change: StatusChange) -> bool:

@@ -33,7 +33,7 @@ from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.loop.worker import Sharing
+from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import RunQuery
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import load_folder

@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -64,6 +65,7 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.starts import DEBOUNCE
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.callback import BEAT
 from stepwell.engine.waits.topics import run_of
 from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
@@ -136,14 +138,15 @@ def _of_token(
     """
     saved, timers = -1, dict[int, int]()
     yield from _messages(_looks(graph, records))
-    for record in records:
+    for place, record in enumerate(records):
         token = apply(token, record)
         if record.at_ms < since_ms:
             yield from _kept(run_id, token, record)
             continue
         is_shared = record.slot < shared
         yield from _of_record(record)
-        yield from () if is_shared else _of_item(run_id, token, record)
+        items = chain(_of_item(run_id, token, record), _of_batch(run_id, token, records, place))
+        yield from () if is_shared else items
         actors |= _messages_before(record)
         if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
             yield from _messages(1)  # the schedule fires early
@@ -204,6 +207,16 @@ def _of_record(record: Record) -> Iterator[Charge]:
         yield "forks", 1
     if isinstance(record.next, RetryAt) and _is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
+
+
+def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -> Iterator[Charge]:
+    """Takes the items of a batch's records off, and adds the one that it is. `last`: the place of its last one."""
+    batch = records[last + 1 - records[last].together : last + 1]
+    for name, amount in (one for record in batch for one in _item(_size(run_id, token, record))):
+        yield name, -amount
+    if batch:
+        size_bytes = len(encode_records(batch).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
+        yield from _item(size_bytes)
 
 
 def _looks(graph: Graph, records: Sequence[Record]) -> int:

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record, encode_record
+from stepwell.engine.codec import encode_record
+from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id, without_lanes
 from stepwell.engine.records import ROOT, Fork, Kind
 from stepwell.engine.starts import input_of
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import decode_records, is_batch
 from stepwell.errors import InvalidInput
-from stepwell.limits import EXPORT_BYTES
+from stepwell.limits import BATCH_RECORDS, EXPORT_BYTES
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.ports import STARTS, Header, Ports, Saved
@@ -78,7 +80,7 @@ async def _given(ports: Ports, header: Header) -> Json:
     if not header.origin.startswith(f"{STARTS}:"):
         return header.input
     saved = await ports.log.read_log(header.run_id, ROOT)
-    records = [decode_record(await fetch(one.body, ports.blobs)) for one in saved]
+    records = [record for one in saved for record in decode_records(await fetch(one.body, ports.blobs))]
     starts = fold((record for record in records if record.kind is Kind.GATHERED), Token())
     return None if starts.gathered is None else input_of(starts.gathered)
 
@@ -87,7 +89,7 @@ def _shown(body: str) -> Json:
     """A record as an export has it: each branch's records are its own."""
     raw = json.loads(body)
     is_shared = isinstance(raw.get("next"), dict) and raw["next"].get("lane")
-    return json.loads(encode_record(without_lanes(decode_record(body)))) if is_shared else raw
+    return json.loads(encode_record(without_lanes(*decode_records(body)))) if is_shared else raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,9 @@ class _Walk:
         """The token's own records, then its forks'. `read`: its log, where it was read with others of its page."""
         last = self._slot_passed(token)
         log = await self._log(token, last) if read is None else read
-        async for slot, body in self._bodies([saved for saved in log if saved.slot > last]):
-            yield token, slot, body
+        async for slot, body in self._bodies([saved for saved in log if saved.slot > last - BATCH_RECORDS]):
+            if slot > last:
+                yield token, slot, body
         if read is None and last > _NONE:
             log = await self._log(token, _NONE)
         for slot, fork in await self._forks(log):
@@ -140,16 +143,24 @@ class _Walk:
         return {token: [Saved(one.slot, encode_record(one)) for one in records] for token, records in logs.items()}
 
     async def _log(self, token: str, after: int) -> Sequence[Saved]:
-        return [] if after == _ALL else await self.ports.log.read_log(self.run_id, token, after)
+        """From there on, and the batch in which that may be."""
+        since = max(after - BATCH_RECORDS, -1)
+        return [] if after == _ALL else await self.ports.log.read_log(self.run_id, token, since)
 
     async def _bodies(self, records: Sequence[Saved]) -> AsyncIterator[tuple[int, str]]:
+        """The records of a batch are shown apart."""
         for saved in records:
-            yield saved.slot, await fetch(saved.body, self.ports.blobs)
+            body = await fetch(saved.body, self.ports.blobs)
+            found = decode_records(body) if is_batch(body) else ()
+            for record in found:
+                yield record.slot, encode_record(changed(record, together=0))
+            if not found:
+                yield saved.slot, body
 
     async def _forks(self, records: Sequence[Saved]) -> list[tuple[int, Fork]]:
         """Each with its slot."""
-        decoded = [decode_record(body) async for _, body in self._bodies(records)]
-        return [(one.slot, one.next) for one in decoded if isinstance(one.next, Fork)]
+        decoded = [decode_records(body) async for _, body in self._bodies(records)]
+        return [(one.slot, one.next) for found in decoded for one in found if isinstance(one.next, Fork)]
 
 
 def _path(token: str) -> Place:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import encode_record
+from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
@@ -153,7 +154,7 @@ class Redriver:
         return there or header
 
     async def _write(self, run_id: str, token: str, record: Record) -> None:
-        body = await stow(encode_record(record), self._ports.blobs, run_id)
+        body = await stow(encode_record(changed(record, together=0)), self._ports.blobs, run_id)
         await self._ports.log.append(run_id, token, record.slot, body)
 
 

@@ -16,9 +16,10 @@ from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import decode_record, told_failure
+from stepwell.engine.codec import told_failure
 from stepwell.engine.inputs import UpdateAsked, UpdateMade
 from stepwell.engine.records import ROOT, UPDATE, Failure, Record, Resumption, Topic
+from stepwell.engine.token_batches import decode_records
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS
@@ -92,8 +93,8 @@ class Updates:
         run_id, token, slot = event.consumed_by.split("|")
         after, has_begun = int(slot) - 1, False
         while read := await self._ports.log.read_log(run_id, token, after, _READ if has_begun else 1):
-            for saved in read:
-                record, after = decode_record(await fetch(saved.body, self._ports.blobs)), saved.slot
+            after = read[-1].slot
+            for record in [one for saved in read for one in decode_records(await fetch(saved.body, self._ports.blobs))]:
                 came, answers = record.resumption, record.answers or {}
                 if event.id in answers:
                     return Answered(**answers[event.id])

@@ -1,21 +1,24 @@
 """The door: the one place that appends to a log.
 
 input ── decide ── Write ── append ── none there, or mine ── the token after it
-            ▲                 └────── another's: the token after that, and decide again
-            └─────────────────────────────┘      a mark: the run's header, and decide again
+            ▲        │        └────── another's: the token after that, and decide again
+            └────────┼────────────────────┘      a mark: the run's header, and decide again
+                     └── or it waits in the token's open batch for those that follow it: `durability: batch`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from stepwell.engine.actions import Action, Drop, Write
-from stepwell.engine.copying import quick
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import decide
+from stepwell.engine.fold import fold
 from stepwell.engine.inputs import Input, WritesRefused
 from stepwell.engine.records import Record
+from stepwell.engine.token_batches import waits
 from stepwell.engine.transact import Refusal
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.action_log import log_written
@@ -23,7 +26,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EventTaken, Marked
 
-_Found: TypeAlias = Record | Refusal | EventTaken | Marked | None
+_Found: TypeAlias = Sequence[Record] | Refusal | EventTaken | Marked | None
 
 
 class Budget(Protocol):
@@ -35,6 +38,9 @@ class Budget(Protocol):
     def holds(self) -> bool:
         """Whether the message is still this worker's. Its lease may have run out while it was held up."""
 
+    def is_first(self) -> bool:
+        """Whether nobody had the message before. Who did may have died of a step."""
+
 
 class Unlimited:
     """The budget of work that nobody stops or takes over."""
@@ -43,6 +49,9 @@ class Unlimited:
         return None
 
     def holds(self) -> bool:
+        return True
+
+    def is_first(self) -> bool:
         return True
 
 
@@ -83,36 +92,110 @@ class Door:
     async def put(
         self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED, *, transacts: bool = True
     ) -> Answer:
-        """Decides until what is decided stands, or is nothing to write.
+        """Decides until what is decided stands, or is nothing to write, or waits in the token's open batch.
 
-        `transacts`: whether this worker may write to the user's tables; else the Write is answered, not written.
+        Where another wrote first, what waited there is lost, and the token stands as the log has it.
+
+        `transacts`: whether this worker may write to the user's tables; else the Write is answered, not written. So is
+        one while the batch is open: a transaction has one record.
         Raises LeaseLost when the message has become another worker's, PortError when the store did not answer.
         """
         while True:
             action = self.decide(at, given, by)
-            if not isinstance(action, Write) or (action.also and not transacts):
+            if not isinstance(action, Write) or (action.also and (at.is_open or not transacts)):
                 return Answer(at, action)
-            if not budget.holds():
-                raise LeaseLost(f"the lease of {by} ran out before its record {action.record.slot}")
-            at, found = await self._appended(at, action)
+            if (before := _outrun(at, by) or _gathered(at, action)) is not None:
+                return before
+            records = _together(at.open_records, action.record)
+            at, found = await self._appended(at, action, records, by, budget)
             match found:
                 case None:
-                    log_written(at, action.record)
-                    return Answer(at.after(action.record), action, is_mine=True, is_new=True)
+                    return Answer(_written(at, at.after(records[-1]), records), action, is_mine=True, is_new=True)
                 case Refusal():
                     given = WritesRefused(action.also, found, at.token.slot)
                 case EventTaken():
                     return Answer(at, Drop(), is_taken=True)
-                case Record():
-                    at = at.after(found)
-                    if found.by == by:
-                        return Answer(at, action, is_mine=True)
+                case [*there]:
+                    at, answer = _behind(at, there, by, action)
+                    if answer is not None:
+                        return answer
 
-    async def _appended(self, at: Standing, action: Write) -> tuple[Standing, _Found]:
-        """What stands in the record's way. A mark does until the header was looked at, and it was decided again."""
+    async def close(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> Answer:
+        """Appends what waits in the token's open batch. `is_new`: the token stands where it stood."""
+        answer: Answer | None = None
+        while at.is_open and answer is None:
+            records = _together(at.open_records[:-1], at.open_records[-1])
+            at, found = await self._appended(at, Write(records[-1]), records, by, budget)
+            if found is None:
+                at = _written(at, changed(at, token=changed(at.token, last=records[-1])), records)
+            elif isinstance(found, Sequence):
+                at, answer = _behind(at, found, by, Drop())
+        return answer or _outrun(at, by) or Answer(at, Drop(), is_mine=True, is_new=True)
+
+    async def _appended(
+        self, at: Standing, action: Write, records: Sequence[Record], by: str, budget: Budget
+    ) -> tuple[Standing, _Found]:
+        """What stands in the records' way. A mark does until the header was looked at, and it was decided again."""
+        if not budget.holds():
+            raise LeaseLost(f"the lease of {by} ran out before its record {records[0].slot}")
         if at.is_marked or at.run.is_paused:
-            at = await self._logbook.behind_mark(at, action.record)
-        found = await self._logbook.append(at, action)
+            at = await self._logbook.behind_mark(at, records)
+        found = await self._logbook.append(at, action, records)
         if isinstance(found, Marked):
             at = replace(await self._logbook.refreshed(at), is_marked=True)
         return at, found
+
+
+def _outrun(at: Standing, by: str) -> Answer | None:
+    """The answer where another was first while the token's step ran, and its batch was to be closed."""
+    if at.batch is None or at.batch.lost is None:
+        return None
+    lost, at.batch.lost = at.batch.lost, None
+    return Answer(lost, Drop(), is_mine=lost.token.last is not None and lost.token.last.by == by)
+
+
+def _gathered(at: Standing, action: Write) -> Answer | None:
+    """The token after a record that waits in its open batch; None where it is to be appended."""
+    if at.batch is None or at.is_marked or at.run.is_paused or not at.batch.has_room(action.record):
+        return None
+    after = at.after(action.record)
+    if not waits(at.graph, at.token, action, after.token):
+        return None
+    at.batch.add(at.token, action.record)
+    return Answer(after, action, is_mine=True, is_new=True)
+
+
+def _together(before: Sequence[Record], last: Record) -> Sequence[Record]:
+    return (*before, changed(last, together=len(before) + 1)) if before else (last,)
+
+
+def _written(at: Standing, after: Standing, records: Sequence[Record]) -> Standing:
+    """The token after its records were appended."""
+    for record in records:
+        log_written(at, record)
+    if at.batch is not None:
+        at.batch.written(after.token)
+    return after
+
+
+def _behind(at: Standing, found: Sequence[Record], by: str, action: Action) -> tuple[Standing, Answer | None]:
+    """The token behind the records that hold its next slot. None: whatever was to be written is to be decided again.
+
+    What waited in its open batch is gone, with what a step made of it. But where that batch's own beginning stands
+    there, an append succeeded that did not answer: then the rest of it still waits.
+    """
+    was_open = at.is_open
+    if at.batch is not None and at.batch.token is not None and was_open:
+        waited, count = at.batch.records, len(found)
+        if [changed(record, together=0) for record in found] == list(waited[:count]):
+            at.batch.written(fold(found, at.batch.token), waited[count:])
+            return at, None
+        at = changed(at, token=at.batch.token)
+    for record in found:
+        at = at.after(record)
+    if at.batch is not None:
+        at.batch.written(at.token)
+    is_mine = found[-1].by == by
+    if not is_mine and not was_open:
+        return at, None
+    return at, Answer(at, Drop() if was_open else action, is_mine=is_mine)

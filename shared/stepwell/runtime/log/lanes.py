@@ -19,11 +19,12 @@ from typing import Any, TypeAlias
 
 from stepwell import limits
 from stepwell.engine.batches import Batch, arrived_in, beside, decode_batch, encode_batch
-from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id, fork_id, parent_of
 from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_in
 from stepwell.engine.records import End, Fork, Record, Status
+from stepwell.engine.token_batches import decode_records
 from stepwell.errors import LeaseLost
+from stepwell.limits import BATCH_RECORDS
 from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.ports import Blobs, Joined, Log, Saved
@@ -80,7 +81,7 @@ class Lanes:
 
     async def token(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> list[Record]:
         """A token's records with greater slots, in order. Its lane is read only if its own log does not go on there."""
-        own = await self.decoded(await self._log.read_log(run_id, token, after, limit))
+        own = await self.own(run_id, token, after, limit)
         if parent_of(token) is None or (own and own[0].slot == after + 1):
             return own
         place = await self._place(run_id, token)
@@ -89,12 +90,22 @@ class Lanes:
         index = int(token.rpartition(".")[2])
         lane = (await self.read(run_id, place)).state
         if lane.has_moved(index) and not own:  # it may have moved meanwhile
-            own = await self.decoded(await self._log.read_log(run_id, token, after, limit))
+            own = await self.own(run_id, token, after, limit)
         found = [record for record in lane.records(index) if record.slot > after] + own
         return found if limit is None else found[:limit]
 
+    async def own(self, run_id: str, token: str, after: int, limit: int | None) -> list[Record]:
+        """The records with greater slots of a token's own log; also of a batch that begins before."""
+        before = max(after - 1, -1)  # the record there tells whether that is so
+        saved = await self._log.read_log(run_id, token, before, None if limit is None else limit + after - before)
+        if after > 0 and (not saved or saved[0].slot > after):
+            saved = [*(await self._log.read_log(run_id, token, max(after - BATCH_RECORDS, -1), BATCH_RECORDS)), *saved]
+            saved = list({one.slot: one for one in saved}.values())
+        found = [record for record in await self.decoded(saved) if record.slot > after]
+        return found if limit is None else found[:limit]
+
     async def decoded(self, saved: Sequence[Saved]) -> list[Record]:
-        return [decode_record(await fetch(one.body, self._blobs)) for one in saved]
+        return [record for one in saved for record in decode_records(await fetch(one.body, self._blobs))]
 
     async def _place(self, run_id: str, token: str) -> LanePlace | None:
         """The lane of a branch, by its fork's record, which lies in its parent's own log."""
@@ -102,8 +113,7 @@ class Lanes:
         if place is None:
             return None
         parent, slot, index = place
-        saved = await self._log.read_log(run_id, parent, slot - 1, 1)
-        for record in await self.decoded(saved):
+        for record in await self.own(run_id, parent, slot - 1, 1):
             if record.slot == slot and isinstance(record.next, Fork) and record.next.lane:
                 return lane_at(record.next, fork_id(parent, slot), index)
         return None

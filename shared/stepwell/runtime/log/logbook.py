@@ -8,7 +8,7 @@ from itertools import groupby
 
 from stepwell.definition.graph import Graph, Limit
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
+from stepwell.engine.codec import decode_snapshot, encode_token
 from stepwell.engine.copying import changed
 from stepwell.engine.durable import with_operation
 from stepwell.engine.fold import fold
@@ -19,6 +19,7 @@ from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import decode_records, encode_records
 from stepwell.engine.transact import Refusal
 from stepwell.limits import (
     FORKS_KEPT,
@@ -130,18 +131,18 @@ class Logbook:
         header = await self._runs.get_run(at.run_id)
         return at if header is None else changed(at, header=header, run=run_info(header, at.run))
 
-    async def behind_mark(self, at: Standing, record: Record) -> Standing:
-        """Clears the way for a record. While the run is paused, the mark goes to the slot behind it first.
+    async def behind_mark(self, at: Standing, records: Sequence[Record]) -> Standing:
+        """Clears the way for records. While the run is paused, the mark goes to the slot behind them first.
 
         pause    header ── mark in slot 5
         worker                             5 is refused: header: paused ── mark in 6 ── none in 5 ── its record in 5
         another                                                                                       6 is refused …
         """
-        if at.run.is_paused and not isinstance(record.next, End):
+        if at.run.is_paused and not isinstance(records[-1].next, End):
             await self.leave(at, at_once=True)
-            await self._marks.mark(at.run_id, at.token.id, record.slot + 1)
+            await self._marks.mark(at.run_id, at.token.id, records[-1].slot + 1)
         if at.is_marked:
-            await self._marks.unmark(at.run_id, at.token.id, record.slot)
+            await self._marks.unmark(at.run_id, at.token.id, records[0].slot)
         return changed(at, is_marked=False)
 
     async def mark(self, at: Standing) -> Standing:
@@ -240,8 +241,7 @@ class Logbook:
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
         """A function as it began operations of its tasks, which read nothing of its log; None for others."""
-        saved = await self._log.read_log(at.run_id, at.token.id, slot - 1, 1)
-        for record in await self._decoded(saved):
+        for record in await self.lanes.own(at.run_id, at.token.id, slot - 1, 1):
             if isinstance(record.next, Fork) and record.next.is_of_tasks:
                 return changed(at, token=changed(at.token, slot=slot, last=record))
         return None
@@ -290,7 +290,7 @@ class Logbook:
 
     async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
         bodies = [await self._fetch(one.body) if claim_of(one.body) else one.body for one in saved]
-        return [decode_record(body) for body in bodies]
+        return [record for body in bodies for record in decode_records(body)]
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
         """The last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
@@ -333,17 +333,22 @@ class Logbook:
         if header.due_ms is None or header.due_ms > now_ms:
             await self._runs.watch(at.run_id, now_ms)
 
-    async def append(self, at: Standing, write: Write) -> Record | Refusal | EventTaken | Marked | None:
-        """None when the record took its slot, else the record that holds it, or why nothing was written."""
+    async def append(
+        self, at: Standing, write: Write, records: Sequence[Record]
+    ) -> Sequence[Record] | Refusal | EventTaken | Marked | None:
+        """None when the records took their slots, else those that hold them, or why nothing was written.
+
+        `records`: that of the write, after those that waited for it.
+        """
         if at.header.watched:
             await self.expose(at, write.record)
         if at.lane is not None and (there := await self._lane_decided(at, at.lane, write)) is not None:
-            return None if there is write.record else there
-        body = await stow(encode_record(write.record, is_newest=at.lane is not None), self._blobs, at.run_id)
+            return None if there is write.record else [there]
+        body = await stow(encode_records(records, is_newest=at.lane is not None), self._blobs, at.run_id)
         found = await self._log.append(
-            at.run_id, at.token.id, write.record.slot, body, consumes=write.consumes, also=write.also
+            at.run_id, at.token.id, records[0].slot, body, consumes=write.consumes, also=write.also
         )
-        return decode_record(await self._fetch(found)) if isinstance(found, str) else found
+        return decode_records(await self._fetch(found)) if isinstance(found, str) else found
 
     async def _lane_decided(self, at: Standing, lane: RunLane, write: Write) -> Record | None:
         """What has the record's slot in the lane where its branch began, maybe now; None: it lies in its own log."""
@@ -357,8 +362,10 @@ class Logbook:
     async def save_if_due(self, at: Standing) -> Standing:
         """A snapshot each time enough records follow the last, so that loading does not grow with history.
 
-        And of a wide fork, whose parent is read again by each message to its branches.
+        And of a wide fork, whose parent is read again by each message to its branches. None while a batch is open.
         """
+        if at.is_open:
+            return at
         last = at.token.last
         is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > last.next.chunk
         if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):

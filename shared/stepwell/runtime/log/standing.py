@@ -17,6 +17,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.turns import Turn
 from stepwell.runtime.log.lanes import RunLane
 from stepwell.runtime.log.messages import Wake
+from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.ports import STARTS, Header
 
 
@@ -38,6 +39,7 @@ class Standing:
     spent_usd: float | None = None  # what the run has cost, once that was looked at for its next record
     held: Held | None = None  # what it waits for before it begins: to be shown
     lane: RunLane | None = None  # of a branch that begins in one, wherever it is now
+    batch: OpenBatch | None = None  # where its worker gathers records; None: each is appended by itself
 
     @property
     def run_id(self) -> str:
@@ -60,6 +62,16 @@ class Standing:
     def index(self) -> int:
         """Which branch it is; 0 for the root."""
         return self.token.branch.index if self.token.branch else 0
+
+    @property
+    def open_records(self) -> tuple[Record, ...]:
+        """Its last records, which its log does not have yet."""
+        return self.batch.records if self.batch is not None else ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are such records."""
+        return self.batch is not None and bool(self.batch.records)
 
     @property
     def lane_held(self) -> RunLane | None:

@@ -8,10 +8,10 @@ wake -> load, fold -> stale? drop
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
@@ -25,43 +25,29 @@ from stepwell.engine.names import state_of
 from stepwell.engine.records import Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
+from stepwell.engine.token_batches import BATCH
 from stepwell.engine.turns import IN_SESSION, SENDS
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault, PortError
-from stepwell.limits import FORK_SHARED_MS, HOPS
+from stepwell.errors import EngineFault, LeaseLost, PortError
+from stepwell.limits import HOPS
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.log.standing import Forks, Standing
 from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
-from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.outputs import Outputs
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.sharing import Share, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.lines import Turn
 
 _logger = logging.getLogger("stepwell.worker")
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """How long the branches of one message run one after the other; then the rest get messages of their own.
-
-    `message_ms`: all of them. `step_ms`: a step that takes longer has the others run beside it.
-    `steps`: how many run at once here, for one message, before the rest get messages.
-    """
-
-    message_ms: int = FORK_SHARED_MS
-    step_ms: int = FORK_SHARED_MS
-    steps: int = 1
-
-
-SHARING = Sharing()
 
 
 Spending: TypeAlias = Callable[[Standing, float], Awaitable[float]]
@@ -96,9 +82,7 @@ class Worker:
         is_several = wake.count > 1 and wake.slot < 0
         lanes = await self._logbook.share_lanes(wake.run_id, wake.tokens, known) if is_several else ()
         crew = Crew(lanes, budget.holds)
-        share = _Share(
-            self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, budget, known.apart())), crew
-        )
+        share = Share(self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, budget, known.apart())), crew)
         try:
             while (own := await share.next()) is not None:
                 # those that come after it have less time than a message of their own had
@@ -111,15 +95,28 @@ class Worker:
     async def _push(self, turn: _Turn) -> None:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
-        at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0)
+        at = self._gathering(await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0), turn)
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (own.id,), own.slot)  # where others have gone on, it is stale
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
             at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
 
+    def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
+        """The token with a batch for its records, where its workflow has those of several steps written together.
+
+        A message that comes again has them written one by one: a step that killed its worker is known then.
+        """
+        if at is None or at.graph.durability != BATCH or at.lane is not None or not turn.budget.is_first():
+            return at
+        return changed(at, batch=OpenBatch(self._ports.clock))
+
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake, or its run is paused."""
+        return await (self._next(at, turn) if at.is_open else self._settled(at, turn))
+
+    async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
+        """The same, once the last record's effects are there. What waits in an open batch has none."""
         if is_held(at.run, at.token) and can_move(at.token):
             await self._stopping.goes_on(at.header)
             return None
@@ -131,8 +128,12 @@ class Worker:
         is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before another picked it up
         if is_behind and has_begun(at.token):
             at = await self._logbook.refreshed(at)
-        at = await self._performer.rollback.prepare(at, turn.by)
+        return await self._next(await self._performer.rollback.prepare(at, turn.by), turn)
+
+    async def _next(self, at: Standing, turn: _Turn) -> Standing | None:
         answer = await self._asked(at, turn)
+        if answer.at.is_open and not answer.is_mine and not isinstance(answer.action, RunStep):
+            return await self._closed(answer.at, turn)
         match answer.action:
             case Rest(int(until_ms)):
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
@@ -146,12 +147,19 @@ class Worker:
                 await self._hand_over(at, DEFAULT_POOL, turn)
         return None
 
+    async def _closed(self, at: Standing, turn: _Turn) -> Standing | None:
+        """The token once its log has all its records, to look at it again; None where another has moved it."""
+        answer = await self._door.close(at, turn.by, turn.budget)
+        return answer.at if answer.is_mine else None
+
     async def _asked(self, at: Standing, turn: _Turn) -> Answer:
         """What comes next, once the run has its permit and is shown as picked up, and its function has been asked."""
         transacts = self._is_ours(DEFAULT_POOL, turn.wake)
         while True:
             given = Woken(at.token.slot)
             answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
+            if answer.at.is_open:
+                return answer
             if isinstance(answer.action, PickUp):
                 at = await self._pick_up(answer.at)
             elif isinstance(answer.action, AskPermit):
@@ -195,6 +203,8 @@ class Worker:
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
         policy = self._policy(action)
+        if at.is_open and not self._may_wait_for(action, policy, at, turn):
+            return await self._closed(at, turn)
         if not self._is_ours(policy.pool, turn.wake):
             await self._hand_over(at, policy.pool, turn)
             return None
@@ -213,10 +223,18 @@ class Worker:
                 return answer.at if answer.is_mine else None
             at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
-        outcome = await self._outcome(at, action, policy, turn.share)
+        outcome = await self._outcome(at, action, policy, turn)
         if outcome is None:  # its function is to be asked again
             return replace(at, turn=None)
         return await self._ended(at, action, changed(outcome, started_ms=action.at_ms), policy, turn)
+
+    def _may_wait_for(self, action: RunStep, policy: Policy, at: Standing, turn: _Turn) -> bool:
+        """Whether the open batch may wait for the step: it runs here and now, and others see nothing of it."""
+        left_ms = turn.budget.left_ms()
+        has_time = left_ms is None or left_ms >= policy.timeout_ms
+        is_seen = action.step.run.startswith((DETACHED, IN_SESSION, SENDS))
+        is_due = at.batch is not None and at.batch.left_ms() == 0
+        return has_time and not is_seen and not is_due and self._is_ours(policy.pool, turn.wake)
 
     async def _ended(
         self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
@@ -231,18 +249,18 @@ class Worker:
         own = replace(action.step, pool=self._pool)  # whoever is here can do it
         return resolve_policy(own, StepDefaults())
 
-    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> Outcome | None:
+    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> Outcome | None:
         if action.step.run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
         if action.step.run.startswith(SENDS):
             return await self._performer.sending.send(at, action)
-        call = self._call(at, action, policy, share)
+        call = self._call(at, action, policy, turn)
         if action.step.run.startswith(IN_SESSION):
             return await self._steps.run_in_session(call, at, self._logbook)
         return await self._steps.run(call)
 
-    def _call(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> StepCall:
-        shared = share if share is not None and share.has_more else None
+    def _call(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> StepCall:
+        late_ms, late = self._late(at, turn)
         limit_ms = deadline_ms(at.graph, at.run, at.token)
         left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
         return StepCall(
@@ -260,9 +278,31 @@ class Worker:
             request=action.request,
             trace=_trace(at),
             emit=self._outputs.of(at, action).emit,
-            late_ms=shared.step_ms() if shared else 0,
-            late=shared.beside if shared else None,
+            late_ms=late_ms,
+            late=late,
         )
+
+    def _late(self, at: Standing, turn: _Turn) -> tuple[int, Callable[[], Awaitable[None]] | None]:
+        """What does not wait for a long step, and how long it does: other branches, and the token's open batch."""
+        share = turn.share if turn.share is not None and turn.share.has_more else None
+        if at.batch is None or not at.is_open:
+            return (share.step_ms(), share.beside) if share else (0, None)
+        left_ms = at.batch.left_ms()
+        return min(left_ms, share.step_ms()) if share else left_ms, partial(self._while_it_runs, at, turn, share)
+
+    async def _while_it_runs(self, at: Standing, turn: _Turn, share: Share | None) -> None:
+        """Appends what waits, and lets the other branches begin. Where the store does not answer, the step's end does.
+
+        Where another was first, the batch knows it.
+        """
+        try:
+            answer = await self._door.close(at, turn.by, turn.budget)
+            if at.batch is not None and not answer.is_new:
+                at.batch.lost = answer.at
+        except (PortError, LeaseLost) as error:
+            _logger.warning("%d records wait for a step: %s", len(at.open_records), error)
+        if share is not None:
+            await share.beside()
 
 
 def _trace(at: Standing) -> str:
@@ -272,75 +312,6 @@ def _trace(at: Standing) -> str:
     return traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1))
 
 
-class _Share:
-    """The branches that one message brought. Short steps run one after the other; longer ones beside each other.
-
-    message   0 ──── its step takes longer than that ─────────────▶
-              1      ├── in a thread of this worker, where it may run two steps at once
-              2..9   └── a message for each, beside the step
-    """
-
-    def __init__(
-        self, ports: Ports, wake: Wake, sharing: Sharing, push: Callable[[Wake], Coroutine[Any, Any, None]], crew: Crew
-    ) -> None:
-        """`push` moves one of the wake's tokens in another thread. `crew`: those that run here."""
-        self._ports, self._sharing, self._left, self._has_begun = ports, sharing, deque(wake.each), False
-        self._crew = crew
-        self._push, self._beside = push, Beside(sharing.steps - 1)
-        self._until_ms = ports.clock.now_ms() + sharing.message_ms
-
-    @property
-    def has_more(self) -> bool:
-        return bool(self._left) or self._crew.must_not_wait
-
-    def left_ms(self) -> int:
-        """For how long they still run one after the other."""
-        return max(self._until_ms - self._ports.clock.now_ms(), 0)
-
-    def step_ms(self) -> int:
-        """For how long the others wait for the next step."""
-        return min(self.left_ms(), self._sharing.step_ms)
-
-    async def next(self) -> Wake | None:
-        """The wake of the next branch; None where all have begun here, or were handed over."""
-        if self._has_begun and not self.left_ms():
-            await self.hand_over()
-        self._has_begun = True
-        return self._left.popleft() if self._left else None
-
-    async def hand_over(self) -> None:
-        """A message for each branch that has not begun."""
-        if self._left:
-            await self._crew.leave(self._indexes)
-            await self._send(self._left)
-            self._left.clear()
-
-    async def beside(self) -> None:
-        """Begins the others while a step runs: here, as far as this worker may, and by messages.
-
-        Where the queue does not answer, they stay here, and begin after the step.
-        """
-        try:
-            await self._crew.let_go(self._indexes, self._send)
-            while self._left and self._beside.has_room:
-                self._beside.start(self._push(self._left.popleft()))
-            await self.hand_over()
-        except PortError as error:
-            _logger.warning("%d branches wait for a step: %s", len(self._left), error)
-
-    @property
-    def _indexes(self) -> list[int]:
-        return [int(one.token.rpartition(".")[2]) for one in self._left]
-
-    async def _send(self, wakes: Iterable[Wake]) -> None:
-        if bodies := [to_json(one) for one in wakes]:
-            await self._ports.queue.send_all(Lane.WORK, bodies)
-
-    def join(self) -> None:
-        """Waits for the branches in other threads. Raises what one of them raised."""
-        self._beside.join()
-
-
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """What a worker works under. `fresh`: its invocation has only begun. `share`: None beside another branch's step."""
@@ -348,7 +319,7 @@ class _Turn:
     wake: Wake
     budget: Budget
     known: Forks
-    share: _Share | None = None
+    share: Share | None = None
     fresh: bool = False
 
     @property

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine.batches import decode_batch
-from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
+from stepwell.engine.codec import decode_snapshot, encode_record, encode_token
 from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import branch_id
@@ -23,6 +23,7 @@ from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import decode_records
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
@@ -107,7 +108,7 @@ class Teller:
         return []
 
     async def appended(self, run_id: str, token_id: str, slot: int, body: str) -> list[Notice]:
-        """What the record tells, or a lane's batch; nothing of a run that is gone.
+        """What the record tells, or those of a batch; nothing of a run that is gone.
 
         Raises EngineFault for one that cannot follow.
         """
@@ -118,10 +119,11 @@ class Teller:
         body = await fetch(body, self._blobs)
         if (lane := split_lane(token_id)) is not None:
             batch = decode_batch(body, lane[0])
-            told = [await self._told(header, branch_id(lane[0], index), one, len(body))
-                    for index, one in batch.records.items()]  # fmt: skip
-            return [notice for notices in told for notice in notices]
-        return await self._told(header, token_id, decode_record(body), len(body))
+            records = [(branch_id(lane[0], index), one) for index, one in batch.records.items()]
+        else:
+            records = [(token_id, one) for one in decode_records(body)]
+        told = [await self._told(header, token, one, len(body)) for token, one in records]
+        return [notice for notices in told for notice in notices]
 
     async def _told(self, header: Header, token_id: str, record: Record, size_bytes: int) -> list[Notice]:
         run_id = header.run_id
@@ -176,10 +178,11 @@ class Teller:
         if token is None:
             return _Stand(Token(token_id), 0)  # another fold made it
         between = [saved for saved in loaded.records if saved.slot < slot]
-        return _Stand(fold(await self._records(between), token), len(body) + sum(len(saved.body) for saved in between))
+        before = [record for record in await self._records(between) if record.slot < slot]  # a batch may go on past it
+        return _Stand(fold(before, token), len(body) + sum(len(saved.body) for saved in between))
 
     async def _records(self, page: Iterable[Saved]) -> list[Record]:
-        return [decode_record(await fetch(saved.body, self._blobs)) for saved in page]
+        return [record for saved in page for record in decode_records(await fetch(saved.body, self._blobs))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""Records side by side in JSON: what all share is there once, and what each has is in columns.
+
+{"at_ms":1700000000000,"same":{"kind":"step",…},"each":{"at_ms":[3,5],"output":[1,4]},"rest":[{},{"error":{…}}]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from stepwell.definition.graph import Json
+from stepwell.engine.jsons import fast_encoder
+
+encode = fast_encoder(
+    json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
+)
+_TIMES = ("at_ms", "started_ms")  # kept as what they are later than the first of all
+
+
+def columns_of(rows: Sequence[dict[str, Json]]) -> dict[str, Json]:
+    """Puts records side by side. It changes the rows; empty for none."""
+    if not rows:
+        return {}
+    base = min(row["at_ms"] for row in rows)
+    for row in rows:
+        row |= {name: row[name] - base for name in _TIMES if name in row}
+    first, *others = rows
+    names = [name for name in first if all(name in row for row in others)]
+    same = {name: first[name] for name in names if all(_is_same(row[name], first[name]) for row in others)}
+    columns = {name: [row[name] for row in rows] for name in names if name not in same}
+    rest = [{name: part for name, part in row.items() if name not in names} for row in rows]
+    return {"at_ms": base, "same": same, "each": columns} | ({"rest": rest} if any(rest) else {})
+
+
+def row_of(raw: Mapping[str, Json], place: int) -> dict[str, Json]:
+    """Takes one record out of the columns."""
+    row = dict(raw["same"]) | {name: column[place] for name, column in raw["each"].items()}
+    row |= raw["rest"][place] if "rest" in raw else {}
+    return row | {name: row[name] + raw["at_ms"] for name in _TIMES if name in row}
+
+
+def part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:
+    """Returns a field of one of the records, which is no time."""
+    if name in raw["same"]:
+        return raw["same"][name]
+    return raw["each"][name][place] if name in raw["each"] else raw["rest"][place].get(name)
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Whether both are the same JSON: 1 is neither true nor 1.0."""
+    return one == other and encode({"": one}) == encode({"": other})
