@@ -38,7 +38,7 @@ def call(rng: random.Random) -> Any:
         statuses=frozenset(rng.sample(STATUSES, rng.randrange(4))),
         tag=rng.choice([None, None, ("t", "1")]),
         since_ms=rng.choice([0, NOW_MS + number]),
-        waiting_for=rng.choice(["", "", "", "event"]),
+        waiting_for=frozenset(rng.choice([(), (), (), ("event",)])),
         overdue_at_ms=rng.choice([None, None, None, NOW_MS + 3]),
         limit=rng.randrange(1, 6),
     )

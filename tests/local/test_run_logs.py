@@ -161,7 +161,8 @@ def test_lines_are_read_page_by_page(tmp_path: Path) -> None:
     for number in range(5):
         file.handle(_record(f"line {number}"))
     file.close()
-    found, cursor, pages = [], "", 0
+    found: list[str] = []
+    cursor, pages = "", 0
     while pages == 0 or cursor:
         page = run_now(logs.read(Asked("run_1", 0, None, 2, cursor)))
         found, cursor, pages = [*found, *(one.message for one in page.lines)], page.next_cursor, pages + 1

@@ -8,10 +8,10 @@ wake -> load, fold -> stale? drop
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
@@ -282,7 +282,7 @@ class Worker:
             late=late,
         )
 
-    def _late(self, at: Standing, turn: _Turn) -> tuple[int, Callable[[], Awaitable[None]] | None]:
+    def _late(self, at: Standing, turn: _Turn) -> tuple[int, Callable[[], Coroutine[Any, Any, None]] | None]:
         """What does not wait for a long step, and how long it does: other branches, and the token's open batch."""
         share = turn.share if turn.share is not None and turn.share.has_more else None
         if at.batch is None or not at.is_open:

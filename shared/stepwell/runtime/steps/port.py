@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
@@ -35,7 +35,7 @@ class StepCall:
     emit: Callable[[Json], None] | None = None  # to the readers of the run's output
     trace: str = ""  # the `traceparent` for whoever the step calls
     late_ms: int = 0  # when `late` is awaited, if the attempt still runs
-    late: Callable[[], Awaitable[None]] | None = None  # lets what shares the worker's message run beside this attempt
+    late: Callable[[], Coroutine[Any, Any, None]] | None = None  # lets what shares its worker's message run beside it
 
 
 WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
