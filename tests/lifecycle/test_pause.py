@@ -110,6 +110,15 @@ def test_what_a_running_step_returns_is_kept_and_the_next_one_does_not_begin() -
     assert world.header(run_id).status is Status.COMPLETED
 
 
+def test_a_run_that_goes_on_is_woken_once_so_that_its_next_step_runs_once() -> None:
+    world = World(FLOW)
+    run_id = paused_in(world, "charge")
+    world.steps.of["pack"] = lambda _: world.deliver()  # other workers, while this one is at the step
+    unpause(world, run_id)
+    world.deliver()
+    assert ran(world) == ["charge", "pack", "ship"]
+
+
 def test_a_run_can_be_paused_as_often_as_one_likes() -> None:
     world = World(FLOW)
     run_id = paused_in(world, "charge")

@@ -2,7 +2,8 @@
 
     pause     header: paused ── a mark into the next slot of each live token ── answered
     worker    its record is refused by the mark ── header: paused ── the record, and the mark behind it ── rests
-    unpause   a message that repeats the rest ── header: as before ── a wake for each token that can move
+    unpause   a message, which does the rest ── header: as before ── answered
+    message   header: as before ── a wake for each token that can move
 
 A fork's slot stays the last of its parent, and an attempt keeps its idempotency key. A worker that meets no mark reads
 and writes nothing more than before, so a run that nobody pauses pays nothing. A mark that was left behind costs its
@@ -60,7 +61,7 @@ class Pausing:
         return False
 
     async def unpause(self, at: Standing) -> Refuse | None:
-        """Has the run go on from where it is by now."""
+        """Has the run go on from where it is by now. The message wakes it: two who do may run its next step twice."""
         action = self._door.decide(at, Unpaused(), "")
         if isinstance(action, Refuse):
             return action
@@ -69,17 +70,22 @@ class Pausing:
             return Refuse(f"{what} paused", "workflow_paused", f"stepwell unpause {argument} has its runs go on")
         given = GoOn(at.run_id, at.header.paused_ms)
         await self._ports.queue.send(Lane.RESUME, to_json(given))
-        await self.go_on(given)
+        await self._end(given)
         return None
 
     async def go_on(self, given: GoOn) -> None:
-        """Ends the pause of that time, if it is not over; and wakes what can move, for whoever died before that."""
+        """Ends the pause of that time, if it is not over, and wakes what can move."""
+        at = await self._end(given)
+        if at is not None and not at.run.is_paused:
+            await self._push(at)
+
+    async def _end(self, given: GoOn) -> Standing | None:
+        """Ends the pause of that time, if it is not over. The run as it stands then."""
         at = await self._logbook.load(given.run_id)
         while at is not None and at.header.paused_ms == given.paused_ms and not at.token.ended:
             await self._ports.runs.hold(at.header, None, self._ports.clock.now_ms())
             at = await self._logbook.load(given.run_id)
-        if at is not None and not at.run.is_paused:
-            await self._push(at)
+        return at
 
     async def handle(self, message: HoldPage | GoOn) -> None:
         """Raises PortError when the world did not answer: the message is to come again."""
