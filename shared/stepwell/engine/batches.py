@@ -20,6 +20,7 @@ from stepwell.engine.records import Record, Status
 _encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 )
+_PLAIN = frozenset({str, int, bool, type(None)})  # of equal values of one of these types, the JSON is the same
 _TIMES = ("at_ms", "started_ms")  # kept as what they are later than the batch's own time
 
 
@@ -111,4 +112,6 @@ def _with_token(by: str, token: str) -> str:
 
 def _is_same(one: Json, other: Json) -> bool:
     """Whether both are the same JSON: 1 is neither true nor 1.0."""
-    return one == other and _encode({"": one}) == _encode({"": other})
+    if type(one) is not type(other) or one != other:
+        return False
+    return type(one) in _PLAIN or _encode({"": one}) == _encode({"": other})
