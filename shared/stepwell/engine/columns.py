@@ -14,6 +14,7 @@ from stepwell.engine.jsons import fast_encoder
 encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 )
+_PLAIN = frozenset({str, int, bool, type(None)})  # of equal values of one of these types, the JSON is the same
 _TIMES = ("at_ms", "started_ms")  # kept as what they are later than the first of all
 
 
@@ -48,4 +49,6 @@ def part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:
 
 def _is_same(one: Json, other: Json) -> bool:
     """Whether both are the same JSON: 1 is neither true nor 1.0."""
-    return one == other and encode({"": one}) == encode({"": other})
+    if type(one) is not type(other) or one != other:
+        return False
+    return type(one) in _PLAIN or encode({"": one}) == encode({"": other})

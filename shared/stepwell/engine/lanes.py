@@ -124,5 +124,4 @@ class LaneLog:
         """
         if self._ends[index].status is not Status.COMPLETED:
             return True
-        is_settled = not any(self.holds(one) for one in self.place.indexes)
-        return is_settled and index == max(self._last)
+        return index == max(self._last) and not any(self.holds(one) for one in self.place.indexes)

@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 from stepwell.errors import InvalidInput, PortError, UserError
 from stepwell.local import schema
 from stepwell.local.folder import PRIVATE_FILE
+from stepwell.runtime.steps.batons import away
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
 Row: TypeAlias = tuple[Any, ...]
@@ -134,7 +135,7 @@ class Database:
                 change.make(self._lazy.execute)
         else:
             self._asked.append(change)
-            with self._writing:
+            with away(), self._writing:
                 if not change.is_done:  # in another's commit
                     self._commit(change)
         if change.error is not None:
@@ -167,7 +168,8 @@ class Database:
     def transaction(self, *, lazily: bool = False) -> Iterator[Execute]:
         """Runs several statements in one exclusive commit. An exception rolls back. `lazily` as in `change`."""
         try:
-            with self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
+            waiting = contextlib.nullcontext() if lazily else away()
+            with waiting, self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
                 yield execute
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error

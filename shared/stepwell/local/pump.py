@@ -53,6 +53,7 @@ class Pump:
         self._local = local
         self._clock = local.parts.ports.clock
         self._under_way: dict[str, Held] = {}
+        self._free = threading.Lock()  # of them, one computes at a time
         self._threads = [
             threading.Thread(target=self._work, name=f"stepwell-worker-{number}", daemon=True)
             for number in range(workers)
@@ -103,7 +104,7 @@ class Pump:
                 log.error("gave up on %s after %d deliveries", _about(delivery), delivery.deliveries - 1)
             else:
                 with self._local.repeated():
-                    run_apart(dispatch(parts, delivery.lane, delivery.message, held))
+                    run_apart(dispatch(parts, delivery.lane, delivery.message, held), self._free)
         except Exception as error:
             if self._is_put_off(delivery, error):
                 self._local.inbox.delete(delivery)

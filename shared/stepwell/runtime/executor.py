@@ -108,7 +108,7 @@ class FunctionSteps:
         then = partial(_outcome, call=call, started_ms=started_ms)
         limit_seconds = call.timeout_ms / 1000
         look_seconds = limit_seconds if call.late is None else call.late_ms / 1000
-        attempt = await self._threads.begun(partial(work, over), limit_seconds, then, look_seconds)
+        attempt = await self._threads.begun(partial(work, over), limit_seconds, then, look_seconds, call.run)
         if call.late is not None and not attempt.ends_within(call.late_ms / 1000):
             await call.late()
         made, error = attempt.result()

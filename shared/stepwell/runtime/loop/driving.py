@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.limits import SECOND_MS
+from stepwell.runtime.steps.batons import Baton, away
 from stepwell.runtime.steps.threads import Attempt, StepThread, keep, take
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def block(pause: Pause) -> None:
     """Blocks this thread for a pause."""
-    if pause.until is None:
-        time.sleep(pause.duration_ms / SECOND_MS)
-        return
-    with suppress(TimeoutError):
-        pause.until.result(pause.duration_ms / SECOND_MS)
+    with away():
+        if pause.until is None:
+            time.sleep(pause.duration_ms / SECOND_MS)
+            return
+        with suppress(TimeoutError):
+            pause.until.result(pause.duration_ms / SECOND_MS)
 
 
 def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:
@@ -63,9 +65,12 @@ def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:
     return pause
 
 
-def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Like `run_now`, on a thread where its steps run too. One that takes long has that thread to itself."""
-    apart = _Apart(coroutine)
+def run_apart(coroutine: Coroutine[Any, Any, T], free: threading.Lock | None = None) -> T:
+    """Like `run_now`, on a thread where its steps run too. One that takes long has that thread to itself.
+
+    `free`: of those that share it, one computes at a time.
+    """
+    apart = _Apart(coroutine, free)
     take().jobs.put(apart.go_on)
     made, error = apart.answer.get()
     if error is not None:
@@ -77,8 +82,8 @@ def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
 class _Apart:
     """A coroutine that goes on in whatever thread is free."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._coroutine, self._context = coroutine, copy_context()
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], free: threading.Lock | None) -> None:
+        self._coroutine, self._context, self._free = coroutine, copy_context(), free
         self.answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def go_on(self) -> None:
@@ -86,11 +91,13 @@ class _Apart:
         here = threading.current_thread()
         if not isinstance(here, StepThread):
             raise TypeError("only a StepThread can be left to a step")
+        here.begin(None if self._free is None else Baton(self._free))
         while (asked := self._next(here)) is not None:
             if isinstance(asked, Pause):
                 block(asked)
             elif not asked.run_here(here, self.go_on):
                 return
+        here.end()
         keep(here)
 
     def _next(self, here: StepThread) -> Attempt | Pause | None:

@@ -17,7 +17,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
 from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
-from stepwell.engine.copying import changed
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import is_held, is_stale
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
@@ -82,11 +82,13 @@ class Worker:
         is_several = wake.count > 1 and wake.slot < 0
         lanes = await self._logbook.share_lanes(wake.run_id, wake.tokens, known) if is_several else ()
         crew = Crew(lanes, budget.holds)
-        share = Share(self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, budget, known.apart())), crew)
+        share = Share(
+            self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, own.id, budget, known.apart())), crew
+        )
         try:
             while (own := await share.next()) is not None:
                 # those that come after it have less time than a message of their own had
-                await crew.run(self._push(_Turn(own, budget, known, share, fresh=own.token == wake.token)))
+                await crew.run(self._push(_Turn(own, own.id, budget, known, share, fresh=own.token == wake.token)))
             await crew.finish()
         finally:
             crew.close()
@@ -97,9 +99,9 @@ class Worker:
         own = turn.wake
         at = self._gathering(await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0), turn)
         if at is not None and at.token.tasks:
-            await self._performer.forking.again(at, (own.id,), own.slot)  # where others have gone on, it is stale
-        while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
-            at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
+            await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
+        while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
+            at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
@@ -121,7 +123,7 @@ class Worker:
             await self._stopping.goes_on(at.header)
             return None
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
-        if moved is not None:
+        if moved is not None or at.token.ended:  # nothing follows an end but its effects
             return moved
         if await self._stopping.stops(at):  # it has given back what its last step held
             return None
@@ -312,16 +314,14 @@ def _trace(at: Standing) -> str:
     return traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1))
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class _Turn:
     """What a worker works under. `fresh`: its invocation has only begun. `share`: None beside another branch's step."""
 
     wake: Wake
+    by: str  # its id
     budget: Budget
     known: Forks
     share: Share | None = None
     fresh: bool = False
-
-    @property
-    def by(self) -> str:
-        return self.wake.id

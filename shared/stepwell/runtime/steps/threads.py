@@ -21,8 +21,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
+
+from stepwell.runtime.steps.batons import Baton, away, compute_with
 
 if TYPE_CHECKING:
     from stepwell.runtime.steps.loop import Running
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 Answered: TypeAlias = "tuple[object, BaseException | None]"
 
 _CLEAN_UP_SECONDS = 1.0  # what a cancelled async step gets for its `finally`
+BATON_SECONDS = 0.01  # a step that takes longer passes the baton on
 
 
 class StepInterrupted(BaseException):
@@ -54,6 +58,7 @@ class StepThread(threading.Thread):
         self.jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.abandoned = False
         self.can_move = False  # what it handles now can go on in another thread
+        self._baton: Baton | None = None
 
     def run(self) -> None:
         try:
@@ -61,6 +66,21 @@ class StepThread(threading.Thread):
                 self.jobs.get()()
         except StepInterrupted:
             return  # the interrupt came after the step had ended: this thread is abandoned already
+
+    def begin(self, baton: Baton | None) -> None:
+        """From now on it computes for a message."""
+        self._baton = baton
+        compute_with(baton)
+
+    @property
+    def has_baton(self) -> bool:
+        """Whether one message computes at a time."""
+        return self._baton is not None
+
+    def end(self) -> None:
+        """Lets another one compute."""
+        if self._baton is not None:
+            self._baton.give_up()
 
     def interrupt(self) -> None:
         self.abandoned = True
@@ -86,12 +106,6 @@ def keep(thread: StepThread) -> None:
         _IDLE.append(thread)
 
 
-def can_move() -> bool:
-    """Tells whether what runs here can go on in another thread."""
-    here = threading.current_thread()
-    return isinstance(here, StepThread) and here.can_move
-
-
 class Attempt:
     """A function under a time limit.
 
@@ -105,8 +119,10 @@ class Attempt:
         then: Callable[[object], object],
         look_seconds: float,
         now: Callable[[], float] = time.monotonic,
+        tell_long: Callable[[], None] = lambda: None,
     ) -> None:
-        self._function, self._then, self._limit_seconds = function, then, limit_seconds
+        """`tell_long` is called where it takes longer than `look_seconds`."""
+        self._function, self._then, self._limit_seconds, self._tell_long = function, then, limit_seconds, tell_long
         self._answer: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._context = copy_context()  # such as the ids in its log lines
         self._now, self._began = now, now()
@@ -150,6 +166,8 @@ class Attempt:
         """Has another thread do the rest, unless the attempt has just ended."""
         if self._claim.acquire(blocking=False):
             self._apart = here
+            self._tell_long()
+            here.end()
             take().jobs.put(rest)
 
     def _do(self) -> None:
@@ -179,7 +197,15 @@ class Attempt:
 
     def _is_answered(self, seconds: float) -> bool:
         try:
-            self._made = self._answer.get(timeout=seconds)
+            self._made = self._answer.get_nowait()
+        except queue.Empty:
+            return self._comes_within(seconds)
+        return True
+
+    def _comes_within(self, seconds: float) -> bool:
+        try:
+            with away():
+                self._made = self._answer.get(timeout=seconds)
         except queue.Empty:
             return False
         return True
@@ -247,18 +273,41 @@ _WATCH = Watch()
 class StepThreads:
     """Runs functions under a time limit. Safe to call from many threads."""
 
+    def __init__(self) -> None:
+        self.long: set[str] = set()  # what took long when it last ran: it is given a thread at once
+
     async def begun(
         self,
         function: Callable[[], object],
         limit_seconds: float,
         then: Callable[[object], object],
         look_seconds: float,
+        name: str = "",
     ) -> Attempt:
-        """Starts the function. Returns when it has ended, or after `look_seconds`, or at once."""
-        if not can_move():
+        """Starts the function. Returns when it has ended, or after `look_seconds`, or at once.
+
+        `name`: of the step. Where one message computes at a time, a long step holds up the others once, and not again.
+        """
+        here = threading.current_thread()
+        if not isinstance(here, StepThread) or not here.can_move:
             return self.start(function, limit_seconds, then)
-        attempt = Attempt(function, limit_seconds, then, look_seconds)
+        if not here.has_baton:
+            attempt = Attempt(function, limit_seconds, then, look_seconds)
+            await attempt
+            return attempt
+        if name in self.long:
+            return self._expected_long(function, limit_seconds, then, name)
+        look_seconds, learn = min(look_seconds, BATON_SECONDS), partial(self.long.add, name)
+        attempt = Attempt(function, limit_seconds, then, look_seconds, tell_long=learn)
         await attempt
+        return attempt
+
+    def _expected_long(
+        self, function: Callable[[], object], limit_seconds: float, then: Callable[[object], object], name: str
+    ) -> Attempt:
+        attempt = self.start(function, limit_seconds, then)
+        if attempt.ends_within(BATON_SECONDS):
+            self.long.discard(name)
         return attempt
 
     def start(

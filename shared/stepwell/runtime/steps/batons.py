@@ -1,0 +1,83 @@
+"""Batons: of the messages that one process handles, one computes, because Python lets no two of them do so.
+
+Threads that want to compute all at once take the interpreter from each other every few milliseconds: they get no
+further for it, and steps of microseconds seem to take long. So each waits for the baton, and passes it on while it
+waits for the disk or for a step.
+
+    message 1   computes ── waits for the disk ──────────── computes ── ends
+    message 2             └ computes ── its step takes long ──────────────────
+    message 3                          └ computes ────────
+
+Nothing depends on it but who goes first: to pass it on too early costs time, and no more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Baton:
+    """The right of one thread to compute, until it is given up. Any thread may do that."""
+
+    def __init__(self, free: threading.Lock) -> None:
+        """`free`: that of all who share it."""
+        self._free = free
+        self._held: list[None] = []  # one where it is held: to take it out is atomic
+        self._is_given_up = False
+
+    def take(self) -> None:
+        """Waits until nobody else computes."""
+        if self._is_given_up:
+            return
+        self._free.acquire()
+        self._held.append(None)
+        if self._is_given_up:  # just now
+            self._pass_on()
+
+    def give_up(self) -> None:
+        """Lets another one compute. This thread does not come back."""
+        self._is_given_up = True
+        self._pass_on()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Lets another one compute for as long as this thread waits for something."""
+        self._pass_on()
+        try:
+            yield
+        finally:
+            self.take()
+
+    def _pass_on(self) -> None:
+        try:
+            self._held.pop()
+        except IndexError:
+            return
+        self._free.release()
+
+
+class _Here(threading.local):
+    baton: Baton | None = None
+
+
+_HERE = _Here()
+
+
+def compute_with(baton: Baton | None) -> None:
+    """Has this thread compute from now on, once it has the baton. None: whenever it wants to."""
+    _HERE.baton = baton
+    if baton is not None:
+        baton.take()
+
+
+@contextmanager
+def away() -> Iterator[None]:
+    """Within, this thread waits for the disk, or for a step. Without a baton, nothing changes."""
+    baton = _HERE.baton
+    if baton is None:
+        yield
+        return
+    with baton.away():
+        yield

@@ -1,0 +1,86 @@
+"""Of the messages of one process one computes, and lets another do so while it waits for something."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from stepwell.runtime.loop.driving import run_apart
+from stepwell.runtime.steps.batons import Baton, away, compute_with
+from stepwell.runtime.steps.threads import StepThreads
+
+LONG_SECONDS = 60.0
+
+
+def begin(message: Callable[[], Coroutine[Any, Any, None]], free: threading.Lock) -> threading.Thread:
+    thread = threading.Thread(target=lambda: run_apart(message(), free), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_message_waits_until_another_has_computed() -> None:
+    free, order = threading.Lock(), list[str]()
+    first = Baton(free)
+    first.take()
+
+    async def message() -> None:
+        order.append("second")
+
+    second = begin(message, free)
+    second.join(0.05)
+    order.append("first")
+    first.give_up()
+    second.join(LONG_SECONDS)
+    assert order == ["first", "second"]
+
+
+def test_who_waits_for_the_disk_lets_another_compute() -> None:
+    free, other_has_computed = threading.Lock(), threading.Event()
+    compute_with(Baton(free))
+    try:
+
+        async def message() -> None:
+            other_has_computed.set()
+
+        with away():
+            begin(message, free)
+            assert other_has_computed.wait(LONG_SECONDS)
+    finally:
+        compute_with(None)
+
+
+def test_a_step_that_takes_long_holds_up_other_messages_once_and_not_again() -> None:
+    free, threads, released = threading.Lock(), StepThreads(), threading.Event()
+    begun = threading.Semaphore(0)
+
+    def step() -> None:
+        begun.release()
+        assert released.wait(LONG_SECONDS)
+
+    async def message() -> None:
+        (await threads.begun(step, LONG_SECONDS, lambda made: made, LONG_SECONDS, "slow")).result()
+
+    messages = [begin(message, free) for _ in range(3)]
+    assert all(begun.acquire(timeout=LONG_SECONDS) for _ in messages)
+    assert "slow" in threads.long
+    released.set()
+    for one in messages:
+        one.join(LONG_SECONDS)
+
+    async def short() -> None:
+        (await threads.begun(int, LONG_SECONDS, lambda made: made, LONG_SECONDS, "slow")).result()
+
+    run_apart(short(), free)
+    assert not threads.long
+
+
+def test_a_baton_that_another_thread_gave_up_is_not_taken_again() -> None:
+    free = threading.Lock()
+    baton = Baton(free)
+    baton.take()
+    with baton.away():
+        baton.give_up()
+    assert not free.locked()
+    baton.take()
+    assert not free.locked()
