@@ -15,10 +15,11 @@ import { Moments } from "./moments";
 import { pauseOf, Pauses } from "./pauses";
 import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
-import type { Entry, Explanation, Run, RunGraph, Stats, WorkflowPause } from "./types";
+import type { Entry, Explanation, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
 import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
 import { counted, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
 
+const KIN = "10"; // runs made of this one that are listed
 const KEYS: Record<string, string> = { Reject: "r", "Send event": "e" };
 const PRIMARY = new Set(["Redrive", "Unpause"]);
 
@@ -67,6 +68,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
             </Card>
           )}
           <Facts run={run} />
+          <Kin run={run} moved={live.at} />
           <Values run={run} entries={whole.entries} />
         </div>
       </div>
@@ -212,6 +214,24 @@ function Facts({ run }: { run: Run }): JSX.Element {
         {fact("Child runs", run.children.length ? <>{run.children.map((child) => <div key={child.run_id}><a href={`#/runs/${encodeURIComponent(child.run_id)}`}>{child.name || shortId(child.run_id)}</a> {child.status && <Status value={child.status} />}</div>)}</> : null)}
       </dl>
       {run.children.length > 0 && <p class="foot"><a href={"#/runs" + query({ parent: run.run_id })}>All runs that it started</a></p>}
+    </Card>
+  );
+}
+
+/** The runs that were made of this one: redriven, run again, forked. */
+function Kin({ run, moved }: { run: Run; moved: number }): JSX.Element | null {
+  const page = useFresh<Page<RunSummary>>("/runs" + query({ origin: run.run_id, limit: KIN }), moved);
+  if (!page?.items.length) return null;
+  return (
+    <Card title="Made of this run" class="o-facts">
+      <ul class="groups">
+        {page.items.map((one) => (
+          <li key={one.run_id}>
+            <a href={`#/runs/${encodeURIComponent(one.run_id)}`} title={one.run_id}>{shortId(one.run_id)}</a> {one.origin?.kind} <Status value={one.status} /> <span class="muted"><Time at={one.created_at} /></span>
+          </li>
+        ))}
+      </ul>
+      {page.next_cursor && <p class="foot"><a href={"#/runs" + query({ origin: run.run_id })}>All of them</a></p>}
     </Card>
   );
 }

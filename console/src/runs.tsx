@@ -17,8 +17,8 @@ type Asked = Record<string, string>;
 const SELDOM_MS = 20000; // between two looks at the names of workflows
 
 export function RunsPage({ asked, stats, recount }: { asked: Asked; stats: Stats | null; recount: () => void }): JSX.Element {
-  const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "" } = asked;
-  const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent };
+  const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "", origin = "", key = "" } = asked;
+  const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent, origin, key };
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isFed: true });
   const [starting, setStarting] = useState(false);
   const [acting, setActing] = useState<Action | null>(null);
@@ -105,7 +105,7 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
     <form class="filters" onSubmit={(event) => event.preventDefault()}>
       <label>
         Workflow
-        <select value={filters["workflow"]} onChange={(event) => go({ workflow: event.currentTarget.value })}>
+        <select value={filters["workflow"]} onChange={(event) => go({ workflow: event.currentTarget.value, key: "" })}>
           <option value="">all</option>
           {[...new Set([...names, filters["workflow"] ?? ""])].filter(Boolean).map((name) => (
             <option key={name}>{name}</option>
@@ -145,6 +145,17 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
       {filters["failure"] && (
         <button type="button" class="quiet" onClick={() => go({ failure: "" })}>
           failed alike: {filters["failure"]} ✕
+        </button>
+      )}
+      {filters["workflow"] && (
+        <label>
+          Key
+          <input type="search" placeholder="Idempotency-Key" value={filters["key"]} onChange={(event) => go({ key: event.currentTarget.value.trim() })} />
+        </label>
+      )}
+      {filters["origin"] && (
+        <button type="button" class="quiet" onClick={() => go({ origin: "" })}>
+          made of {shortId(filters["origin"])} ✕
         </button>
       )}
       {filters["parent"] && (

@@ -14,6 +14,7 @@ export interface RunSummary {
   waiting_until: string | null;
   tags: Record<string, string>;
   parent: string | null;
+  origin: { kind: string; run_id: string } | null;
   created_at: string;
   started_at: string | null;
   ended_at: string | null;
@@ -71,7 +72,6 @@ export interface Run extends RunSummary {
   cancelled_by: string | null;
   cancel_reason: string | null;
   children: Child[];
-  origin: { kind: string; run_id: string } | null;
   priority: number;
   cost: Cost | null;
 }

@@ -175,6 +175,29 @@ def test_a_run_made_from_another_leads_to_it(rich: Served, page: Page) -> None:
         expect(link).to_have_attribute("href", f"#/runs/{rich.runs[origin]}")
 
 
+def test_a_run_lists_those_that_were_made_of_it(rich: Served, page: Page) -> None:
+    for name, kind, made in (("deep", "redrive", "redriven"), ("loop", "fork", "forked")):
+        open_run(rich, page, name)
+        row = page.locator(".card", has_text="Made of this run").locator("li")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text(kind)
+        expect(row.locator("a")).to_have_attribute("href", f"#/runs/{rich.runs[made]}")
+    page.goto(f"{rich.dev.url}/#/runs?origin={rich.runs['deep']}")
+    expect(page.locator(".c-run a")).to_have_attribute("title", rich.runs["redriven"])
+
+
+def test_the_list_finds_the_run_of_a_key(rich: Served, page: Page) -> None:
+    """A key is one of a workflow's, so its field is there where one is chosen."""
+    made = [rich.dev.call("POST", "/workflows/lane/runs", {}, **{"Idempotency-Key": key})[1]["run_id"] for key in "ab"]
+    page.goto(f"{rich.dev.url}/#/runs")
+    expect(page.get_by_label("Key", exact=True)).to_have_count(0)
+    page.locator(".filters label", has_text=re.compile("^Workflow")).locator("select").select_option("lane")
+    page.get_by_label("Key", exact=True).fill("b")
+    page.keyboard.press("Enter")
+    expect(page.locator(".c-run a")).to_have_attribute("title", made[1])
+    assert "key=b" in page.url
+
+
 def test_the_inbox_keeps_what_is_chosen_and_its_answer_in_sight(rich: Served, page: Page) -> None:
     page.goto(f"{rich.dev.url}/#/inbox")
     expect(page.locator(".inbox li").nth(ASKED)).to_be_attached()

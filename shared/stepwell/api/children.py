@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from typing_extensions import TypedDict
 
@@ -12,6 +12,7 @@ from stepwell.engine.entries import Entry
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import InvalidInput
 from stepwell.limits import CHILD_STATUSES
+from stepwell.runtime.calls.kin import kin_ids
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
@@ -90,14 +91,34 @@ async def child_runs(service: Service, parent: str, query: RunQuery) -> RunPage:
     found: list[str] = []
     async for entry in (await service.narrator(parent)).entries():
         found += [run_id for run_id in started_by(entry) if run_id not in found]
-    newest_first = found[::-1]
-    if query.cursor and query.cursor not in found:
+
+    def is_child(header: Header) -> bool:
+        caller = Caller.of(header)
+        return caller is not None and caller.run_id == parent
+
+    return await page_of(service, found[::-1], query, is_child)
+
+
+async def made_of(service: Service, original: str, query: RunQuery) -> RunPage:
+    """Finds the runs that were made of a run: redriven, run again, forked. Raises NotFound.
+
+    It reads one partition, and the header of each.
+    """
+    await service.header(original)
+    ids = await kin_ids(service.ports, original)
+    return await page_of(service, ids, query, lambda header: header.origin.partition(":")[2] == original)
+
+
+async def page_of(
+    service: Service, ids: Sequence[str], query: RunQuery, is_listed: Callable[[Header], bool] = bool
+) -> RunPage:
+    """Reads the headers of these runs, in this order, for a page of those that the query asks for."""
+    if query.cursor and query.cursor not in ids:
         raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
     headers: list[Header] = []
-    for run_id in newest_first[newest_first.index(query.cursor) + 1 if query.cursor else 0 :]:
+    for run_id in ids[ids.index(query.cursor) + 1 if query.cursor else 0 :]:
         header = await service.ports.runs.get_run(run_id)
-        caller = None if header is None else Caller.of(header)
-        if header is None or caller is None or caller.run_id != parent:
+        if header is None or not is_listed(header):
             continue
         if header.created_ms < query.since_ms or not fits(header, query):
             continue

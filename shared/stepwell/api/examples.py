@@ -21,6 +21,7 @@ _SUMMARY: Mapping[str, Any] = {
     "tags": {"team": "shop"},
     "priority": 0,
     "parent": None,
+    "origin": None,
     "created_at": "2026-03-01T13:00:00.000Z",
     "start_at": None,
     "started_at": "2026-03-01T13:00:00.015Z",
@@ -78,6 +79,13 @@ EXAMPLES: Mapping[str, Json] = {
              "attempt": 1, "first": True, "data": {"text": "Hello"}}
         ],
         "next_cursor": "1772370000105-000000-0",
+    },
+    "LogPage": {
+        "items": [
+            {"id": "1772370000105000000", "at": "2026-03-01T13:00:00.105Z", "level": "info", "step": "charge",
+             "attempt": 1, "message": "charged 121 EUR"}
+        ],
+        "next_cursor": None,
     },
     "ProblemView": {
         "type": "urn:stepwell:invalid_input",

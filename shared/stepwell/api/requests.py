@@ -235,6 +235,12 @@ class RunsQueryString(Query):
     )
     failure: str = Field("", description="the fingerprint of an error, as GET /failures lists them")
     parent: str = Field("", description="the runs that this run started, also those that it does not wait for")
+    origin: str = Field("", description="the runs that were made of this run: redriven, run again, forked")
+    key: str = Field(
+        "",
+        description="the Idempotency-Key of a start, with its `workflow`: the run that it made",
+        max_length=KEY_CHARACTERS,
+    )
     overdue: bool = Field(False, description="only runs whose wait should have ended by now")
     sort: str = Field("", pattern="^(waiting_until)?$",
                       description="`waiting_until`: runs that wait for a deadline, the soonest first")  # fmt: skip

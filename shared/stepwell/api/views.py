@@ -145,6 +145,7 @@ class RunSummary(TypedDict):
     tags: dict[str, str]
     priority: int
     parent: str | None
+    origin: OriginView | None
     created_at: str
     start_at: str | None
     started_at: str | None
@@ -269,6 +270,7 @@ def run_summary(header: Header) -> RunSummary:
         tags=dict(header.tags),
         priority=header.priority,
         parent=parent,
+        origin=_origin(header),
         created_at=iso(header.created_ms),
         start_at=time_of(header.start_at_ms),
         started_at=time_of(header.started_ms),

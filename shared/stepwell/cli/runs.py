@@ -124,6 +124,12 @@ def runs(
     parent: Annotated[
         str, typer.Option("--parent", metavar="RUN", show_default=False, help="Only runs that this run started.")
     ] = "",
+    origin: Annotated[
+        str, typer.Option("--origin", metavar="RUN", show_default=False, help="Only runs made of it: redriven, forked.")
+    ] = "",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="The run of a start's Idempotency-Key.")
+    ] = "",
     overdue: Annotated[bool, typer.Option("--overdue", help="Only runs whose wait is overdue.")] = False,
     sort: Annotated[
         Sort | None,
@@ -147,6 +153,8 @@ def runs(
             waiting_for=waiting_for,
             failure=failure,
             parent=parent,
+            origin=origin,
+            key=key,
             overdue=overdue,
             sort=sort.value.replace("-", "_") if sort else "",
         )

@@ -71,10 +71,14 @@ def runs(
     waiting_for: str | Sequence[str] = (),
     failure: str = "",
     parent: str = "",
+    origin: str = "",
+    key: str = "",
     overdue: bool = False,
     sort: str = "",
 ) -> Request[Page]:
     """Lists runs, newest first. `tag`: name=value. `since`: created at or after this time, in RFC 3339.
+
+    `origin`: made of this run. `key`: the Idempotency-Key of a start of the workflow.
 
     `sort`: `waiting_until` lists the runs that wait, by their deadlines.
     """
@@ -87,6 +91,8 @@ def runs(
         waiting_for=_several(waiting_for),
         failure=failure,
         parent=parent,
+        origin=origin,
+        key=key,
         overdue="true" if overdue else "",
         sort=sort,
     )

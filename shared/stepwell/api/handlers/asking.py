@@ -9,7 +9,7 @@ from pydantic import Field
 
 from stepwell.api import drawing
 from stepwell.api.branches import find_branches, read_branches
-from stepwell.api.children import child_runs, read_statuses
+from stepwell.api.children import child_runs, made_of, page_of, read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
@@ -43,6 +43,7 @@ from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.exporting import read_export
+from stepwell.runtime.calls.keyed import keyed_ids
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.ports import RunQuery
 
@@ -51,7 +52,7 @@ _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot":
 
 async def list_runs(call: Call) -> Answer:
     asked = call.asked(RunsQueryString)
-    _check_sort(asked)
+    _check_list(asked)
     query = RunQuery(
         workflow=asked.workflow,
         statuses=frozenset(asked.status) or (FAILED if asked.failure else frozenset()),
@@ -64,10 +65,15 @@ async def list_runs(call: Call) -> Answer:
         limit=asked.limit,
         cursor=asked.cursor,
     )
-    if asked.parent:
-        page = await child_runs(call.parts.service, asked.parent, query)
+    service = call.parts.service
+    if asked.key:
+        page = await page_of(service, await keyed_ids(service.ports, asked.workflow, asked.key), query)
+    elif asked.origin:
+        page = await made_of(service, asked.origin, query)
+    elif asked.parent:
+        page = await child_runs(service, asked.parent, query)
     else:
-        page = await call.parts.service.runs(query)
+        page = await service.runs(query)
     return paged([run_summary(header) for header in page.headers], page.next_cursor)
 
 
@@ -209,13 +215,20 @@ def paged(items: list[Json], next_cursor: str) -> Answer:
     return Answer(200, {"items": items, "next_cursor": next_cursor or None})
 
 
-def _check_sort(asked: RunsQueryString) -> None:
-    """Refuses what a list by deadline cannot be narrowed by."""
+def _check_list(asked: RunsQueryString) -> None:
+    """Refuses what does not go together. Runs of a parent, an original or a key are read from what names them."""
+    narrow = [name for name in ("parent", "origin", "key") if getattr(asked, name)]
+    if len(narrow) > 1:
+        raise InvalidInput(
+            f"`{narrow[0]}` and `{narrow[1]}` do not combine", code="bad_filter", hint="send one of them"
+        )
+    if asked.key and not asked.workflow:
+        raise InvalidInput("a key is one of a workflow's", code="bad_filter", hint="send `workflow` too")
     if not asked.sort:
         return
-    if asked.parent:
+    if narrow:
         raise InvalidInput(
-            "`sort` and `parent` do not combine: a parent's runs are read from its history",
+            f"`sort` and `{narrow[0]}` do not combine: the store does not list such runs",
             code="bad_sort",
             hint="leave `sort` out, or list by `workflow` or `tag`",
         )

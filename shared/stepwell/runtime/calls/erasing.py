@@ -17,7 +17,7 @@ from stepwell.engine.records import ROOT
 from stepwell.engine.waits import is_callback, run_of, run_topic
 from stepwell.errors import Conflict, NotFound
 from stepwell.limits import HOUR_MS
-from stepwell.runtime.calls import updates
+from stepwell.runtime.calls import kin, updates
 from stepwell.runtime.forks.forked import Left, left_by
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.logbook import Logbook
@@ -134,7 +134,7 @@ class Eraser:
         for topic in dict.fromkeys(wait.topic for wait in left.waits):
             if run_of(topic) == run_id or is_callback(topic):
                 await erasure.erase_topic(topic)
-        for name in {*await erasure.names_to(run_id), *output.EVENTS, *updates.EVENTS}:
+        for name in {*await erasure.names_to(run_id), *output.EVENTS, *updates.EVENTS, *kin.EVENTS}:
             await erasure.erase_topic(run_topic(name, run_id))
         for topic, event_id in left.offered:
             await erasure.erase_event(topic, event_id, run_id)

@@ -44,6 +44,12 @@ def check_gathered(graph: Graph, request: Start) -> None:
                                hint="the definition says when its runs begin; leave it out")  # fmt: skip
 
 
+async def gathered_in(ports: Ports, start_id: str) -> Sequence[Event]:
+    """The homes of a start, by the id of the run that it would make by itself, in their order."""
+    events = await ports.mailbox.pending_events(Topic(_HOMES, start_id), ports.clock.now_ms())
+    return sorted(events, key=lambda one: int(one.id))
+
+
 class Gatherer:
     """Puts starts into runs. Everything here may be done twice."""
 
@@ -86,9 +92,7 @@ class Gatherer:
 
     async def _homes(self, given: Header) -> Sequence[str]:
         """The runs in which this start was to be, in their order. Raises Conflict for another body."""
-        now_ms = self._ports.clock.now_ms()
-        events = await self._ports.mailbox.pending_events(Topic(_HOMES, given.run_id), now_ms)
-        found = sorted(events, key=lambda one: int(one.id))
+        found = await gathered_in(self._ports, given.run_id)
         if found:
             _check_same(found[0].payload["fingerprint"], given)
         return [one.payload["run_id"] for one in found]

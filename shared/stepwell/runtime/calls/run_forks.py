@@ -25,6 +25,7 @@ from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.keeping import Keeper, Plan
+from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.redriving import Redriver, check_fits
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
@@ -66,6 +67,7 @@ class RunForker:
             at = await self._made(old, there, run_id, asked)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
             await self._redriver.push(at, by)  # also again: the first call may have died before it
+        await tell_original(self._ports, old, run_id)
         return Started(at.header, there is None)
 
     async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:

@@ -28,6 +28,7 @@ from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.gathering import Gatherer, check_gathered
+from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
@@ -172,8 +173,10 @@ class Service:
         """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict."""
         old = await self.header(run_id)
         given = (await self._standing(run_id)).run.input
-        return await self.start(Start(old.workflow, given, key=key, tags=old.tags, priority=old.priority,
-                                      origin=f"{RERUN}:{run_id}"))  # fmt: skip
+        started = await self.start(Start(old.workflow, given, key=key, tags=old.tags, priority=old.priority,
+                                         origin=f"{RERUN}:{run_id}"))  # fmt: skip
+        await tell_original(self.ports, old, started.header.run_id)
+        return started
 
     # -- asking
 
