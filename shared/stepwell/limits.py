@@ -115,6 +115,9 @@ LINK_KEY_CHARACTERS = 32  # a key that signs links has at least so many: `bad_li
 BEATS = 10  # heartbeats of a callback that are written down in each interval; more change nothing
 DELEGATIONS = 100  # of one wait for an approval: `too_many_delegations`
 
+# The sweeper
+SWEEPS_AT_ONCE = 8  # runs that it looks at side by side on AWS: each is four requests, one after the other
+
 # Answers
 PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500

@@ -90,6 +90,31 @@ def test_watch_prints_each_history_entry_once_and_then_the_run(api: FakeApi, cli
     assert result.stdout.count('step.output           validate  {"word": "checking"}') == 1
 
 
+@pytest.mark.parametrize(
+    ("between", "marks"),
+    [
+        (None, 1),  # its worker died
+        ({"type": "step.failed", "attempt": 1}, 1),  # and is tried again
+        ({"type": "step.completed", "attempt": 1}, 0),  # a loop came to it again
+    ],
+)
+def test_what_a_step_emits_in_a_further_try_begins_with_a_mark(
+    api: FakeApi, cli: Cli, between: dict[str, Any] | None, marks: int
+) -> None:
+    """And what it emits when its node is visited again does not."""
+    api.has_run(RUN, RUN, COMPLETED)
+    place = {"at": "2026-03-01T13:00:01.000Z", "token": "0", "step": "say"}
+    entries = [{**HISTORY[0], **place, **between}] if between else []
+    api.on("GET", f"/runs/{ID}/history", (200, {"items": entries, "next_cursor": None}))
+    piece = {"cursor": "c1", "token": "0", "step": "say", "attempt": 1, "first": True}
+    pieces = [{**piece, "at": f"2026-03-01T13:00:0{second}.000Z", "data": f"word {second}"} for second in (0, 2)]
+    api.on("GET", f"/runs/{ID}/output", (200, {"items": pieces[:1], "next_cursor": "c1"}),
+           (200, {"items": pieces[1:], "next_cursor": "c2"}), (200, {"items": [], "next_cursor": "c2"}))  # fmt: skip
+    told = cli("watch", ID).stdout
+    assert told.count("step.output_void") == marks
+    assert told.index("word 0") < (told.index("is void") if marks else told.index("word 2")) <= told.index("word 2")
+
+
 def test_watch_as_json_prints_the_ended_run_and_nothing_else(api: FakeApi, cli: Cli) -> None:
     api.has_run(RUN, FAILED)
     result = cli("watch", ID, "--json")

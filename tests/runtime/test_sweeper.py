@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Found
-from stepwell.runtime.ports import Saved
+from stepwell.runtime.ports import RunQuery, Saved
 from tests.runtime.kit import NOW_MS, World, fails
 
 STILL_MS = 600_000
@@ -95,6 +97,38 @@ def test_an_approval_whose_wake_was_never_sent_is_repaired() -> None:
     assert sweep(world) == ["no_progress"]
     world.deliver()
     assert world.header(run_id).status == "completed"
+
+
+def test_runs_are_looked_at_side_by_side_where_requests_take_time() -> None:
+    """Sixteen runs, eight at once: the last request of each takes two rounds. Alone, none would ever be answered."""
+    world = World(FLOW, sweeps_at_once=8)
+    run_ids = [started(world) for _ in range(16)]
+    world.clock.advance(STILL_MS + 300_001)
+    rounds: list[int] = []
+    meeting = threading.Barrier(8, lambda: rounds.append(1), timeout=30)
+    watch = world.store.inner.watch
+
+    async def watched(*args: Any) -> bool:
+        meeting.wait()
+        return bool(await watch(*args))
+
+    world.store.inner.watch = watched
+    assert sweep(world) == []
+    assert len(rounds) == 2
+    assert all(world.header(run_id).watched for run_id in run_ids)
+
+
+def test_an_error_of_a_look_among_others_is_raised() -> None:
+    """The note keeps its place, so the next sweep looks at them again."""
+    world = World(FLOW, sweeps_at_once=8)
+    for _ in range(3):
+        started(world)
+    world.clock.advance(STILL_MS + 300_001)
+    world.store.before["watch"] = dies
+    with pytest.raises(PortError, match="died here"):
+        sweep(world)
+    sweep(world)
+    assert all(header.watched for header in run_now(world.store.list_runs(RunQuery())).headers)
 
 
 def dies(*_: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ POLL_SECONDS = 0.5
 FIRST_POLL_SECONDS = 2.0  # before it is said what the run waits for
 LOST_SECONDS = 30.0  # a dev server does not answer while it reloads
 LAST_LINES = 8
+_AGAIN = "a further try begins: what it emitted before is void"
 
 
 def has_ended(run: JsonObject) -> bool:
@@ -111,6 +112,33 @@ def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
     return last
 
 
+class _Pieces:
+    """What steps emit, as entries. A further try of a step begins with a mark, also where nothing is known to fail:
+    its worker may have died.
+    """
+
+    def __init__(self) -> None:
+        self._emitted: dict[tuple[str, str], str] = {}  # by token and step: when its last piece came
+        self._ended: dict[tuple[str, str], list[str]] = {}  # … and when it was done, so that a next time is no try
+
+    def told(self, entries: Iterable[JsonObject], pieces: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        """Yields the pieces, with marks. `entries`: the history that came with them."""
+        for entry in entries:
+            if entry.get("type") == "step.completed":
+                self._ended.setdefault(_whose(entry), []).append(str(entry["at"]))
+        for piece in pieces:
+            before, now = self._emitted.get(_whose(piece)), str(piece["at"])
+            is_done = before and any(before <= at <= now for at in self._ended.get(_whose(piece), ()))
+            if piece.get("first") and before and not is_done:
+                yield {**piece, "type": "step.output_void", "data": _AGAIN}
+            self._emitted[_whose(piece)] = now
+            yield {**piece, "type": "step.output"}
+
+
+def _whose(entry: JsonObject) -> tuple[str, str]:
+    return str(entry.get("token") or ROOT), str(entry.get("step"))
+
+
 def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
     """Yields the run and its new history entries, until the run has ended.
 
@@ -119,6 +147,7 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
     """
     handle, after, lost_at, emitted = client.handle(run_id), "", 0.0, ""
     seen: set[str] = set()
+    pieces = _Pieces()
     while True:
         try:
             run = handle.view()  # before its history, so that no entry is missed at the end
@@ -133,7 +162,7 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
         lost_at = 0.0
         emitted = output["next_cursor"] or ""
         news = [entry for entry in found if entry["id"] not in seen]
-        news += [{**one, "type": "step.output"} for one in output["items"]]
+        news += pieces.told(news, output["items"])
         after = next((str(entry["id"]) for entry in reversed(found) if entry.get("token") == ROOT), after)
         seen = {str(entry["id"]) for entry in found}
         yield run, news

@@ -84,6 +84,7 @@ def assemble(
     dead: DeadQueue | None = None,
     run_logs: RunLogs | None = None,
     lane: int = 0,
+    sweeps_at_once: int = 1,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
@@ -93,6 +94,7 @@ def assemble(
     `files`: where snapshots of runs are. `dead`: where messages are that nobody could take.
     `run_logs`: where the lines are that the code of runs logs.
        `lane`: so many branches of a new fork share a log; 0: none do.
+    `sweeps_at_once`: the sweeper looks at so many runs side by side; 1 where the ports answer at once.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane)
     starter = Starter(ports, catalog, Alarms(ports))
@@ -110,7 +112,10 @@ def assemble(
     spending = Spending(logbook, ports.log, ports.clock, Prices())
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
-    scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, stopping)
+    scheduling, sweeper = (
+        Scheduling(ports, catalog, schedules),
+        Sweeper(ports, logbook, stopping, at_once=sweeps_at_once),
+    )
     return Assembly(
         ports,
         catalog,

@@ -9,7 +9,8 @@ changes a run's status says when it is due (`due`); the sweeper works out the re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
@@ -31,6 +32,7 @@ from stepwell.runtime.log.due import due_of_wait, earliest
 from stepwell.runtime.log.logbook import Logbook, whole_minute
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
 from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.pausing import begins_ms, last_ms
 from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.loop.stopping import Stopping
@@ -63,9 +65,15 @@ class Look:
 class Sweeper:
     """Looks at runs that are due. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, stopping: Stopping, *, sees_queue: bool = False) -> None:
-        """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
+    def __init__(
+        self, ports: Ports, logbook: Logbook, stopping: Stopping, *, sees_queue: bool = False, at_once: int = 1
+    ) -> None:
+        """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt.
+
+        `at_once`: at so many runs of a page, each in a thread, where the ports are those of a network.
+        """
         self._ports, self._logbook, self._stopping, self._sees_queue = ports, logbook, stopping, sees_queue
+        self._at_once = at_once
         self._locks, self._permits = Locks(ports, logbook), Permits(ports, logbook)
         self._throttling = Throttling(ports, logbook)
 
@@ -85,8 +93,7 @@ class Sweeper:
         cursor, before_ms = "", self._ports.clock.now_ms() - still_ms
         while True:
             page = await self._ports.runs.list_due(before_ms, PAGE_ITEMS_MAX, cursor)
-            for header in page.headers:
-                looked[header.run_id] = await self.look(header.run_id, still_ms)
+            await self._look_at_all([header.run_id for header in page.headers], looked, still_ms)
             cursor = page.next_cursor
             if not cursor or left_ms() <= 0:
                 return not cursor
@@ -100,14 +107,25 @@ class Sweeper:
             part = rounds.stretches[0]
             query = RunQuery(statuses=LIVE, since_ms=part.since_ms, limit=PAGE_ITEMS_MAX, cursor=part.cursor)
             page = await runs.list_runs(query)
-            for header in page.headers:
-                if header.run_id not in looked and (part.all or not header.watched):
-                    looked[header.run_id] = await self.look(header.run_id, still_ms)
+            new = [one.run_id for one in page.headers if one.run_id not in looked and (part.all or not one.watched)]
+            await self._look_at_all(new, looked, still_ms)
             listed += len(page.headers)
             rounds, before = rounds.after(page.next_cursor), note
             note = rounds.note()
             if not await self._ports.notes.put_note(*NOTE, note, before):
                 return  # another sweep is at it
+
+    async def _look_at_all(self, run_ids: Sequence[str], looked: dict[str, tuple[Found, ...]], still_ms: int) -> None:
+        """A look is four requests, one after the other; those of several runs overlap. Raises what one of them does."""
+        if self._at_once == 1 or len(run_ids) < 2:
+            for run_id in run_ids:
+                looked[run_id] = await self.look(run_id, still_ms)
+            return
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only where the ports are slow
+
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="stepwell-sweep") as threads:
+            work = [threads.submit(copy_context().run, run_now, self.look(run_id, still_ms)) for run_id in run_ids]
+            looked.update((run_id, one.result()) for run_id, one in zip(run_ids, work, strict=True))
 
     async def look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
         """One run whose log cannot be read does not keep the others from being looked at; it is reported."""
