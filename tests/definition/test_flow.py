@@ -108,3 +108,36 @@ def test_a_run_may_cost_so_much_but_not_where_its_steps_run_beside_each_other() 
 def test_a_max_cost_that_is_too_small_says_what_it_may_be(limit: str) -> None:
     found = compile_definition(f"workflow: flow\nmax_cost: {limit}\n{TIMELINE}", "flow.yaml").errors
     assert [one.message for one in found] == [f"`max_cost` must be more than 0, not {limit}"]
+
+
+def test_the_records_of_several_steps_may_be_written_together() -> None:
+    assert compiled("").durability == "step"
+    assert compiled("durability: batch").durability == "batch"
+    assert errors("durability: some") == [("bad_value", 2)]
+
+
+@pytest.mark.parametrize(
+    ("more", "body"),
+    [
+        ("durability: batch", "steps: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]"),
+        ("durability: batch", "function: python:m.a"),
+        ("durability: batch\nmax_cost: 1", TIMELINE),
+    ],
+)
+def test_it_is_an_error_where_no_record_can_wait(more: str, body: str) -> None:
+    assert errors(more, body) == [("conflict", 2)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "warns"),
+    [
+        ("[{name: a, run: python:m.a}, {name: b, run: python:m.b}]", False),
+        ("[{name: a, run: python:m.a}]", True),
+        ("[{name: a, run: python:m.a, at_most_once: true}, {name: b, run: python:m.b}]", True),
+        ("[{name: a, run: python:m.a, compensate: {run: python:m.c}}, {name: b, run: python:m.b}]", True),
+        ("[{name: a, sleep: 5s}, {name: b, run: python:m.b}]", True),
+    ],
+)
+def test_it_is_a_warning_where_no_record_does(steps: str, warns: bool) -> None:
+    found = compile_definition(f"workflow: flow\ndurability: batch\ntimeline: {steps}", "flow.yaml").problems
+    assert ("no_batch" in [one.code for one in found]) is warns

@@ -7,6 +7,7 @@ from typing import Any
 
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
+from stepwell.engine.token_batches import decode_records
 from stepwell.errors import NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import OUTPUT_PENDING, YEAR_MS
 from stepwell.runtime.calls.callbacks import wait_callback
@@ -28,7 +29,7 @@ def _start_of(program: Program, event: Signal | None = None) -> Start:
 def records_of(world: World, run_id: str) -> int:
     """How many records the run's own log has."""
     log = world.memory._logs.get((run_id, ROOT))
-    return len(log.records) if log else 0
+    return sum(len(decode_records(saved.body)) for saved in log.records.values()) if log else 0
 
 
 def addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -119,6 +120,5 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         world.seen.while_undone.append((operation, str(answer)))
     seen = world.seen_of[run_id]
     if operation in {"cancel", "terminate"} and answer is True and seen.cancelled_at_slot is None:
-        log = world.memory._logs.get((run_id, ROOT))
-        seen.cancelled_at_slot = len(log.records) - 1 if log else None
+        seen.cancelled_at_slot = records_of(world, run_id) - 1 if (run_id, ROOT) in world.memory._logs else None
         seen.cancelled_after = world.written

@@ -13,11 +13,13 @@ from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, 
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import BATCH
 from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.callback import BEAT
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.asked_laws import laws_of_quiet_callers
+from tests.sim.batch_laws import laws_of_batches
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
 from tests.sim.dag_laws import laws_of_dags
@@ -80,6 +82,7 @@ def _check_end_of(world: World) -> None:
     for law in (
         *of_run,
         laws_of_races,
+        laws_of_batches,
         law_11_turns,
         laws_of_code,
         laws_of_parts,
@@ -293,6 +296,8 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         if count > 1:
             yield f"at_most_once: {key} ran {count} times"
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
+        return
+    if world.program.graph.durability == BATCH and world.chances.double:  # a copy gathers what the other has written
         return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
         return

@@ -25,6 +25,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Appended, Lane, Saved, StatusChange, Waiter
 from tests.sim.asked_mutants import OF_ASKED
+from tests.sim.batch_mutants import OF_BATCHES
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS
@@ -257,6 +258,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_LEASES,
         *OF_OVERLAP,
         *OF_LANES,
+        *OF_BATCHES,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

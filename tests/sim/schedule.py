@@ -16,6 +16,7 @@ from stepwell.runtime.forks import children
 from stepwell.runtime.log.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from tests.sim.asked_programs import make_asked
+from tests.sim.batch_programs import make_batched, with_batches
 from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.clients import addressed, call
 from tests.sim.code_laws import with_bad_deploys
@@ -50,6 +51,7 @@ BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another h
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
 OVERLAPS_FROM = 8_000_000_000  # seeds from here on are of steps that take time
 LANES_FROM = 9_000_000_000  # seeds from here on are those of all families, with lanes
+BATCHES_FROM = 10_000_000_000  # seeds from here on are of chains, and of all families, whose records are gathered
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
@@ -80,7 +82,7 @@ class Leased:
         return self._actor is None or not self._actor.is_zombie
 
     def is_first(self) -> bool:
-        return self._is_first
+        return self._actor is None or self._actor.envelope.deliveries == 1
 
 
 _MAKERS = (  # by the first of their seeds
@@ -102,6 +104,8 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= BATCHES_FROM:
+        return _gathering(seed - BATCHES_FROM)
     seed, _ = with_lane(seed)
     if seed >= OVERLAPS_FROM:
         return _with_times(seed - OVERLAPS_FROM)
@@ -126,10 +130,21 @@ _LANED = (0, SHOWN_FROM, OVERLAPS_FROM, DURABLE_FROM, DEPLOYS_FROM, ZOMBIES_FROM
 
 def with_lane(seed: int) -> tuple[int, int]:
     """The schedule of any family whose forks have lanes, and how many branches share one; 0 for all other seeds."""
-    if seed < LANES_FROM:
+    if not LANES_FROM <= seed < BATCHES_FROM:
         return seed, 0
     number, family = divmod(seed - LANES_FROM, len(_LANED))
     return _LANED[family] + number, random.Random(f"lane {seed}").choice((1, 2, 3, 4, 10))
+
+
+def _gathering(number: int) -> Program:
+    """Half of them one chain of steps, the others of every family."""
+    if number % 2:
+        return make_batched(random.Random(f"batches {number}"))
+    number, family = divmod(number // 2, len(_GATHERING))
+    return with_batches(program_of(_GATHERING[family] + number))
+
+
+_GATHERING = (0, SHOWN_FROM, OVERLAPS_FROM, FAMILIES, PARTS_FROM, LOCKED_FROM, THROTTLED_FROM)
 
 
 def _with_times(number: int) -> Program:
@@ -148,7 +163,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     deploy = Deploy(random.Random(f"deploy {seed}")) if DEPLOYS_FROM <= seed < ZOMBIES_FROM else None
     with _limits(program), two_versions() if deploy else nullcontext():
         world = World(seed, program, tell, deploy, lane)
-        if ZOMBIES_FROM <= seed < OVERLAPS_FROM:
+        if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (seed >= BATCHES_FROM and seed % 8 > 5):
             make_zombies(world)
         if program.takes_ms:
             world.chances.error = 0  # where the queue does not answer, branches do wait
@@ -289,7 +304,8 @@ def _deliver(world: World, envelope: Envelope) -> None:
     is_old = world.deploy is not None and world.deploy.takes_old(world.calls)
     worker = world.fate.randrange(60) + 100 * is_old
     work = _work(world, envelope)
-    world.actors.append(Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms))
+    since = {"since_ms": world.now_ms, "since": world.written}
+    world.actors.append(Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, **since))
     world.say(f"{name}: takes {envelope}{' with old code' if is_old else ''}")
 
 

@@ -22,6 +22,7 @@ from stepwell.engine.codec import _next_to_json
 from stepwell.engine.records import Next
 from tests.sim import (
     asked_mutants,
+    batch_mutants,
     child_mutants,
     code_mutants,
     dag_mutants,
@@ -45,6 +46,7 @@ from tests.sim.mutants import MUTANTS
 from tests.sim.rows import MET, counted, expected, met
 from tests.sim.schedule import (
     ASKED_FROM,
+    BATCHES_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
@@ -149,6 +151,7 @@ OF_STARTS = 60  # schedules of starts that become one run
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
+OF_BATCHES = 90  # schedules of chains, and of all families, whose records are gathered
 OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
@@ -177,6 +180,7 @@ OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
 OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
 OF_STREAM_MUTANTS = {mutant.__name__ for mutant in stream_mutants.OF_STREAMS}
 OF_HANDED_MUTANTS = {mutant.__name__ for mutant in handed_mutants.OF_HANDED}
+OF_BATCH_MUTANTS = {mutant.__name__ for mutant in batch_mutants.OF_BATCHES}
 OF_LANE_MUTANTS = {mutant.__name__ for mutant in lane_mutants.OF_LANES}
 OF_RACE = {"event_after_log", "event_after_waits"}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
@@ -298,6 +302,11 @@ def test_every_law_holds_where_branches_are_written_together() -> None:
     assert lawful(range(LANES_FROM, LANES_FROM + OF_LANES)) is None
 
 
+def test_every_law_holds_where_steps_are_written_together() -> None:
+    """`durability: batch`: a crash repeats the steps of the open batch, and nothing that others see comes early."""
+    assert lawful(range(BATCHES_FROM, BATCHES_FROM + OF_BATCHES)) is None
+
+
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
     """One holder at a time, everybody has his turn, and nothing is held for good."""
     assert lawful(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
@@ -368,6 +377,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_OVERLAP, OVERLAPS_FROM),
             (OF_RACE, RACES_FROM),
             (OF_LANE_MUTANTS, LANES_FROM),
+            (OF_BATCH_MUTANTS, BATCHES_FROM),
         )
         first = next((first for names, first in of_own if name in names), 0)
         near = first + NEAR.get(name, 0)
@@ -377,7 +387,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|throttle|starts|compensation|functions|tasks|callers|streams|replay|\w+ attempt",
+        r"|throttle|batches|starts|compensation|functions|tasks|callers|streams|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from stepwell.engine.batches import decode_batch
-from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
 from stepwell.engine.token import Token
+from stepwell.engine.token_batches import decode_records
 from stepwell.memory.store import MemoryStore
 from tests.sim.versions import as_seen
 
@@ -141,7 +141,7 @@ class Logs:
     def _take(self, token: str, bodies: list[str]) -> None:
         """What has come: records, or a lane's batches, which lie before all that is in its branches' own logs."""
         if (lane := split_lane(token)) is None:
-            self._add(token, [as_seen(decode_record, body) for body in bodies])
+            self._add(token, [record for body in bodies for record in as_seen(decode_records, body)])
             return
         for batch in (as_seen(partial(decode_batch, fork=lane[0]), body) for body in bodies):
             for index, record in batch.records.items():

@@ -19,10 +19,10 @@ from typing import Any
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.batches import decode_batch
-from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id
 from stepwell.engine.lanes import split_lane
-from stepwell.engine.records import Record, Topic
+from stepwell.engine.records import Kind, Record, Topic
+from stepwell.engine.token_batches import decode_records
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import PortError
 from stepwell.limits import FORKS_KEPT
@@ -38,6 +38,7 @@ from stepwell.runtime.loop.outputs import Output, Outputs
 from stepwell.runtime.ports import Event, Lane, Ports, Saved
 from stepwell.runtime.steps.output import Emitted
 from stepwell.runtime.steps.port import Updated, WriteRecord
+from tests.sim.batch_laws import watch_begin, watch_call, watch_end
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
@@ -90,11 +91,13 @@ class Actor:
     lanes: dict[tuple[str, str], int] = field(default_factory=dict)
     """(run, token) -> how many of its records this actor saw, of the lane where it began"""
     worker: int = 0  # the process where it works
-    ran: dict[str, Any] = field(default_factory=dict)  # the attempts whose records it is about to append, by token
+    ran: dict[str, list[Any]] = field(default_factory=dict)  # the attempts whose records it is to append, by token
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
     since_ms: int = 0  # when it took its envelope
+    since: int = 0  # how many records the world had then
+    is_behind: bool = False  # another was first while its step ran: what comes of that is dropped
     last_call: str = ""
     looked_at: int = -1  # how many events had been stored when it began its last look into the mailbox
     step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is
@@ -176,6 +179,8 @@ class Seen:
     takings: list[Taking] = field(default_factory=list)
     emitted: list[Any] = field(default_factory=list)  # live output, of which its writer heard that it is stored
     reads: list[Read] = field(default_factory=list)  # of it, in the order of their answers
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)  # (key, attempt) of a step -> when, in records
+    ahead: list[str] = field(default_factory=list)  # of open batches: what was done too soon, or again
 
 
 class World:
@@ -292,8 +297,8 @@ class World:
 
     def tempt(self, name: str, args: tuple[Any, ...]) -> None:
         """While a wait is being registered, an event that it wants is sent, so that they race each other."""
-        if name == "append" and '"kind":"waiting"' in args[3]:
-            parked = decode_record(args[3]).parked
+        if name == "append" and '"waiting"' in args[3] and (last := _records_of(args)[-1][1]).kind is Kind.WAITING:
+            parked = last.parked
             self.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
         if name in _REGISTERING and self.wanted and self._is_time(name):
             self.tempted += 1
@@ -344,37 +349,38 @@ class World:
     def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
         """What the laws want to know of a call that has happened."""
         if name in {"append", "consume"} and self.current:
-            self._note_attempts(self.current, args)
+            self._note_attempts(self.current, args, is_written=made is None)
         if name == "append" and '"kind":"undone"' in args[3] and self.current and self.current.undid:
             (call, is_done), self.current.undid = self.current.undid, None
-            undid = decode_record(args[3]).undid
+            undid = _records_of(args)[-1][1].undid
             seen = self.seen_of[args[0]]
             seen.undo_given.setdefault((call.key, undid), []).append(call.input)
             seen.undo_done |= {undid} if is_done else set()
         if name == "put_event" and made:
             self.stored[args[0].topic, args[0].id] = len(self.stored)
         if name == "read_logs" and self.current:
-            found = {(args[0], token): len(made.get(token, ())) for token in args[1]}
+            logs = {(args[0], token): [decode_records(one.body) for one in made.get(token, ())] for token in args[1]}
+            found = {place: sum(map(len, bodies)) for place, bodies in logs.items()}
             self.current.read |= {place: count + self.current.lanes.get(place, 0) for place, count in found.items()}
         elif name == "read_join" and self.current and made.lanes:
             found = _in_lanes(args[0], made.lanes)
             self.current.lanes |= found
             self.current.read |= found
-        elif name == "append" and made is None and (lane := split_lane(args[1])) is not None:
-            for index, record in decode_batch(args[3], lane[0]).records.items():
-                self._written(args[0], branch_id(lane[0], index), record.slot)
         elif name in {"append", "consume"} and made is None:
-            self._written(*args[:3])
+            for token, record in _records_of(args):
+                self._written(args[0], token, record.slot)
             if '"kind":"joined"' in args[3] and self.current:
                 read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
                 self.seen_of[args[0]].joined_on[args[1], args[2]] = read
 
-    def _note_attempts(self, actor: Actor, args: tuple[Any, ...]) -> None:
+    def _note_attempts(self, actor: Actor, args: tuple[Any, ...], *, is_written: bool) -> None:
         """Under which wakes those attempts were made that this append tells of."""
+        actor.is_behind |= not is_written
         for token, record in _records_of(args) if actor.ran else ():
-            call = actor.ran.pop(token, None) or actor.ran.pop(_UNDONE, None)
-            if call is not None:
+            for call in actor.ran.pop(token, []) + actor.ran.pop(_UNDONE, []):
                 self._ran(call, record.by)
+                if is_written:
+                    self.seen_of[call.run_id].committed[call.key, call.attempt] = self.written
 
     def _ran(self, call: Any, by: str) -> None:
         """An attempt was made under this wake, whichever message brought it: a shared one, or its own."""
@@ -438,6 +444,7 @@ class _Stopping:
                 return await method(*args, **named)
             kind = "consume" if named.get("consumes") else name
             what = f"{kind}{_short(args)}" if world.tell else kind
+            watch_call(world, kind)
             world.tempt(kind, args)
             world.hurry(kind, args)
 
@@ -461,7 +468,7 @@ def _records_of(args: tuple[Any, ...]) -> list[tuple[str, Record]]:
     """The records of an append, with their tokens: one, or those of a lane's batch."""
     lane = split_lane(args[1])
     if lane is None:
-        return [(args[1], decode_record(args[3]))]
+        return [(args[1], record) for record in decode_records(args[3])]
     found = decode_batch(args[3], lane[0]).records
     return [(branch_id(lane[0], index), record) for index, record in found.items()]
 
@@ -491,6 +498,8 @@ class _Queue:
         self._world = world
 
     async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
+        watch_call(self._world, "send")
+
         async def put() -> None:
             taken = self._world.current.envelope.body if self._world.current else None
             self._world.has_left |= message is taken
@@ -504,6 +513,8 @@ class _Queue:
             await self.send(lane, message)
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Any], at_ms: int) -> None:
+        watch_call(self._world, "set")
+
         async def put() -> None:
             if name not in self._world.timers:
                 self._world.timers.add(name)
@@ -592,11 +603,15 @@ class _Steps:
             return Outcome(failure=CANNOT_IMPORT, is_stuck=True)
         if not _undoes(call):
             world.seen_of[call.run_id].given.setdefault((call.key, call.attempt), []).append(call.input)
-        await _pass_time(world, call, world.main.duration_ms(call))
+            watch_begin(world, call)
+        if actor:
+            actor.is_behind = False
+        await _pass_time(world, call, took_ms := world.main.duration_ms(call))
+        watch_end(world, call, took_ms)
         outcome = program.outcome(call, world.now_ms, world.seen)
         await self._emit(call, actor.worker if actor else 0)
-        if actor:
-            actor.ran[_UNDONE if _undoes(call) else call.token] = call
+        if actor and not (actor.is_behind and call.late is not None):
+            actor.ran.setdefault(_UNDONE if _undoes(call) else call.token, []).append(call)
             actor.undid = (call, outcome.failure is None and outcome.pause is None) if _undoes(call) else None
         await stop(f"step {call.node} done")
         return outcome

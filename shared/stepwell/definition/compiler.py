@@ -17,7 +17,7 @@ from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
 from stepwell.definition.durable import compile_function
 from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.definition.events import Setting, events_of, settings_at
-from stepwell.definition.flow import concurrency_of, gathering_of, max_cost_of, rate_limit_of
+from stepwell.definition.flow import concurrency_of, durability_of, gathering_of, max_cost_of, rate_limit_of
 from stepwell.definition.forks import check_forks
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
@@ -249,7 +249,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         rate_limit=rate_limit_of(context, document),
         gathering=gathering_of(context, document),
         max_cost_usd=max_cost_of(context, document),
-        durability=document.get("durability", "step"),
+        durability=durability_of(context, document, nodes),
     )
 
 

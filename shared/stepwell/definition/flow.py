@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepwell.definition.common import Context
-from stepwell.definition.graph import Concurrency, Expression, Gathering, Json, RateLimit
+from stepwell.definition.graph import END, Concurrency, Expression, Gathering, Json, Node, RateLimit
 from stepwell.limits import YEAR_MS
 
 _KNOWN = frozenset({"input", "run"})  # the names that are the same whenever the key is computed
@@ -71,6 +71,32 @@ def max_cost_of(context: Context, document: Mapping[str, Json]) -> float | None:
         message = "`max_cost` is looked at before each step of the run itself, and `steps` run beside each other"
         context.add("conflict", message, "/max_cost", "leave it out, or write the steps as a `timeline` or `nodes`")
     return given
+
+
+def durability_of(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]) -> str:
+    """Compiles `durability`. It is an error where no step can wait for another, and a warning where none does."""
+    given = str(document.get("durability", "step"))
+    if given == "step":
+        return given
+    other = next((key for key in ("steps", "function") if key in document), "")
+    if other:
+        why = {"steps": "`steps` run beside each other, and each is waited for by others",
+               "function": "a durable function's operations are written one by one"}[other]  # fmt: skip
+        context.add("conflict", why, "/durability", "leave `durability` out")
+    elif "max_cost" in document:
+        message = "before each step of a run with `max_cost` the log is read, so its records are written one by one"
+        context.add("conflict", message, "/durability", "leave one of the two out")
+    elif not any(_may_wait(node) for node in nodes.values()):
+        message = "no step's record waits for another's: `durability: batch` changes nothing"
+        hint = "steps with `compensate` or `at_most_once`, waits and ends are written at once"
+        context.add("no_batch", message, "/durability", hint, "warning")
+    return given
+
+
+def _may_wait(node: Node) -> bool:
+    """Tells whether a record of this node's step may wait for the next one's."""
+    goes_on = any(rule.to not in ("", END) for rule in node.rules)
+    return node.step is not None and node.compensate is None and not node.step.at_most_once and goes_on
 
 
 def _time(context: Context, given: Mapping[str, Json], name: str, path: str) -> int | None:

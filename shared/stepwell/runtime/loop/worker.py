@@ -205,13 +205,14 @@ class Worker:
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
         policy = self._policy(action)
-        if at.is_open and not self._may_wait_for(action, policy, at, turn):
+        left_ms = turn.budget.left_ms()  # now: to know the policy, the user's module may have been imported
+        has_time = left_ms is None or left_ms >= policy.timeout_ms
+        if at.is_open and not (has_time and self._may_wait_for(action, policy, at, turn)):
             return await self._closed(at, turn)
         if not self._is_ours(policy.pool, turn.wake):
             await self._hand_over(at, policy.pool, turn)
             return None
-        left_ms = turn.budget.left_ms()  # now: to know the policy, the user's module may have been imported
-        if left_ms is not None and left_ms < policy.timeout_ms:
+        if left_ms is not None and not has_time:
             if not turn.fresh:
                 await self._hand_over(at, policy.pool, turn)
                 return None
@@ -231,12 +232,10 @@ class Worker:
         return await self._ended(at, action, changed(outcome, started_ms=action.at_ms), policy, turn)
 
     def _may_wait_for(self, action: RunStep, policy: Policy, at: Standing, turn: _Turn) -> bool:
-        """Whether the open batch may wait for the step: it runs here and now, and others see nothing of it."""
-        left_ms = turn.budget.left_ms()
-        has_time = left_ms is None or left_ms >= policy.timeout_ms
+        """Whether the open batch may wait for the step: it runs here, now, and others see nothing of it."""
         is_seen = action.step.run.startswith((DETACHED, IN_SESSION, SENDS))
         is_due = at.batch is not None and at.batch.left_ms() == 0
-        return has_time and not is_seen and not is_due and self._is_ours(policy.pool, turn.wake)
+        return not is_seen and not is_due and self._is_ours(policy.pool, turn.wake)
 
     async def _ended(
         self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
