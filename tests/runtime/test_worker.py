@@ -10,7 +10,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.names import iso
 from stepwell.engine.records import Kind
 from stepwell.errors import LeaseLost, PortError
-from stepwell.limits import MINUTE_MS
+from stepwell.limits import HOPS, MINUTE_MS
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import DeadLetter, Timer, Wake, from_json, to_json
@@ -138,6 +138,16 @@ def test_who_began_a_wait_registers_it_although_a_part_of_it_came_meanwhile() ->
     run_now(world.service.send("paid", {}, run_id=run_id))
     world.deliver()
     assert world.header(run_id).status == "completed"
+
+
+def test_a_wake_that_was_given_up_leaves_a_run_alone_that_has_a_part_of_its_wait_by_now() -> None:
+    world = World(BOTH)
+    run_id = world.start()
+    world.deliver()
+    run_now(world.service.approve(run_id))
+    world.send(Lane.RESUME, to_json(DeadLetter(Wake(run_id, -1, hops=HOPS))))
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
 
 
 def test_a_worker_whose_header_is_older_than_its_log_looks_again() -> None:

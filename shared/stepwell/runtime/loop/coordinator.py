@@ -9,6 +9,7 @@ from stepwell.engine.decide import is_stale
 from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
 from stepwell.engine.records import ROOT, Failure, Kind
+from stepwell.engine.table import PARKED
 from stepwell.engine.waits import run_of
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
 from stepwell.errors import Conflict
@@ -234,6 +235,7 @@ class Coordinator:
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id, by)
             return
+        waits_by_now = at.token.slot != wake.slot and at.token.phase in PARKED
         died_at = await self._pushed_on(at, wake)
         if died_at is not None:
             await self._advance.wake(died_at)
@@ -245,7 +247,8 @@ class Coordinator:
             if not answer.is_mine:
                 return
             at = answer.at
-        elif wake.hops >= HOPS and (not mine or at.token.ended):  # ended by me: what that demands may not be done yet
+        elif wake.hops >= HOPS and not waits_by_now and (not mine or at.token.ended):
+            # ended by me: what that demands may not be done yet
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             error = Failure("hop_limit", "worker_lost", message)
             await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
