@@ -42,8 +42,9 @@ def encode_batch(batch: Batch, fork: str) -> str:
             row |= {name: row[name] - base for name in _TIMES if name in row}
         first, *others = rows
         names = [name for name in first if all(name in row for row in others)]
-        same = {name: first[name] for name in names if all(_is_same(row[name], first[name]) for row in others)}
-        columns = {name: [row[name] for row in rows] for name in names if name not in same}
+        columns = {name: [row[name] for row in rows] for name in names}
+        same = {name: first[name] for name in names if _are_same(columns[name])}
+        columns = {name: column for name, column in columns.items() if name not in same}
         rest = [{name: part for name, part in row.items() if name not in names} for row in rows]
         out |= {"at_ms": base, "same": same, "each": columns} | ({"rest": rest} if any(rest) else {})
     out |= {"moved": sorted(batch.moved)} if batch.moved else {}
@@ -110,8 +111,9 @@ def _with_token(by: str, token: str) -> str:
     return by.replace("%t", token).replace("%25", "%")
 
 
-def _is_same(one: Json, other: Json) -> bool:
-    """Whether both are the same JSON: 1 is neither true nor 1.0."""
-    if type(one) is not type(other) or one != other:
+def _are_same(values: list[Json]) -> bool:
+    """Whether all are the same JSON: 1 is neither true nor 1.0."""
+    first = values[0]
+    if any(type(one) is not type(first) or one != first for one in values):
         return False
-    return type(one) in _PLAIN or _encode({"": one}) == _encode({"": other})
+    return type(first) in _PLAIN or len({_encode({"": one}) for one in values}) == 1
