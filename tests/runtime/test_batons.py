@@ -79,7 +79,7 @@ def test_a_baton_that_another_thread_gave_up_is_not_taken_again() -> None:
     free = threading.Lock()
     baton = Baton(free)
     baton.take()
-    with baton.away():
+    with baton:
         baton.give_up()
     assert not free.locked()
     baton.take()

@@ -27,8 +27,9 @@ def columns_of(rows: Sequence[dict[str, Json]]) -> dict[str, Json]:
         row |= {name: row[name] - base for name in _TIMES if name in row}
     first, *others = rows
     names = [name for name in first if all(name in row for row in others)]
-    same = {name: first[name] for name in names if all(_is_same(row[name], first[name]) for row in others)}
-    columns = {name: [row[name] for row in rows] for name in names if name not in same}
+    columns = {name: [row[name] for row in rows] for name in names}
+    same = {name: first[name] for name in names if _are_same(columns[name])}
+    columns = {name: column for name, column in columns.items() if name not in same}
     rest = [{name: part for name, part in row.items() if name not in names} for row in rows]
     return {"at_ms": base, "same": same, "each": columns} | ({"rest": rest} if any(rest) else {})
 
@@ -47,8 +48,9 @@ def part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:
     return raw["each"][name][place] if name in raw["each"] else raw["rest"][place].get(name)
 
 
-def _is_same(one: Json, other: Json) -> bool:
-    """Whether both are the same JSON: 1 is neither true nor 1.0."""
-    if type(one) is not type(other) or one != other:
+def _are_same(values: Sequence[Json]) -> bool:
+    """Whether all are the same JSON: 1 is neither true nor 1.0."""
+    first = values[0]
+    if any(type(one) is not type(first) or one != first for one in values):
         return False
-    return type(one) in _PLAIN or encode({"": one}) == encode({"": other})
+    return type(first) in _PLAIN or len({encode({"": one}) for one in values}) == 1

@@ -167,7 +167,8 @@ class TellingStore(SnapshottingStore):
 
     @property
     def _is_told(self) -> bool:
-        return any(one is not None and one.wanted for one in (self.outgoing, self.live))
+        live, outgoing = self.live, self.outgoing
+        return (live is not None and live.wanted) or (outgoing is not None and outgoing.wanted)
 
     def _tell(self, notices: Callable[[], list[Notice]]) -> None:
         try:

@@ -44,6 +44,17 @@ class About:
     step: str = ""
     attempt: int = 0
     begun: list[str] = field(default_factory=list)  # of a printed line, until it ends
+    _before: About | None = None
+
+    def __enter__(self) -> None:
+        """No token of the variable is kept: the rest of a long attempt moves to another thread and context."""
+        self._before = _ABOUT.get()
+        _ABOUT.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _ABOUT.set(self._before)
+        if self.begun:
+            _say("".join(self.begun), self)
 
 
 _ABOUT: ContextVar[About | None] = ContextVar("about", default=None)
@@ -59,37 +70,24 @@ class LoggedSteps:
         return self._steps.policy(step)
 
     async def run(self, call: StepCall) -> Outcome:
-        with _about(About(call.run_id, call.node, call.attempt)):
+        with About(call.run_id, call.node, call.attempt):
             return await self._steps.run(call)
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
-        with _about(About(call.run_id, call.node, call.attempt)):
+        with About(call.run_id, call.node, call.attempt):
             return await self._steps.run_in_session(call, at, logbook)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
-        with _about(About(at.run_id)):
+        with About(at.run_id):
             return await self._steps.asked(at, logbook)
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
-        with _about(About(at.run_id)):
+        with About(at.run_id):
             return await self._steps.answered(at, logbook, query)
 
     async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
-        with _about(About(at.run_id)):
+        with About(at.run_id):
             return await self._steps.updated(at, logbook, asked, write)
-
-
-@contextmanager
-def _about(about: About) -> Iterator[None]:
-    """No token of the variable is kept: the rest of a long attempt moves to another thread and context."""
-    before = _ABOUT.get()
-    _ABOUT.set(about)
-    try:
-        yield
-    finally:
-        _ABOUT.set(before)
-        if about.begun:
-            _say("".join(about.begun), about)
 
 
 def _say(text: str, about: About) -> None:

@@ -14,8 +14,7 @@ Nothing depends on it but who goes first: to pass it on too early costs time, an
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 
 class Baton:
@@ -41,14 +40,12 @@ class Baton:
         self._is_given_up = True
         self._pass_on()
 
-    @contextmanager
-    def away(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Lets another one compute for as long as this thread waits for something."""
         self._pass_on()
-        try:
-            yield
-        finally:
-            self.take()
+
+    def __exit__(self, *_: object) -> None:
+        self.take()
 
     def _pass_on(self) -> None:
         try:
@@ -62,7 +59,7 @@ class _Here(threading.local):
     baton: Baton | None = None
 
 
-_HERE = _Here()
+_HERE, _WITHOUT = _Here(), nullcontext()
 
 
 def compute_with(baton: Baton | None) -> None:
@@ -72,12 +69,6 @@ def compute_with(baton: Baton | None) -> None:
         baton.take()
 
 
-@contextmanager
-def away() -> Iterator[None]:
+def away() -> AbstractContextManager[None]:
     """Within, this thread waits for the disk, or for a step. Without a baton, nothing changes."""
-    baton = _HERE.baton
-    if baton is None:
-        yield
-        return
-    with baton.away():
-        yield
+    return _HERE.baton or _WITHOUT
