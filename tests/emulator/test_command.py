@@ -76,7 +76,7 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
         (folder / "words.py").write_text(POLITE)
         until(lambda: " deployed\n" in (tmp_path / "log").read_text(), "it is deployed again", pause_seconds=0.5)
         until(lambda: said() == "good day", "the new code runs", pause_seconds=1)
-        logged = CliRunner().invoke(app, ["logs", "last", "--url", client.url, "--data", str(tmp_path / "data")])
+        logged = CliRunner().invoke(app, ["logs", "last", "--url", client.url])
         assert [line[-20:] for line in logged.stdout.splitlines()] == ["greet  somebody asks"]
     server.send_signal(signal.SIGINT)
     assert server.wait(DEADLINE_SECONDS) == 0

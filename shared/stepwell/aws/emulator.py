@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 from urllib.error import URLError
-from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 from stepwell.errors import StepwellError
@@ -31,7 +30,6 @@ START_SECONDS = 60.0
 STOP_SECONDS = 1.0  # then it is killed, with the functions that still work
 READ_SECONDS = 60
 POLL_SECONDS = 0.05
-_ENDPOINT = "endpoint"  # the file with its URL
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # visible to the functions
 
 
@@ -48,7 +46,6 @@ class Emulator:
         self._folder = folder
         self.port = _free_port()
         self.url = f"http://{HOST}:{self.port}"
-        (folder / _ENDPOINT).write_text(self.url)
         self._clients: dict[str, Any] = {}
         self._child = subprocess.Popen(
             [sys.executable, "-m", "stepwell.aws.emulator_server"],
@@ -75,8 +72,21 @@ class Emulator:
     def client(self, service: str) -> Any:
         """Returns a boto3 client for the emulator only, whatever the environment says. It is closed at the end."""
         if service not in self._clients:
-            self._clients[service] = client_of(self.url, service)
+            self._clients[service] = self._made(service)
         return self._clients[service]
+
+    def _made(self, service: str) -> Any:
+        import boto3  # noqa: PLC0415 - slow to load
+        from botocore.config import Config  # noqa: PLC0415
+
+        return boto3.client(
+            service,
+            endpoint_url=self.url,
+            region_name=REGION,
+            aws_access_key_id=ACCOUNT,
+            aws_secret_access_key=ANY_SECRET,
+            config=Config(proxies={}, read_timeout=READ_SECONDS, s3={"addressing_style": "path"}),
+        )
 
     def signature(self) -> SigV4:
         """Returns a signature for API calls as the emulator's own account."""
@@ -116,31 +126,6 @@ class Emulator:
             except (URLError, OSError):
                 time.sleep(POLL_SECONDS)
         raise StepwellError(f"ministack did not start within {START_SECONDS:.0f} seconds", code="emulator_failed")
-
-
-def running_in(folder: Path) -> str:
-    """Returns the URL of the emulator that runs in a folder, or "" if none does."""
-    try:
-        url = (folder / _ENDPOINT).read_text()
-        socket.create_connection((HOST, urlsplit(url).port or 0), 1).close()
-    except OSError:  # there is none, or it was killed
-        return ""
-    return url
-
-
-def client_of(url: str, service: str) -> Any:
-    """Returns a boto3 client for the emulator at `url` only, whatever the environment says."""
-    import boto3  # noqa: PLC0415 - slow to load
-    from botocore.config import Config  # noqa: PLC0415
-
-    return boto3.client(
-        service,
-        endpoint_url=url,
-        region_name=REGION,
-        aws_access_key_id=ACCOUNT,
-        aws_secret_access_key=ANY_SECRET,
-        config=Config(proxies={}, read_timeout=READ_SECONDS, s3={"addressing_style": "path"}),
-    )
 
 
 def _environment(folder: Path, port: int) -> Mapping[str, str]:

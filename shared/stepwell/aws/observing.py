@@ -124,7 +124,7 @@ class _Formatter(LambdaPowertoolsFormatter):
     """A formatter like Powertools', safe for threads that log while another one changes the ids. It shows no secret."""
 
     def format(self, record: logging.LogRecord) -> str:
-        written = [json.dumps(one)[1:-1] for one in READ]  # as they are in the line's JSON
+        written = [json.dumps(one)[1:-1] for one in tuple(READ)]  # as they are in the line's JSON
         return masking(written)(super().format(record))
 
     def append_keys(self, **additional_keys: Any) -> None:

@@ -138,7 +138,7 @@ class _OwnFrames(logging.Formatter):
     """Shows a traceback from the user's code on, without the frames of Stepwell that lead to it; and no secret."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return masking(READ)(super().format(record))
+        return masking(tuple(READ))(super().format(record))  # other threads read secrets
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the standard library's name
         kind, error, trace = ei
