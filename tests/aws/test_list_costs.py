@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from stepwell.aws import listing
 from stepwell.aws.items import header_item
 from stepwell.aws.keys import STATE_SHARDS
 from stepwell.aws.listing import ENTRIES
@@ -64,7 +66,11 @@ def _like(header: Header, number: int, now_ms: int) -> Header:
 
 
 def read_by(world: AwsWorld, query: RunQuery) -> tuple[RunPage, Counter[str]]:
-    """A page, and what it read: requests and items by kind of request."""
+    return asked_by(world, lambda runs: runs.list_runs(query))
+
+
+def asked_by(world: AwsWorld, ask: Callable[[Any], Any]) -> tuple[Any, Counter[str]]:
+    """An answer, and what it read: requests and items by kind of request."""
     client, found = world.meter._client, Counter[str]()
 
     def counted(name: str) -> Any:
@@ -79,7 +85,7 @@ def read_by(world: AwsWorld, query: RunQuery) -> tuple[RunPage, Counter[str]]:
 
     for name in ("query", "batch_get_item"):
         setattr(world.meter, name, counted(name))
-    return run_now(world.store.list_runs(query)), found
+    return run_now(ask(world.store)), found
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +107,29 @@ def _pages(world: AwsWorld, query: RunQuery) -> list[Counter[str]]:
         found.append(read)
         query = replace(query, cursor=page.next_cursor)
     return found
+
+
+def test_statistics_read_the_newest_runs_and_say_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside 500 runs or 1,500 as many headers, and no run too many: what may be alive is not counted as ended."""
+    found = []
+    for count in (500, 1_500):
+        with aws_world(FLOW) as world:
+            filled(world, count)
+            run_id = world.start(given=[])
+            world.deliver()
+            assert world.header(run_id).status == "completed"
+            whole, _ = asked_by(world, lambda runs: runs.stats())
+            monkeypatch.setattr(listing, "STATS_LIVE", 80)
+            part, read = asked_by(world, lambda runs: runs.stats())
+            monkeypatch.undo()
+        exactly, at_least = ({row["status"]: row["count"] for row in rows} for rows in (whole, part))
+        assert not any("at_least" in row for row in whole)
+        assert exactly["completed"] == at_least["completed"] == 1
+        assert all(at_least[status] <= exactly[status] for status in at_least)
+        assert {row["status"] for row in part if row.get("at_least")} == {"completed", "running", "waiting"}
+        assert at_least["running"] + at_least["waiting"] == 80 == read["batch_get_item items"]
+        found.append(read["batch_get_item items"])
+    assert found == [80, 80]
 
 
 @pytest.mark.parametrize("name", LISTS)

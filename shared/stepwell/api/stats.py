@@ -43,9 +43,13 @@ class WorkflowCost(TypedDict):
 
 
 class StatsView(TypedDict):
-    """The statistics of all runs. `costs`: by workflow, if they were asked for. `paused`: workflows, `*` for all."""
+    """The statistics of all runs. `costs`: by workflow, if they were asked for. `paused`: workflows, `*` for all.
+
+    `at_least`: statuses of which there are too many to count; their numbers are those of the newest runs.
+    """
 
     total: int
+    at_least: list[str]
     statuses: dict[str, StatusNumbers]
     workflows: dict[str, dict[str, int]]
     waits: dict[str, int]
@@ -74,8 +78,16 @@ def stats_view(
             waits[row["waiting_for"]] = waits.get(row["waiting_for"], 0) + count
     statuses = {status: _numbers(found, now_ms) for status, found in by_status.items()}
     total = sum(numbers["count"] for numbers in statuses.values())
+    at_least = sorted(status for status, found in by_status.items() if any(row.get("at_least") for row in found))
     return StatsView(
-        total=total, statuses=statuses, workflows=workflows, waits=waits, overdue=overdue, costs=costs, paused=[*paused]
+        total=total,
+        at_least=at_least,
+        statuses=statuses,
+        workflows=workflows,
+        waits=waits,
+        overdue=overdue,
+        costs=costs,
+        paused=[*paused],
     )
 
 

@@ -121,7 +121,7 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
         ages = [numbers.get("average_age_seconds"), numbers.get("oldest_age_seconds")]
         statuses.add_row(
             status_text(status),
-            plain(numbers.get("count")),
+            plain(f"{'≥ ' if status in stats.get('at_least', ()) else ''}{numbers.get('count')}"),
             *(plain(span(age) if isinstance(age, (int, float)) else "") for age in ages),
         )
     workflows = table_of("workflow", "runs", "")

@@ -317,7 +317,7 @@ class Runs(Protocol):
 
     async def stats(self) -> Json:
         """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,
-        one for each (workflow, status, waiting_for) there is."""
+        one for each (workflow, status, waiting_for) there is. A row with `at_least` counts the newest runs alone."""
 
 
 class Erasure(Protocol):
