@@ -27,6 +27,7 @@ def work(item):
 """
 FORK = """
 workflow: fan
+durability: DURABILITY
 nodes:
   fork: {fan_out: all, transitions: [{to: work, foreach: "{{ input.items }}", as: item}]}
   work: {run: python:steps.work, input: {item: "{{ branch.item }}"}, transitions: [{to: gather}]}
@@ -88,12 +89,13 @@ class Stepwell:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[int, int]]:
+def serving(folder: Path, durability: str = "step") -> Iterator[tuple[int, int]]:
     """The process and the port of a dev server on the workflows of this file."""
+    fork, chains = FORK.replace("DURABILITY", durability), [(f"chain{n}", _chain(n, durability)) for n in CHAINS]
     workflows = folder / "workflows"
     workflows.mkdir()
     (workflows / "steps.py").write_text(STEPS)
-    for name, text in (("fan", FORK), ("waits", WAITS), ("naps", NAPS), *((f"chain{n}", _chain(n)) for n in CHAINS)):
+    for name, text in (("fan", fork), ("waits", WAITS), ("naps", NAPS), *chains):
         (workflows / f"{name}.yaml").write_text(text)
     command = [str(Path(sys.executable).with_name("stepwell")), "dev", str(workflows), "--port", "0"]
     command += ["--data", str(folder / "data")]
@@ -111,9 +113,9 @@ def _port(server: subprocess.Popen[str]) -> int:
     raise SystemExit("stepwell dev did not serve")
 
 
-def _chain(steps: int) -> str:
+def _chain(steps: int, durability: str) -> str:
     lines = "".join(f"  - {{name: s{number}, run: python:steps.nothing}}\n" for number in range(steps))
-    return f"workflow: chain{steps}\ntimeline:\n{lines}"
+    return f"workflow: chain{steps}\ndurability: {durability}\ntimeline:\n{lines}"
 
 
 if __name__ == "__main__":

@@ -248,3 +248,21 @@ def test_a_run_that_starts_in_two_days_begins_at_that_time() -> None:
         assert world.header(run_id).status == "pending"
         world.pass_time(1_000)
         assert world.header(run_id).status == "completed"
+
+
+def chain(steps: int, durability: str) -> str:
+    lines = ", ".join(f"{{name: s{n}, run: python:m.s}}" for n in range(steps))
+    return f"workflow: flow\ndurability: {durability}\ntimeline: [{lines}]"
+
+
+@pytest.mark.parametrize(("steps", "units"), [(10, 1), (100, 10)])
+def test_ten_small_steps_that_are_written_together_cost_a_write_unit(steps: int, units: int) -> None:
+    """In place of one each: 0.1 write units a step."""
+    logs = []
+    for durability in ("step", "batch"):
+        with warm(chain(steps, durability)) as world:
+            run_id = world.start()
+            world.deliver()
+            assert world.header(run_id).status == "completed"
+            logs.append(world.meter.units["LOG"])
+    assert logs == [steps, units]

@@ -30,6 +30,8 @@ TWO_STEPS = FORK.replace("{to: join}", "{to: more}") + "  more: {run: python:m.m
 SOME_FAIL = FORK.replace("policy: all", "policy: all, tolerate: {percent: 50}")
 LIMITED = CHAIN.replace("timeline", "concurrency: {limit: 5}\nrate_limit: {limit: 9, per: 1s}\ntimeline")
 
+BATCHED = CHAIN.replace("timeline", "durability: batch\ntimeline")
+
 THROTTLED = """
 workflow: flow
 timeline: [{name: pay, run: python:m.pay, throttle: stripe}, {name: last, run: python:m.last, throttle: stripe}]
@@ -54,8 +56,9 @@ def ledger(world: AwsWorld, run_id: str) -> Cost:
     return cost
 
 
-@pytest.mark.parametrize("definition", [CHAIN, APPROVAL, NAP, EVENT, LOCKED, FORK, LIMITED, THROTTLED],
-                         ids=["chain", "approval", "sleep", "event", "lock", "fork", "limits", "throttle"])  # fmt: skip
+@pytest.mark.parametrize("definition", [CHAIN, APPROVAL, NAP, EVENT, LOCKED, FORK, LIMITED, THROTTLED, BATCHED],
+                         ids=["chain", "approval", "sleep", "event", "lock", "fork", "limits", "throttle",
+                              "batch"])  # fmt: skip
 @pytest.mark.parametrize("items", [10, 100, 250])
 def test_the_ledger_is_what_was_counted(definition: str, items: int) -> None:
     given = {"thread": 1, "items": list(range(items))}
