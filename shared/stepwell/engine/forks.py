@@ -201,11 +201,18 @@ class Branches:
             state=self._state,
             steps=self._steps,
             result=self._parent.result,
-            started_ms=self._parent.last.at_ms if self._parent.last else 0,
+            started_ms=self._started_ms(),
             needs=tuple(self.fork.groups[one].node for one in needs),
         )
         token_id = branch_id(fork_id(self._parent.id, self._parent.slot), index)
         return changed(NEW, id=token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
+
+    def _started_ms(self) -> int:
+        """When they were forked; of what a redriven run has kept of a function's tasks, when that was let on."""
+        begun = self._parent.tasks.get(self._parent.slot)
+        if begun is not None and begun.let_on_slot >= 0:
+            return begun.at_ms
+        return self._parent.last.at_ms if self._parent.last else 0
 
     def _rule(self, group: Group) -> Rule | None:
         """None: a node's member, or what a function awaits, which no rule makes."""
