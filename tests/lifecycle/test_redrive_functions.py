@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.engine.actions import Outcome
-from stepwell.errors import Conflict, InvalidInput
+from stepwell.errors import InvalidInput
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
@@ -133,21 +133,6 @@ def test_of_operations_that_were_awaited_together_only_those_that_failed_run_aga
     assert len(tell.calls) == 3  # twice in the `except` of those that failed, and once for good
 
 
-def test_tasks_that_were_under_way_together_are_refused(folder: Folder) -> None:
-    kit = folder(
-        "import asyncio\n"
-        + TRIP.replace(
-            "flight = await ctx.step(fly, city)",
-            "flight = await asyncio.gather(ctx.step(fly, city), ctx.step(tell, city))",
-        )
-    )
-    kit.mock("fly", raises=ValueError("no seat"), times=1)
-    run = ended(kit)
-    with pytest.raises(Conflict) as refused:
-        run.redrive()
-    assert refused.value.code == "failed_in_fork"
-
-
 def test_a_function_that_was_cancelled_in_a_step_keeps_that_steps_key(folder: Folder) -> None:
     kit = folder(TRIP)
     run = kit.start("trip", {"city": "Rome"})
@@ -178,7 +163,6 @@ def test_the_replay_has_the_clock_and_the_chance_of_the_failed_run(folder: Folde
     assert second.status == "failed"
     kit.advance("2d")
     third = second.redrive()
-    print(third.steps, book.calls, third.view["waiting_data"])
     assert (third.status, third.result) == ("completed", ["hotel", "flight"])
     assert (len(book.calls), len(fly.calls)) == (1, 2)
 

@@ -23,7 +23,7 @@ CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pi
 
 
 _OF_TASKS = frozenset(
-    {"gather", "group", "race", "limit", "nap", "begin", "join", "pool", "call", "every", "any", "until"}
+    {"gather", "must", "group", "race", "limit", "nap", "begin", "join", "pool", "call", "every", "any", "until"}
 )
 
 
@@ -99,6 +99,7 @@ class _Interpreter:
                 raise ValueError(one["why"])
             case (
                 "gather"
+                | "must"
                 | "group"
                 | "race"
                 | "limit"
@@ -150,6 +151,8 @@ class _Interpreter:
             case "gather":
                 legs = [self.sequence(body, last) for body in one["of"]]
                 return [_outcome(made) for made in await asyncio.gather(*legs, return_exceptions=True)]
+            case "must":
+                return await asyncio.gather(*(self.sequence(body, last) for body in one["of"]))
             case "limit":
                 try:
                     async with asyncio.timeout(one["seconds"]):

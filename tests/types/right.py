@@ -158,6 +158,9 @@ async def more(ctx: WorkflowContext, order: Order) -> None:
     print(decision["by"])
     async with ctx.lock("room", order.id):
         pass
+    async with ctx.limit("stripe", key=order.id):
+        pass
+    await ctx.step(charge, order, throttle=ctx.limit("stripe"))
     both = await asyncio.gather(ctx.step(charge, order), ctx.child(fraud, order))
     assert_type(both, tuple[Receipt, bool])
     async with asyncio.TaskGroup() as group:

@@ -87,6 +87,10 @@ async def more(ctx: WorkflowContext, order: Order) -> Receipt:
     await ctx.approval("x", {}, need="2")  # wrong
     async with ctx.lock(object()):  # wrong
         pass
+    async with ctx.limit():  # wrong
+        pass
+    ctx.limit("stripe", key=object())  # wrong
+    ctx.limit("stripe", limit=5)  # wrong
     await ctx.transact([1])  # wrong
     at: int = ctx.now()  # wrong
     for one in ctx.as_completed([ctx.start(leg(1))]):  # wrong

@@ -41,6 +41,7 @@ from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import is_passed_over, may_begin
 from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
+from stepwell.engine.redriven_tasks import is_amid_tasks
 from stepwell.engine.refusals import refusal
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended, validation_failure
@@ -168,7 +169,7 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
 
 
 def _redriven(moment: Moment, token: Token, given: Redriven) -> Action:
-    if token.phase is Phase.WAITING_AT_FAN_IN and given.reopens is None:
+    if token.phase is Phase.WAITING_AT_FAN_IN and given.reopens is None and not is_amid_tasks(token):
         return refusal(token, given)
     made = record(
         moment,

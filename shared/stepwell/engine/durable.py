@@ -180,7 +180,8 @@ def _waiting(moment: Moment, token: Token, asked: Asked, turn: Turn) -> Record:
 
 def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
     """A wait of a task lasts from when the task began it: so the function's own log tells its time limit."""
-    if token.branch is not None and token.branch.join == TASKS and token.last is None:
+    is_first = token.last is None or token.last.kind is Kind.REDRIVEN
+    if token.branch is not None and token.branch.join == TASKS and is_first:
         moment = replace(moment, now_ms=token.branch.started_ms)
     if asked.locks:
         return park_for_locks(asked.locks, moment.now_ms, of_function=True)

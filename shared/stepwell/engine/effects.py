@@ -38,11 +38,13 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.permits import returned
 from stepwell.engine.records import (
     ENDED,
+    TASKS,
     UPDATE,
     CleanUp,
     Compensate,
     End,
     Fork,
+    Group,
     Kind,
     Parked,
     Pause,
@@ -52,7 +54,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.tasks import wait_shown
-from stepwell.engine.token import Permit, Token
+from stepwell.engine.token import Begun, Permit, Token
 from stepwell.engine.waits.kind import coming_of
 
 GOVERNANCE = "governance.blocked"  # the event
@@ -178,7 +180,15 @@ def _of_tasks(token: Token, record: Record) -> tuple[Effect, ...]:
         return shown
     at_ms = due_ms(token)
     timer: tuple[Effect, ...] = () if at_ms is None else (SetTimer(record.slot, at_ms),)
-    return (*timer, *shown, Open(record.next, record.slot)) if isinstance(record.next, Fork) else (*timer, *shown)
+    let_on = [opening(slot, one) for slot, one in token.tasks.items() if one.let_on_slot == record.slot]
+    begun = (Open(record.next, record.slot),) if isinstance(record.next, Fork) else ()
+    return (*timer, *shown, *let_on, *begun)
+
+
+def opening(slot: int, begun: Begun) -> Open:
+    """Lets what is open of a record go on, or begin: `begun` is what that record began."""
+    group = Group("", "", max(begun.open) + 1, is_apart=True)
+    return Open(Fork((group,), TASKS, since_ms=begun.at_ms if begun.let_on_slot >= 0 else 0), slot, begun.open)
 
 
 def _shown_tasks(token: Token, record: Record) -> tuple[ShowStatus, ...]:

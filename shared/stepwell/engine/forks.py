@@ -209,11 +209,18 @@ class Branches:
             state=self._state,
             steps=self._steps,
             result=parent.result,
-            started_ms=parent.last.at_ms if parent.last else 0,
+            started_ms=self._started_ms(),
         )
         token = changed(NEW, result=parent.result, started_ms=parent.started_ms)
         # that this is a collection, and within bounds, was seen when the fork was recorded
         return token, branch, None if foreach is None else foreach.items(self._names)
+
+    def _started_ms(self) -> int:
+        """When they were forked; of what a redriven run has kept of a function's tasks, when that was let on."""
+        begun = self._parent.tasks.get(self._parent.slot)
+        if begun is not None and begun.let_on_slot >= 0:
+            return begun.at_ms
+        return self._parent.last.at_ms if self._parent.last else 0
 
     def _rule(self, group: Group) -> Rule | None:
         """None: a node's member, or what a function awaits, which no rule makes."""

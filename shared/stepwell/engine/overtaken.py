@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stepwell.engine.effect_kinds import Effect, Open, SetTimer
-from stepwell.engine.effects import closing, status_of_tasks
+from stepwell.engine.effect_kinds import Effect, SetTimer
+from stepwell.engine.effects import closing, opening, status_of_tasks
 from stepwell.engine.parts import due_ms
-from stepwell.engine.records import TASKS, Fork, Group
 from stepwell.engine.token import Token
 
 
@@ -27,8 +26,7 @@ def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Ef
             continue
         is_mine = True
         if begun.open:
-            group = Group("", "", max(begun.open) + 1, is_apart=True)
-            found.append(Open(Fork((group,), TASKS), slot, begun.open))
+            found.append(opening(slot, begun))
         found += closing(begun.cancelled)
     if not is_mine or token.parked is None or not token.parked.of_tasks or token.last is None:
         return tuple(found)

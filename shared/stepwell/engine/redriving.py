@@ -20,7 +20,9 @@ from stepwell.engine.fold import apply, fold
 from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.journal import Entry, Journal
 from stepwell.engine.records import Failure, Fork, Goto, Kind, Record, Status
+from stepwell.engine.redriven_tasks import is_amid_tasks, slot_of_failure, with_ends
 from stepwell.engine.table import Phase
+from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, EngineFault, InvalidInput
 
@@ -73,8 +75,14 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
             raise InvalidInput(f"the run did not come to {since!r}", code="unknown_step",
                                hint="GET /runs/{id}/history lists the steps that it came to")  # fmt: skip
         node, slot = since, starts[since]
-    else:
-        _check_place(before, last, operation)
+    elif last.kind is Kind.RETURNED and (operation is None or operation.place is not None):
+        slot = slot_of_failure(records, operation)
+    elif is_amid_tasks(before):
+        slot = last.slot
+    if is_amid_tasks(fold(records[:slot], begun)):
+        return _kept_amid_tasks(place, before, with_ends(records, slot, begun))
+    if not since:
+        _check_place(last)
     slot, is_again = _with_mark(records, slot, node), slot == failed_slot
     token = fold(records[:slot], begun)
     check_start(token)
@@ -87,7 +95,7 @@ def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slo
     forked = records[fork_slot]
     slot = fork_slot - 1 if forked.kind is Kind.REOPENED else fork_slot + 1
     token = fold(records[:slot], Token(before.id))
-    _check_locks(token)
+    check_locks(token)
     if not isinstance(forked.next, Fork):
         raise EngineFault(f"slot {fork_slot} has no fork", code="broken_log")
     fork = replace(
@@ -99,6 +107,12 @@ def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slo
     )
     first = before.first_run or _run_of(place), before.first_ms
     return Kept(tuple(records[:slot]), token, "", "", *first, fork, fork_slot, forked.evaluator)
+
+
+def _kept_amid_tasks(place: str, before: Token, records: tuple[Record, ...]) -> Kept:
+    token = fold(records, Token(before.id))
+    check_locks(token)
+    return Kept(records, token, "", "", before.first_run or _run_of(place), before.first_ms)
 
 
 def _slot_of_fork(before: Token, operation: Entry | None, records: Sequence[Record]) -> int:
@@ -138,12 +152,8 @@ def _check(before: Token, ended: Token) -> None:
                        hint="rerun starts it anew")  # fmt: skip
 
 
-def _check_place(before: Token, last: Record, operation: Entry | None) -> None:
+def _check_place(last: Record) -> None:
     """Raises Conflict for a failure that no visit of a node can repeat."""
-    is_of_tasks = operation is not None and operation.place is not None
-    if before.phase is Phase.WAITING_AT_FAN_IN or before.has_open_tasks or is_of_tasks:
-        raise Conflict("tasks of the function were under way together, which cannot be redriven", code="failed_in_fork",
-                       hint="redrive it `from` an operation before they began, or rerun it")  # fmt: skip
     if last.kind in {Kind.STEP, Kind.MOVED} and last.error is None:
         raise Conflict(f"{last.node} succeeded, and the run failed on the way to the next node",
                        code="failed_between", hint="redrive it `from` a step, or rerun it")  # fmt: skip
@@ -151,13 +161,13 @@ def _check_place(before: Token, last: Record, operation: Entry | None) -> None:
 
 def check_start(token: Token) -> None:
     """Raises Conflict if what the log needs there cannot be had again."""
-    _check_locks(token)
+    check_locks(token)
     if token.phase not in {Phase.INITIALIZING, Phase.EXECUTING_STEP} or token.has_open_tasks:
         raise Conflict("other operations were under way there", code="failed_in_fork",
                        hint="redrive it `from` a step before the fork, or rerun it")  # fmt: skip
 
 
-def _check_locks(token: Token) -> None:
+def check_locks(token: Token) -> None:
     if token.locks is not None:
         names = ", ".join(token.locks.names)
         raise Conflict(f"the run held the lock {names} there, and has let it go", code="held_lock",
@@ -181,7 +191,10 @@ def moved_forks(records: Sequence[Record]) -> set[int]:
 
 
 def visits_of(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
-    """Yields the slot in which each visit began, and its node; before a function's new life, one without a node."""
+    """Yields the slot in which each visit began, and its node; before a function's new life, one without a node.
+
+    That of an operation of a function's tasks is the slot of the record that began it.
+    """
     token = Token()
     for record in records:
         before, token = token, apply(token, record)
@@ -193,6 +206,8 @@ def visits_of(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
             yield record.slot, record.node
         if following:
             yield record.slot + 1, following
+        for name in names_of(record):
+            yield record.slot, name
 
 
 def _failed(before: Token, last: Record, operation: Entry | None, starts: dict[str, int]) -> tuple[str, int]:

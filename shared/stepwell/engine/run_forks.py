@@ -3,7 +3,8 @@
     run        0 charge ── 1 decide ── 2 ship ── 3 tell …
     its fork   0 charge ── 1 REDRIVEN, with another state, or a result for decide ── 2 decide ── …
 
-A slot amid a step, a wait or a fork means the slot where that began.
+A slot amid a step, a wait or a fork means the slot where that began. Amid a function's tasks, what is under way begins
+anew.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Kind, Record
-from stepwell.engine.redriving import Kept, check_start, visits_of
+from stepwell.engine.redriven_tasks import before_aside, is_amid_tasks
+from stepwell.engine.redriving import Kept, check_locks, check_start, visits_of
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 
@@ -26,10 +28,20 @@ def kept_before(run_id: str, records: Sequence[Record], at: int) -> Kept:
     if ended.undoing is not None:
         raise Conflict("the run was compensated: its steps are undone, and nothing is left to go on from",
                        code="was_compensated", hint="rerun starts it anew")  # fmt: skip
+    if is_amid_tasks(fold(records[:at], Token())):
+        return _kept_amid_tasks(run_id, records, at, ended)
     began = [slot for slot, _ in visits_of(records) if slot <= at]
     slot = max([*began, 0])
     if slot == 0 and at and records[0].kind is Kind.STARTED:
         slot = 1
     token = fold(records[:slot], Token())
     check_start(token)
+    return Kept(tuple(records[:slot]), token, "", "", ended.first_run or run_id, ended.first_ms)
+
+
+def _kept_amid_tasks(run_id: str, records: Sequence[Record], at: int, ended: Token) -> Kept:
+    """Operations that were under way there begin anew, whatever has become of them since."""
+    slot = before_aside(records, at, Token())
+    token = fold(records[:slot], Token())
+    check_locks(token)
     return Kept(tuple(records[:slot]), token, "", "", ended.first_run or run_id, ended.first_ms)

@@ -88,6 +88,9 @@ def _after(token: Token, last: Record) -> dict[str, Any]:
         left = replace(begun, open=tuple(one for one in begun.open if one != index))
         calls = token.calls + (last.tally.calls if last.tally else 0)
         return {"tasks": {**_kept(token, last, slot), **_if_needed(slot, left)}, "dropped": (), "calls": calls}
+    if last.kind is Kind.REDRIVEN:
+        held = {slot: replace(one, by="", cancelled=(), is_held=True) for slot, one in token.tasks.items() if one.open}
+        return {"tasks": held, "dropped": ()}
     if last.kind is Kind.RETURNED or isinstance(last.next, End | CleanUp | Compensate):
         return {"tasks": {}, "dropped": tuple(_left(token.tasks))}
     return {"dropped": ()}
@@ -100,10 +103,21 @@ def _waited(token: Token, last: Record, parked: Parked) -> dict[str, Any]:
         left = tuple(index for index in tasks[slot].open if (slot, index) not in cancelled)
         tasks[slot] = replace(tasks[slot], open=left)
     width = last.next.width if isinstance(last.next, Fork) else 0
-    tasks = {slot: one for slot, one in tasks.items() if one.open or one.cancelled}
+    tasks = {slot: _let_on(one, last) for slot, one in tasks.items() if one.open or one.cancelled}
     own = Begun(last.by, last.at_ms, tuple(range(width)), cancelled, dict(_waits(last, parked)))
     has_timer = parked.until_ms is not None  # which nobody else sets, either
     return {"tasks": {**tasks, **({last.slot: own} if has_timer else _if_needed(last.slot, own))}, "dropped": cancelled}
+
+
+def _let_on(begun: Begun, last: Record) -> Begun:
+    """What a redriven run has kept goes on with the first record of its tasks. Their waits have their whole time."""
+    if not begun.is_held:
+        return begun
+    waits = {
+        index: one if one.until_ms is None else replace(one, until_ms=last.at_ms + one.until_ms - begun.at_ms)
+        for index, one in begun.waits.items()
+    }
+    return replace(begun, by=last.by, at_ms=last.at_ms, waits=waits, is_held=False, let_on_slot=last.slot)
 
 
 def names_of(record: Record) -> tuple[str, ...]:

@@ -134,6 +134,8 @@ class Begun:
     open: tuple[int, ...] = ()  # operations that have not ended, by index
     cancelled: tuple[Place, ...] = ()
     waits: Mapping[int, Outlook] = field(default_factory=dict)  # by index: the operations that are waits
+    is_held: bool = False  # the run was redriven, and nobody has let them go on
+    let_on_slot: int = -1  # of the record that did so
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def _kept(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     """A record of another run, which had its effects: it is written, and the end of a branch arrives."""
     yield "records", 1
     yield from _item(_size(run_id, token, record))
-    if token.branch is not None and token.end is not None:
+    if token.branch is not None and token.end is not None and not _is_of_tasks(token):
         yield "write_units", 1
 
 
@@ -271,6 +271,8 @@ def _of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]
         case Announce():
             yield "write_units", 1
             yield from _messages(1)
+        case Open(fork) if fork.is_of_tasks and fork.is_reopened:
+            pass  # these wakes are counted by what they wrote
         case Open(fork, _, only):
             yield from _messages(len(only) or sum(1 for _ in first_chunks(fork)))
         case Close() if token.fork is not None and len(token.fork.pages) > 1:

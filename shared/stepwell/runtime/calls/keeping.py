@@ -9,7 +9,7 @@ The fork of a failed run is closed first: from then on no branch of it moves, so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepwell.engine.fold import fold
@@ -18,13 +18,15 @@ from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ROOT, Fork, Record, Status
 from stepwell.engine.redriving import Kept, kept_of_branch
-from stepwell.engine.token import Token
+from stepwell.engine.token import Begun, Token
 from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import REDRIVE_RECORDS
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.ports import REDRIVE
+
+NOTHING: Mapping[int, Begun] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ class Plan:
 class Keeper:
     """Gathers what a redrive keeps of one run."""
 
-    def __init__(self, logbook: Logbook, forking: Forking, run_id: str) -> None:
-        self._logbook, self._forking, self._run_id = logbook, forking, run_id
+    def __init__(self, logbook: Logbook, forking: Forking, run_id: str, *, is_fork: bool = False) -> None:
+        """`is_fork`: the run may be under way, and is left alone: what is open of a function's tasks begins anew."""
+        self._logbook, self._forking, self._run_id, self._is_fork = logbook, forking, run_id, is_fork
 
     async def plan(self, kept: Kept) -> Plan:
         """Raises Conflict for a branch that cannot go on, or for too many records."""
@@ -81,25 +84,51 @@ class Keeper:
     async def _token(self, was: str, now: str, kept: Kept, plan: Plan) -> Kept:
         """Adds a token that goes on. `was`: its id in the failed run; `now`: in the new one."""
         if kept.reopens is None:
-            await self._copy(was, now, kept.records, plan)
+            await self._copy(was, now, kept.records, plan, kept.token.tasks)
+            await self._tasks(was, kept, plan)
             return kept
         await self._copy(was, now, kept.records[:-1], plan)
         plan.add(now, kept.records[-1])  # it forked, and its branches are not where they were
         return replace(kept, reopens=await self._fork(was, now, kept, plan))
 
-    async def _copy(self, was: str, now: str, records: Sequence[Record], plan: Plan) -> None:
-        """Adds records, and all of the branches that they lead to."""
+    async def _copy(
+        self, was: str, now: str, records: Sequence[Record], plan: Plan, but: Mapping[int, Begun] = NOTHING
+    ) -> None:
+        """Adds records, and all of the branches that they lead to. `but`: by slot, those that are still open."""
         for record in records:
             plan.add(now, record)
             if not isinstance(record.next, Fork):
                 continue
             for page in record.next.pages:
                 indexes = record.next.page_indexes(page)
-                names = {index: branch_id(fork_id(was, record.slot), index) for index in indexes}
+                open_ = but[record.slot].open if record.slot in but else ()
+                names = {index: branch_id(fork_id(was, record.slot), index) for index in indexes if index not in open_}
                 logs = await self._logbook.logs_of(self._run_id, record.next, fork_id(was, record.slot), page)
                 for index, name in names.items():
                     below = branch_id(fork_id(now, record.slot), index)
                     await self._copy(name, below, logs.get(name, ()), plan)
+
+    async def _tasks(self, was: str, kept: Kept, plan: Plan) -> None:
+        """Adds what is open of a function's tasks. What has completed is told when the others are let on."""
+        token = kept.token
+        for slot, begun in token.tasks.items():
+            if self._is_fork:
+                for index in begun.open:
+                    plan.go_on(replace(kept, records=(), token=Token(branch_id(fork_id(token.id, slot), index))))
+            if self._is_fork or not begun.open:  # a timer alone
+                continue
+            found = await self._logbook.fork(self._run_id, was, slot)
+            if found is None:
+                raise EngineFault(f"{was} began nothing in slot {slot}", code="broken_log")
+            logs = await self._closed(found, sorted({found.fork.page_of(index) for index in begun.open}))
+            for index in begun.open:
+                name, branch = branch_id(found.id, index), Token(branch_id(fork_id(token.id, slot), index))
+                log = logs.get(index, [])
+                if _is(fold(log, branch), Status.COMPLETED):
+                    await self._copy(name, branch.id, log, plan)
+                elif log:
+                    going = kept_of_branch(f"{self._run_id}:{name}", log, branch)
+                    plan.go_on(await self._token(name, branch.id, going, plan))
 
     async def _fork(self, was: str, now: str, kept: Kept, plan: Plan) -> Fork:
         """Adds the branches of the fork in which a token failed. The fork with those that it keeps."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
 from stepwell.engine.foretelling import ends_as, foretell
 from stepwell.engine.inputs import Change, Redriven
@@ -93,12 +94,15 @@ class RunForker:
 
     async def _made(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
         graph, records, kept = await self._kept(old, asked, there)
-        plan = await Keeper(self._logbook, self._redriver.forking, old.run_id).plan(kept)
+        plan = await Keeper(self._logbook, self._redriver.forking, old.run_id, is_fork=True).plan(kept)
         given = replace(old, input=_input(old, records, asked))
         header = there or await self._created(graph, given, run_id, plan, asked)
         await self._redriver.copy(header.run_id, plan)
         at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
-        return await self._redriver.mark(at, self._given(old, kept, asked), f"{FORK}:{old.run_id}")
+        mark, by = self._given(old, kept, asked), f"{FORK}:{old.run_id}"
+        for branch in plan.branches:  # of a function's tasks
+            await self._redriver.mark(changed(at, token=branch.token), replace(mark, change=Change()), by)
+        return await self._redriver.mark(at, mark, by)
 
     async def _kept(self, old: Header, asked: RunFork, there: Header | None) -> tuple[Graph, tuple[Record, ...], Kept]:
         named = replace(old, workflow=asked.workflow or old.workflow)

@@ -14,6 +14,7 @@ from stepwell.engine.journal import RUN
 from stepwell.engine.turns import IN_SESSION, Asked
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.arguments import checked_name
+from stepwell.runtime.durable.held import limited_by
 from stepwell.runtime.durable.kept import check_rebinding
 from stepwell.runtime.durable.operations import Operation, Reader, result_reader
 from stepwell.runtime.steps.binding import copy_of
@@ -41,7 +42,8 @@ def called_here(
     shown = checked_name(name or own.name or _name_of(function))
     limit_ms = own.timeout_ms if options.timeout is None else parse_duration(options.timeout)
     once = own.at_most_once if options.at_most_once is None else options.at_most_once
-    step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once)
+    step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once,
+                throttle=limited_by(None))  # fmt: skip
     asked = Asked(RUN, shown, step=step, function=partial(function, *args, **named))
     return Operation(asked, _reader_of(function))
 

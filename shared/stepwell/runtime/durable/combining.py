@@ -14,6 +14,7 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_WIDTH, SECOND_MS
 from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_name, is_of_module, tolerated_of
 from stepwell.runtime.durable.gathering import First, Mapped, made_of, race, together, with_name
+from stepwell.runtime.durable.held import Limit, limited_by
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import going_on
 
@@ -78,9 +79,10 @@ class Combining:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
         tolerated = tolerated_of(tolerate, len(found), is_every=return_exceptions)
         if is_of_module(function):
-            shown = checked_name(name or function.__name__)
+            shown, throttle = checked_name(name or function.__name__), limited_by(options.pop("throttle", None))
+            given = options if throttle is None else {**options, "throttle": Limit(throttle)}
             awaited: Sequence[Awaitable[Any]] = Mapped(
-                lambda item: self.step(function, item, name=name, **options), found
+                lambda item: self.step(function, item, name=name, **given), found
             )
         else:
             shown, awaited = checked_name(name or "all"), made_of(function, found, options)

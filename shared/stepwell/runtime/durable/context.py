@@ -29,7 +29,7 @@ from stepwell.runtime.durable.arguments import (
 )
 from stepwell.runtime.durable.calling import RunOptions, called_here
 from stepwell.runtime.durable.combining import Combining
-from stepwell.runtime.durable.held import Callback, Handler, Lock, nothing
+from stepwell.runtime.durable.held import Callback, Handler, Limit, Lock, limited_by, nothing
 from stepwell.runtime.durable.operations import (
     Operation,
     input_of,
@@ -66,13 +66,14 @@ class Context(Combining):
         timeout: Duration | None = None,
         at_most_once: bool | None = None,
         pool: str | None = None,
-        throttle: str | Mapping[str, Json] | None = None,
+        throttle: str | Mapping[str, Json] | Limit | None = None,
         **named: Any,
     ) -> Operation[Any]:
         """Runs a function of a module with these arguments, once or, where it fails, as often as its policy says.
 
         Its result is recorded; a failure is raised as StepFailed. `throttle`: the name of a limit of limits.yaml, or
-        {"limit": NAME, "key": KEY}. Raises InvalidInput for arguments that do not fit.
+        {"limit": NAME, "key": KEY}; else it is that of the `ctx.limit` around it. Raises InvalidInput for arguments
+        that do not fit.
         """
         step = Step(
             run=reference(function),
@@ -81,7 +82,7 @@ class Context(Combining):
             retry=None if retry is None else retry.policy(),
             at_most_once=at_most_once,
             pool=pool,
-            throttle=None if throttle is None else throttle_of(throttle),
+            throttle=limited_by(throttle),
         )
         own = getattr(getattr(function, "__stepwell__", None), "name", None)
         asked = Asked("step", checked_name(name or own or function.__name__), step=step)
@@ -213,6 +214,15 @@ class Context(Combining):
             raise InvalidInput(f"{names!r:.80} cannot be locked", code="bad_lock",
                                hint=f"1 to {LOCKS} names, each text of 1 to {KEY_CHARACTERS} characters")  # fmt: skip
         return Lock(tuple(texts))
+
+    def limit(self, name: str, *, key: str | int | None = None) -> Limit:
+        """`async with ctx.limit("stripe"): …`: each step within it takes a permit of this limit of limits.yaml.
+
+        So does `ctx.run`. An attempt that gets none waits for its turn; any end of it gives the permit back. Between
+        steps nothing is held. `key`: the limit is for each value by itself. The same as a step's `throttle`, which
+        takes it as well. Raises InvalidInput.
+        """
+        return Limit(throttle_of({"limit": name} if key is None else {"limit": name, "key": key}))
 
     def transact(self, writes: Iterable[TableWrite], *, name: str = "transact") -> Operation[None]:
         """The user's own writes to DynamoDB tables and this operation's record in one transaction: once, or not at all.

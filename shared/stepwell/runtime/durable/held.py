@@ -1,15 +1,17 @@
-"""Operations that are more than awaited: a callback has a URL, a lock is held. And handlers, which have validators."""
+"""What is more than awaited: a callback has a URL, a lock is held, a limit entered. And handlers, with validators."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Json, Throttle
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.turns import Asked
 from stepwell.errors import InvalidInput
+from stepwell.runtime.durable.arguments import throttle_of
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import going_on
 
@@ -43,6 +45,34 @@ class Lock:
 
     async def __aexit__(self, *raised: object) -> None:
         await Operation[None](Asked(UNLOCK, UNLOCK), nothing)
+
+
+class Limit:
+    """A named limit. Within its block each attempt of a step, or of `ctx.run`, takes a permit and gives it back."""
+
+    def __init__(self, throttle: Throttle) -> None:
+        self.throttle = throttle
+
+    async def __aenter__(self) -> None:
+        going_on()
+        if (other := _entered.get()) is not None:
+            both = f"ctx.limit({self.throttle.limit!r}) within ctx.limit({other.limit!r})"
+            raise InvalidInput(f"{both}: a step has one permit", code="limit_nested",
+                               hint="leave the one before you enter the other")  # fmt: skip
+        _entered.set(self.throttle)
+
+    async def __aexit__(self, *raised: object) -> None:
+        _entered.set(None)
+
+
+_entered: ContextVar[Throttle | None] = ContextVar("limit", default=None)  # of the task that runs
+
+
+def limited_by(given: str | Mapping[str, Json] | Limit | None) -> Throttle | None:
+    """The limit that an operation is made under: that which it names, else that of the block."""
+    if given is None:
+        return _entered.get()
+    return given.throttle if isinstance(given, Limit) else throttle_of(given)
 
 
 class Handler:

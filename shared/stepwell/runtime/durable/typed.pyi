@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, Typ
 
 from stepwell.definition.authoring import Duration, Retry
 from stepwell.runtime.durable.context import Context
+from stepwell.runtime.durable.held import Limit
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.steps.context import StepContext
 
@@ -31,7 +32,7 @@ class RunOptions(TypedDict, total=False):
 
 class StepOptions(RunOptions, total=False):
     pool: str | None
-    throttle: str | Mapping[str, Any] | None
+    throttle: str | Mapping[str, Any] | Limit | None
 
 class Tolerate(TypedDict, total=False):
     count: int

@@ -88,6 +88,9 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
             raise EngineFault(f"{at.token.id} has no fork in slot {effect.slot}", code="broken_log")
+        if fork.fork.is_of_tasks:
+            await self._wake_again(fork, effect.only)
+            return []
         name = join_name(fork, 0) if is_one_set(fork.fork) else fork.id
         joined = await self._ports.log.read_join(at.run_id, name)
         tally = tally_of(joined.members) if is_one_set(fork.fork) else unpacked(joined.numbers)
@@ -95,6 +98,11 @@ class Forking:
             return [Found(at, await self._joining(at, fork))]
         await self._wake(fork, first_left(fork.fork))
         return []
+
+    async def _wake_again(self, fork: ForkedParent, indexes: Iterable[int]) -> None:
+        """Wakes what a redriven run has kept of a function's tasks. What has ended tells its parent of that."""
+        found = await self._logbook.branches_at(fork, indexes)
+        await self._send(Lane.WORK, (one.wake() for one in found if one.token.ended or is_to_begin(one.token)))
 
     # -- arriving
 
@@ -167,7 +175,7 @@ class Forking:
         for effect in overtaken(at.token, by, sent_for):
             match effect:
                 case Open():
-                    await self.open(at, effect)
+                    await self.perform(at, effect, "")
                 case Close():
                     await self.close(at, effect, next(iter(by)))
                 case ShowStatus():

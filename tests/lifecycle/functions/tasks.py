@@ -1,0 +1,83 @@
+"""Durable functions with tasks, some of whose operations fail until they are mended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from stepwell import WorkflowContext, step, workflow
+
+
+@step
+def fetch(item: str) -> str:
+    return f"got {item}"
+
+
+@step
+def store(item: str) -> str:
+    return f"stored {item}"
+
+
+@step
+def tell(item: str) -> str:
+    return f"told {item}"
+
+
+async def both(ctx: WorkflowContext, item: str) -> str:
+    """An operation, and one that follows it."""
+    return await ctx.step(store, await ctx.step(fetch, item))
+
+
+@workflow
+async def gathered(ctx: WorkflowContext, items: list[str]) -> Any:
+    """The first failure fails it at once."""
+    begun = await ctx.step(tell, "begun")
+    return [begun, await asyncio.gather(*(both(ctx, item) for item in items), ctx.sleep("1h"))]
+
+
+@workflow
+async def grouped(ctx: WorkflowContext, items: list[str]) -> Any:
+    """The first failure cancels the others."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(both(ctx, item)) for item in items]
+    return [task.result() for task in tasks]
+
+
+@workflow
+async def collected(ctx: WorkflowContext, items: list[str]) -> Any:
+    """All come to their end, and then it fails with an error of its own."""
+    found = await asyncio.gather(*(both(ctx, item) for item in items), return_exceptions=True)
+    if broken := [one for one in found if isinstance(one, BaseException)]:
+        raise RuntimeError(f"{len(broken)} failed")
+    return found
+
+
+@workflow
+async def pooled(ctx: WorkflowContext, items: list[str]) -> Any:
+    """Two workers take from one queue: what fails lets the next one begin."""
+    places, found = asyncio.Semaphore(2), dict[str, str]()
+
+    async def one(item: str) -> None:
+        async with places:
+            found[item] = await ctx.step(fetch, item)
+
+    ended = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    for error in ended:
+        if error is not None:
+            raise error
+    return found
+
+
+@workflow
+async def forked(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A fork beside an operation."""
+    return await asyncio.gather(ctx.all(*(ctx.step(fetch, item) for item in items)), ctx.step(tell, "all"))
+
+
+@workflow
+async def waiting(ctx: WorkflowContext, items: list[str]) -> Any:
+    """Waits beside operations, and a time of asyncio's."""
+    answers = [asyncio.create_task(ctx.event(item, timeout="1d")) for item in items]
+    await asyncio.sleep(60)
+    told = await ctx.step(tell, "all")
+    return [told, *[await one for one in answers]]

@@ -1,0 +1,100 @@
+"""Redrives amid a function's tasks under random crashes hold their laws; one without one of them is caught."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from stepwell.engine import effects
+from stepwell.engine.fold import fold
+from stepwell.engine.records import ROOT, Kind
+from stepwell.engine.token import Token
+from stepwell.runtime.calls import keeping
+from stepwell.runtime.calls.redriving import redriven_id
+from stepwell.runtime.forks import forking
+from tests.lifecycle import task_schedules
+
+SCHEDULES = 60
+MOST_SCHEDULES = 200  # of one mutant
+_is, _opening = keeping._is, effects.opening
+
+
+def test_a_redrive_amid_tasks_keeps_its_laws_whoever_dies_on_the_way() -> None:
+    met: Counter[str] = Counter()
+    real = task_schedules.broken_laws
+
+    def laws(world: Any, old: Any, called: Any) -> Iterator[str]:
+        root = task_schedules.logs_of(world, redriven_id(task_schedules.RUN)).get(ROOT, [])
+        for mark in (record.slot for record in root if record.kind is Kind.REDRIVEN):
+            token = fold(root[:mark], Token())
+            met.update(amid=token.has_open_tasks, kept=bool(task_schedules.kept_branches(root[:mark], old)))
+        return real(world, old, called)
+
+    with mock.patch.object(task_schedules, "broken_laws", laws):
+        found = {seed: why for seed in range(SCHEDULES) if (why := task_schedules.run_schedule(seed)) is not None}
+    assert found == {}
+    assert met["amid"] > SCHEDULES // 4
+    assert met["kept"] > SCHEDULES // 8
+
+
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """An operation that completed and was not heard of runs again."""
+
+    def is_(token: Any, status: Any) -> bool:
+        return status is not keeping.Status.COMPLETED and _is(token, status)
+
+    with mock.patch.object(keeping, "_is", is_):
+        yield
+
+
+@contextmanager
+def held_for_ever() -> Iterator[None]:
+    """Nobody lets on what was open."""
+
+    def opening(slot: int, begun: Any) -> Any:
+        made = _opening(slot, begun)
+        return forking.Close(slot, (1_000_000,)) if begun.let_on_slot >= 0 else made
+
+    with mock.patch.object(effects, "opening", opening):
+        yield
+
+
+@contextmanager
+def let_on_once() -> Iterator[None]:
+    """Who dies before it has let on what was open does not come back to that, once others have written."""
+
+    async def again(self: Any, at: Any, by: Any, sent_for: int = -1) -> None:
+        pass
+
+    with mock.patch.object(forking.Forking, "again", again):
+        yield
+
+
+MUTANTS = [nothing_kept, held_for_ever, let_on_once]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a world that a law has stopped
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_redrive_amid_tasks_without_one_of_its_laws_is_caught(
+    mutant: Callable[[], AbstractContextManager[None]],
+) -> None:
+    with mutant():
+        found = next((seed for seed in range(MOST_SCHEDULES) if _breaks(seed)), None)
+    gc.collect()  # what the stopped worlds left is this test's, not another's
+    assert found is not None
+    assert task_schedules.run_schedule(found) is None
+
+
+def _breaks(seed: int) -> bool:
+    try:
+        return task_schedules.run_schedule(seed) is not None
+    except Exception as fault:  # a law of the simulator's own
+        return bool(str(fault))
