@@ -95,8 +95,8 @@ def test_stats_count_runs_by_status_workflow_and_wait(world: World) -> None:
 
 
 def test_stats_of_nothing_are_empty(world: World) -> None:
-    assert world.get("/stats").json == {"total": 0, "at_least": [], "statuses": {}, "workflows": {}, "waits": {},
-                                         "overdue": 0, "costs": None, "paused": []}  # fmt: skip
+    empty = {"statuses": {}, "workflows": {}, "waits": {}, "at_least": [], "paused": []}
+    assert world.get("/stats").json == {"total": 0, "overdue": 0, "costs": None, **empty}
     assert world.get("/stats", costs="true").json["costs"] == {}
 
 

@@ -71,6 +71,9 @@ def test_the_others_wait_for_a_step_from_its_beginning_and_not_from_the_look(mon
     clock = Clock()
 
     class Answers:
+        def get_nowait(self) -> None:
+            raise queue.Empty
+
         def get(self, timeout: float) -> None:
             clock.seconds += timeout
             raise queue.Empty
