@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from typing import Any
 
 import fastjsonschema
 import pytest
@@ -95,7 +96,7 @@ def test_stats_count_runs_by_status_workflow_and_wait(world: World) -> None:
 
 
 def test_stats_of_nothing_are_empty(world: World) -> None:
-    empty = {"statuses": {}, "workflows": {}, "waits": {}, "at_least": [], "paused": []}
+    empty: dict[str, Any] = {"statuses": {}, "workflows": {}, "waits": {}, "at_least": [], "paused": []}
     assert world.get("/stats").json == {"total": 0, "overdue": 0, "costs": None, **empty}
     assert world.get("/stats", costs="true").json["costs"] == {}
 

@@ -12,8 +12,9 @@ from unittest import mock
 import pytest
 
 from stepwell.engine import effects
+from stepwell.engine.effect_kinds import Close
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Kind
+from stepwell.engine.records import ROOT, Kind, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import redriven_id
@@ -48,7 +49,7 @@ def nothing_kept() -> Iterator[None]:
     """An operation that completed and was not heard of runs again."""
 
     def is_(token: Any, status: Any) -> bool:
-        return status is not keeping.Status.COMPLETED and _is(token, status)
+        return status is not Status.COMPLETED and _is(token, status)
 
     with mock.patch.object(keeping, "_is", is_):
         yield
@@ -60,7 +61,7 @@ def held_for_ever() -> Iterator[None]:
 
     def opening(slot: int, begun: Any) -> Any:
         made = _opening(slot, begun)
-        return forking.Close(slot, (1_000_000,)) if begun.let_on_slot >= 0 else made
+        return Close(slot, (1_000_000,)) if begun.let_on_slot >= 0 else made
 
     with mock.patch.object(effects, "opening", opening):
         yield

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
-from stepwell.engine.token_batches import decode_records
 from stepwell.errors import NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import OUTPUT_PENDING, YEAR_MS
 from stepwell.runtime.calls.callbacks import wait_callback
@@ -29,7 +29,7 @@ def _start_of(program: Program, event: Signal | None = None) -> Start:
 def records_of(world: World, run_id: str) -> int:
     """How many records the run's own log has."""
     log = world.memory._logs.get((run_id, ROOT))
-    return sum(len(decode_records(saved.body)) for saved in log.records.values()) if log else 0
+    return sum(json.loads(saved.body).get("count", 1) for saved in log.records.values()) if log else 0
 
 
 def addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -147,7 +147,8 @@ def committed_after_cancel() -> Iterator[None]:
         if is_step and isinstance(action, Write) and not answer.is_mine and at.graph.function:
             now = await self._logbook.load(at.run_id, at.token.id)
             if now is not None and now.token.last is not None and isinstance(now.token.last.next, CleanUp):
-                await self._logbook.append(now, Write(replace(action.record, slot=now.token.next_slot)))
+                late = replace(action.record, slot=now.token.next_slot)
+                await self._logbook.append(now, Write(late), (late,))
         return answer
 
     with mock.patch.object(Door, "put", put):

@@ -202,7 +202,7 @@ def terminal_overwritten() -> Iterator[None]:
         answer = await _put(self, at, given, by, *rest, **options)
         if isinstance(given, OF_WORKERS) and isinstance(action, Write) and not answer.is_mine:
             late = replace(action, record=replace(action.record, slot=action.record.slot + 1))
-            await self._logbook.append(at, late)
+            await self._logbook.append(at, late, (late.record,))
         return answer
 
     with mock.patch.object(Door, "put", put):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from stepwell.engine import approvals
 from stepwell.engine import fold as engine_fold
 from stepwell.engine.actions import Write
 from stepwell.engine.inputs import TimerFired
-from stepwell.engine.records import Kind, Record
+from stepwell.engine.records import Kind
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Timer
@@ -47,12 +47,12 @@ def timer_sticks_to_its_word() -> Iterator[None]:
         if not isinstance(given, TimerFired) or not isinstance(action, Write):
             return await _put(self, at, given, by, *rest, **options)
         while True:
-            winner = await self._logbook.append(at, action)
+            winner = await self._logbook.append(at, action, (action.record,))
             if winner is None:
                 return Answer(at.after(action.record), action, is_mine=True, is_new=True)
-            if not isinstance(winner, Record) or winner.by == by or winner.kind is not Kind.RECEIVED:
+            if not isinstance(winner, Sequence) or winner[0].by == by or winner[0].kind is not Kind.RECEIVED:
                 return await _put(self, at, given, by, *rest, **options)
-            at, action = at.after(winner), replace(action, record=replace(action.record, slot=winner.slot + 1))
+            at, action = at.after(winner[0]), replace(action, record=replace(action.record, slot=winner[0].slot + 1))
 
     with mock.patch.object(Door, "put", put):
         yield

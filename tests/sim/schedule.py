@@ -304,8 +304,9 @@ def _deliver(world: World, envelope: Envelope) -> None:
     is_old = world.deploy is not None and world.deploy.takes_old(world.calls)
     worker = world.fate.randrange(60) + 100 * is_old
     work = _work(world, envelope)
-    since = {"since_ms": world.now_ms, "since": world.written}
-    world.actors.append(Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, **since))
+    actor = Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms)
+    actor.since = world.written
+    world.actors.append(actor)
     world.say(f"{name}: takes {envelope}{' with old code' if is_old else ''}")
 
 
