@@ -46,6 +46,7 @@ OUTPUT_PENDING = 100_000  # pieces of live output of one run, in an hour
 TASKS_BEGUN = 1_000  # operations of a durable function's tasks that one record begins
 FORK_CHUNK = 10  # branches that one message wakes
 FORK_LANE = 10  # branches that share a lane, where the setting says so
+LANE_ALONE_BYTES = 4_096  # of a record that would be alone in its batch: a larger one goes to its branch's own log
 FORK_SHARED_MS = SECOND_MS // 5  # how long they may share it; those not begun by then get messages of their own
 FORKS_KEPT = 8  # forks that a process keeps for its next messages: a warm worker does not read their parents again
 FORKS_KEPT_BYTES = 2_000_000  # all of them, as text; Python's objects take several times that

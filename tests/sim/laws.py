@@ -51,7 +51,7 @@ from tests.sim.world import World
 
 def logs_of(world: World) -> dict[str, list[Record]]:
     """The logs as the store holds them."""
-    return {token: log for token, log in Logs(world.memory, world.run_id).look().records.items() if log}
+    return {token: log for token, log in Logs(world.memory, world.blobs, world.run_id).look().records.items() if log}
 
 
 def check_end(world: World) -> None:
@@ -294,6 +294,10 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
         return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
+        return
+    if (
+        world.lane and world.program.takes_ms and world.chances.double
+    ):  # who lets go of a branch does not know its copies
         return
     if any(act == "break" for act, _ in world.main.deploys):  # one copy of a wake parks for code, another can run
         return
