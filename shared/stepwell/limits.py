@@ -49,6 +49,7 @@ BATCH_RECORDS = 10  # of a token, in one append, with `durability: batch`
 BATCH_BYTES = 16_000  # of them: what is larger is appended sooner
 BATCH_OPEN_MS = SECOND_MS // 4  # how long the first of them waits
 FORK_LANE = 10  # branches that share a lane, where the setting says so
+LANE_ALONE_BYTES = 4_096  # of a record that would be alone in its batch: a larger one goes to its branch's own log
 FORK_SHARED_MS = SECOND_MS // 5  # how long they may share it; those not begun by then get messages of their own
 FORKS_KEPT = 8  # forks that a process keeps for its next messages: a warm worker does not read their parents again
 FORKS_KEPT_BYTES = 2_000_000  # all of them, as text; Python's objects take several times that

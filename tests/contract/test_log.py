@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from stepwell.runtime.log.claims import claim_check
 from stepwell.runtime.ports import Appended, Joined, Loaded, Marked, Saved
 from tests.contract.kit import ORDER, Store, at_once, event, run
 
@@ -252,6 +253,15 @@ def test_a_lane_is_a_log_beside_those_of_its_branches_and_is_read_with_its_pages
 def test_a_lane_of_another_page_size_than_the_stores_partitions_is_found_too(store: Store) -> None:
     written = fill(store, 2, at="0/3.105+10")
     assert run(store.read_join("r1", "0/3@0", ["0/3.105+10"])).lanes == {"0/3.105+10": written}
+
+
+def test_what_a_claim_check_says_beside_its_reference_is_kept(store: Store) -> None:
+    """Who asks who has arrived reads it, and not the batch."""
+    told = claim_check(f"sha256:{'0' * 64}@run-{'0' * 32}", {"arrived": ["7", "8!"]})
+    run(store.append("r1", "0/3.0+10", 0, told))
+    assert run(store.append("r1", "0/3.0+10", 0, "other")) == told
+    assert run(store.read_join("r1", "0/3@0", ["0/3.0+10"])).lanes == {"0/3.0+10": [Saved(0, told)]}
+    assert run(store.read_log("r1", "0/3.0+10")) == [Saved(0, told)]
 
 
 def test_the_lanes_of_a_run_are_erased_with_it(store: Store) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine.batches import arrived_in
 from stepwell.engine.entries import Entry
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import Kind, Status
@@ -33,6 +34,9 @@ nodes:
   gather: {fan_in: {policy: all, target: found}, transitions: [{to: last}]}
   last: {run: python:m.last}
 """
+ONE_STEP = FLOW.replace("{to: check}", "{to: gather}").replace(
+    "  check: {run: python:m.check, transitions: [{to: gather}]}\n", ""
+)
 SOME_WAIT = """
 workflow: flow
 nodes:
@@ -126,6 +130,47 @@ def test_a_branch_that_parks_leaves_its_lane_and_the_others_do_not_wait_for_it()
         world.deliver()
     assert world.store.calls["arrive"] == 4
     assert world.header(run_id).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("large", ["x" * 5_000, "x" * 50_000])
+def test_large_results_that_were_ready_together_are_read_by_the_join_alone(large: str) -> None:
+    world = world_of(ONE_STEP)
+    world.steps.of["work"] = lambda call: large + str(call.input["item"])
+    run_id = world.start(given=list(range(20)))
+    world.deliver()
+    assert [one["n"] for one in world.token(run_id).scope["found"]] == [large + str(n) for n in range(20)]
+    assert batches(world) == {"0/0.0+10": 1, "0/0.10+10": 1}
+    bodies = [log.records[0].body for (_, token), log in world.store.inner._logs.items() if split_lane(token)]
+    assert [len(body) < 400 for body in bodies] == [True, True]
+    assert [arrived_in(body) for body in bodies] == [{str(n) for n in range(10)}, {str(n) for n in range(10, 20)}]
+
+
+@pytest.mark.parametrize(("size", "is_own"), [(10, False), (3_000, True)])
+def test_a_large_result_that_nobody_shares_a_write_with_goes_to_its_branchs_own_log(size: int, is_own: bool) -> None:
+    """What lies in a lane is read by everybody who asks if its page is complete."""
+    world = world_of(ONE_STEP)
+
+    def slow(call: Any) -> str:
+        if call.late is not None:
+            run_now(call.late())
+        return "x" * size
+
+    world.steps.of["work"] = slow
+    run_id = world.start(given=list(range(4)))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert [one["n"] for one in world.token(run_id).scope["found"]] == ["x" * size] * 4
+    own = {token for (_, token) in world.store.inner._logs if token.startswith("0/0.") and not split_lane(token)}
+    assert ("0/0.0" in own, own >= {"0/0.1", "0/0.2", "0/0.3"}) == (is_own, True)
+
+
+def test_of_branches_that_were_handed_over_the_last_one_alone_reads_their_page() -> None:
+    """The others know who is still to arrive. Beside it read: who ended in the lane before them, and the join."""
+    world = world_of(ONE_STEP)
+    world.steps.of["work"] = lambda call: run_now(call.late()) if call.late is not None else None
+    world.start(given=list(range(10)))
+    world.deliver()
+    assert (world.store.calls["arrive"], world.store.calls["read_join"]) == (9, 1 + 2)
 
 
 def test_a_failure_ends_the_fork_before_the_others_of_its_message_begin() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from unittest import mock
 
 from stepwell.definition.graph import FanIn
 from stepwell.engine import join
-from stepwell.engine.batches import decode_batch, encode_batch
+from stepwell.engine.batches import encode_batch
 from stepwell.engine.lanes import LaneLog, split_lane
 from stepwell.engine.members import member_with
 from stepwell.engine.records import Fork, Kind, Record, Tally
@@ -21,6 +21,7 @@ from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.ports import Appended, Joined
+from tests.sim.tree import batch_of
 
 _append, _join, _end, _in_lane = MemoryStore.append, Lanes.join, Forking._end, Logbook._in_lane
 _begun, _arrived, _is_next = Logbook._begun, Forking._arrived, RunLane._is_next
@@ -48,14 +49,14 @@ def lane_overwritten() -> Iterator[None]:
 def lane_retried_blindly() -> Iterator[None]:
     """A refused writer puts its whole batch one slot further, without a look at the winner."""
 
-    async def commit(self: RunLane, leaving: Iterable[int] = ()) -> None:
+    async def commit(self: RunLane, leaving: Iterable[int] = (), going_on: object = ()) -> None:
         self._leaving.update(leaving)
         batch = self._batch()
         found: Appended = ""
         while batch is not None and isinstance(found, str):
             body = encode_batch(batch, self.state.place.fork)
             found = await self._log.append(self._run_id, self.state.place.name, self.state.next_slot, body)
-            won = decode_batch(found, self.state.place.fork) if isinstance(found, str) else batch
+            won = batch_of(found, self.state.place.fork, self._blobs) if isinstance(found, str) else batch
             self.state.add(won)
         self._ready.clear()
         self._leaving.clear()
@@ -112,9 +113,9 @@ def page_asked_before_writing() -> Iterator[None]:
         own = {member_with(index, end) for index, end in there._ends.items() if there.has_arrived(index)}
         return replace(joined, members=early | own)
 
-    async def in_lane(self: Logbook, begun: Standing, fork: ForkedParent, *rest: Any) -> Standing:
+    async def in_lane(self: Logbook, begun: Standing, fork: ForkedParent, *rest: Any, fresh: bool) -> Standing:
         forks.append(((begun.run_id, fork.id), fork.fork))
-        return await _in_lane(self, begun, fork, *rest)
+        return await _in_lane(self, begun, fork, *rest, fresh=fresh)
 
     forks: list[tuple[tuple[str, str], Fork]] = []
     with (
@@ -126,11 +127,22 @@ def page_asked_before_writing() -> Iterator[None]:
 
 
 @contextmanager
+def lane_judged_by_old_news() -> Iterator[None]:
+    """A branch that arrives from its own log trusts what was known of its lane when it left: some are still there."""
+
+    def awaits(self: LaneLog, arrived: Collection[int]) -> bool:
+        return any(one not in arrived and not self.has_arrived(one) for one in self.place.indexes)
+
+    with mock.patch.object(LaneLog, "awaits", awaits):
+        yield
+
+
+@contextmanager
 def lane_effects_once() -> Iterator[None]:
     """A message that comes again does not repeat the effects of what it had written."""
 
-    async def in_lane(self: Logbook, *given: Any) -> Standing | None:
-        at = await _in_lane(self, *given)
+    async def in_lane(self: Logbook, *given: Any, fresh: bool) -> Standing | None:
+        at = await _in_lane(self, *given, fresh=fresh)
         return None if at.token.ended else at
 
     with mock.patch.object(Logbook, "_in_lane", in_lane):
@@ -204,6 +216,7 @@ OF_LANES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     lanes_alone_arrive,
     full_lane_asks,
     page_asked_before_writing,
+    lane_judged_by_old_news,
     lane_effects_once,
     lane_left_open,
     moved_left_alive,

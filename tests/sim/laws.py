@@ -54,7 +54,7 @@ from tests.sim.world import World
 
 def logs_of(world: World) -> dict[str, list[Record]]:
     """The logs as the store holds them."""
-    return {token: log for token, log in Logs(world.memory, world.run_id).look().records.items() if log}
+    return {token: log for token, log in Logs(world.memory, world.blobs, world.run_id).look().records.items() if log}
 
 
 def check_end(world: World) -> None:
@@ -300,6 +300,10 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     if world.program.graph.durability == BATCH and world.chances.double:  # a copy gathers what the other has written
         return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
+        return
+    if (
+        world.lane and world.program.takes_ms and world.chances.double
+    ):  # who lets go of a branch does not know its copies
         return
     if any(act == "break" for act, _ in world.main.deploys):  # one copy of a wake parks for code, another can run
         return

@@ -159,9 +159,14 @@ def _with_times(number: int) -> Program:
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
     program = program_of(seed)
+    is_large = random.Random(f"large {seed}").random() < 0.3
     seed, lane = with_lane(seed)
     deploy = Deploy(random.Random(f"deploy {seed}")) if DEPLOYS_FROM <= seed < ZOMBIES_FROM else None
-    with _limits(program), two_versions() if deploy else nullcontext():
+    with (
+        _limits(program),
+        _large() if lane and is_large else nullcontext(),
+        two_versions() if deploy else nullcontext(),
+    ):
         world = World(seed, program, tell, deploy, lane)
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (seed >= BATCHES_FROM and seed % 8 > 5):
             make_zombies(world)
@@ -179,6 +184,13 @@ def _limits(program: Program) -> Iterator[None]:
         mock.patch.object(limits, "FORK_CHUNK", chunk),
         mock.patch.object(children, "CHILD_DEPTH", DEEPEST),
     ):
+        yield
+
+
+@contextmanager
+def _large() -> Iterator[None]:
+    """Records and batches of a few bytes are large: who is alone leaves the lane, and what several share is a blob."""
+    with mock.patch.object(limits, "LANE_ALONE_BYTES", 0), mock.patch.object(limits, "ITEM_BYTES", 300):
         yield
 
 

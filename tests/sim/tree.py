@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from stepwell.engine.batches import decode_batch
+from stepwell.engine.batches import Batch, decode_batch
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id
 from stepwell.engine.lanes import split_lane
@@ -14,6 +14,9 @@ from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork,
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
 from stepwell.memory.store import MemoryStore
+from stepwell.runtime.log.claims import fetch
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Blobs
 from tests.sim.versions import as_seen
 
 RUN = "run_sim"
@@ -119,11 +122,16 @@ def completed(tokens: Iterable[Token]) -> int:
     return sum(token.end is not None and token.end.status is Status.COMPLETED for token in tokens)
 
 
+def batch_of(body: str, fork: str, blobs: Blobs) -> Batch:
+    """A stored batch, which a large one leaves to a blob."""
+    return decode_batch(run_now(fetch(body, blobs)), fork)
+
+
 class Logs:
     """Every token's records and fold, read on from where the last look ended."""
 
-    def __init__(self, memory: MemoryStore, run_id: str = RUN) -> None:
-        self._memory, self._run_id = memory, run_id
+    def __init__(self, memory: MemoryStore, blobs: Blobs, run_id: str = RUN) -> None:
+        self._memory, self._blobs, self._run_id = memory, blobs, run_id
         self.records: dict[str, list[Record]] = {}
         self.tokens: dict[str, Token] = {}
         self._known: dict[str, int] = {}  # how much of each log
@@ -143,7 +151,7 @@ class Logs:
         if (lane := split_lane(token)) is None:
             self._add(token, [record for body in bodies for record in as_seen(decode_records, body)])
             return
-        for batch in (as_seen(partial(decode_batch, fork=lane[0]), body) for body in bodies):
+        for batch in (as_seen(partial(batch_of, fork=lane[0], blobs=self._blobs), body) for body in bodies):
             for index, record in batch.records.items():
                 self._add(branch_id(lane[0], index), [record])
 

@@ -14,11 +14,10 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
-from stepwell.engine.batches import decode_batch
 from stepwell.engine.forks import branch_id
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import Kind, Record, Topic
@@ -35,7 +34,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.outputs import Output, Outputs
-from stepwell.runtime.ports import Event, Lane, Ports, Saved
+from stepwell.runtime.ports import Blobs, Event, Lane, Ports, Saved
 from stepwell.runtime.steps.output import Emitted
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.batch_laws import watch_begin, watch_call, watch_end
@@ -43,7 +42,7 @@ from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
 from tests.sim.race_programs import LAST_CALL
-from tests.sim.tree import RUN, Logs
+from tests.sim.tree import RUN, Logs, batch_of
 from tests.sim.versions import Deploy
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
@@ -215,10 +214,10 @@ class World:
         self.seen_of: dict[str, Seen] = defaultdict(Seen)
         self.seen = self.seen_of[RUN]
         self.chances = self._chances()
-        self.memory = MemoryStore()
+        self.memory, self.blobs, self.lane = MemoryStore(), MemoryBlobs(), lane
         self.pauses_workflows = any(one[0] == "stop" for one in program.calls)
         self.timers: set[str] = set()
-        self.logs_of = {RUN: Logs(self.memory)}
+        self.logs_of = {RUN: Logs(self.memory, self.blobs)}
         self.logs = self.logs_of[RUN]
         self.warm = FORKS_KEPT if seed % 2 else 0  # one process that keeps what it has read, or many that are cold
         self.processes = workers_of(program)
@@ -246,8 +245,8 @@ class World:
         )
 
     def _assemble(self, lane: int = 0) -> Assembly:
-        store = _Stopping(self, self.memory)
-        ports = Ports(store, store, store, store, store, store, _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
+        store, blobs = _Stopping(self, self.memory), cast("Blobs", _Stopping(self, self.blobs))
+        ports = Ports(store, store, store, store, store, store, _Queue(self), _Queue(self), blobs, _Clock(self))
         self.outputs = defaultdict[int, Outputs](lambda: Outputs(ports.mailbox, ports.clock))  # by worker
         catalog = Catalog(
             lambda document: self.program.graph, [one.graph for one in self.programs.values()], self.program.limits
@@ -269,7 +268,7 @@ class World:
         if run_id == self.run_id:
             return self
         seen = replace(self.seen_of[run_id], crashes=self.seen.crashes)
-        logs = self.logs_of.setdefault(run_id, Logs(self.memory, run_id))
+        logs = self.logs_of.setdefault(run_id, Logs(self.memory, self.blobs, run_id))
         view = copy.copy(self)
         view.run_id, view.program = run_id, self.programs[self.memory._runs[run_id].workflow]
         view.seen, view.logs = seen, logs
@@ -363,11 +362,11 @@ class World:
             found = {place: sum(map(len, bodies)) for place, bodies in logs.items()}
             self.current.read |= {place: count + self.current.lanes.get(place, 0) for place, count in found.items()}
         elif name == "read_join" and self.current and made.lanes:
-            found = _in_lanes(args[0], made.lanes)
+            found = _in_lanes(args[0], made.lanes, self.blobs)
             self.current.lanes |= found
             self.current.read |= found
         elif name in {"append", "consume"} and made is None:
-            for token, record in _records_of(args):
+            for token, record in _records_of(args, self.blobs):
                 self._written(args[0], token, record.slot)
             if '"kind":"joined"' in args[3] and self.current:
                 read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
@@ -376,7 +375,7 @@ class World:
     def _note_attempts(self, actor: Actor, args: tuple[Any, ...], *, is_written: bool) -> None:
         """Under which wakes those attempts were made that this append tells of."""
         actor.is_behind |= not is_written
-        for token, record in _records_of(args) if actor.ran else ():
+        for token, record in _records_of(args, self.blobs) if actor.ran else ():
             for call in actor.ran.pop(token, []) + actor.ran.pop(_UNDONE, []):
                 self._ran(call, record.by)
                 if is_written:
@@ -464,12 +463,12 @@ class _Stopping:
         return call
 
 
-def _records_of(args: tuple[Any, ...]) -> list[tuple[str, Record]]:
+def _records_of(args: tuple[Any, ...], blobs: Blobs) -> list[tuple[str, Record]]:
     """The records of an append, with their tokens: one, or those of a lane's batch."""
     lane = split_lane(args[1])
     if lane is None:
         return [(args[1], record) for record in decode_records(args[3])]
-    found = decode_batch(args[3], lane[0]).records
+    found = batch_of(args[3], lane[0], blobs).records
     return [(branch_id(lane[0], index), record) for index, record in found.items()]
 
 
@@ -477,13 +476,13 @@ def _undoes(call: Any) -> bool:
     return str(call.node).endswith(SUFFIX)
 
 
-def _in_lanes(run_id: str, lanes: Mapping[str, Sequence[Saved]]) -> dict[tuple[str, str], int]:
+def _in_lanes(run_id: str, lanes: Mapping[str, Sequence[Saved]], blobs: Blobs) -> dict[tuple[str, str], int]:
     """How many records each branch has there."""
     found: Counter[tuple[str, str]] = Counter()
     for name, saved in lanes.items():
         fork = (split_lane(name) or ("", 0))[0]
         for one in saved:
-            found.update((run_id, branch_id(fork, index)) for index in decode_batch(one.body, fork).records)
+            found.update((run_id, branch_id(fork, index)) for index in batch_of(one.body, fork, blobs).records)
     return dict(found)
 
 

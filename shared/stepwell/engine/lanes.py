@@ -11,7 +11,7 @@ never lies in a lane: the branch moves first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from stepwell.engine.actions import Write
@@ -115,6 +115,10 @@ class LaneLog:
         """Tells whether the branch ended here; nobody waits for one that was cancelled."""
         end = self._ends.get(index)
         return end is not None and end.status is not Status.CANCELLED
+
+    def awaits(self, arrived: Collection[int]) -> bool:
+        """Tells whether a branch that has left is not among those that arrived: when it arrives, it will ask."""
+        return not self._moved <= set(arrived)
 
     def asks(self, index: int) -> bool:
         """Tells whether this branch, which arrived here, is the one that asks if the join is complete.

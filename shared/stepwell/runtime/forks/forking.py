@@ -143,7 +143,7 @@ class Forking:
         return [Found(first, None)] if first is not None and is_to_begin(first.token) else []
 
     async def _arrived(self, at: Standing, fork: ForkedParent, page: int) -> Joined | None:
-        """The page's join, this arrival included; None where a later writer of the branch's lane asks for it.
+        """The page's join, this arrival included; None where a later one of the branch's lane asks for it.
 
         A branch that ended in its lane has arrived by that. Of two who write last, the later one sees both.
         """
@@ -151,7 +151,10 @@ class Forking:
             return await self._page(fork, page) if at.lane.state.asks(at.index) else None
         member = member_of(at.index, at.token)
         joined = await self._ports.log.arrive(at.run_id, join_name(fork, page), member, in_order=fork.fork.by_arrival)
-        return joined if at.lane is None else await self._page(fork, page)
+        if at.lane is None:
+            return joined
+        is_early = at.lane.state.awaits(indexes_of(joined.members)) and not joined.numbers and not _has_failed(at)
+        return None if is_early else await self._page(fork, page)
 
     async def _page(self, fork: ForkedParent, page: int) -> Joined:
         return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)

@@ -138,7 +138,7 @@ class RunLane:
         if self.is_shared and not _is_urgent(record):
             await Ready(self, index, record, None if isinstance(record.next, End) else wake)
         else:
-            await self.commit()
+            await self.commit(going_on=[index])
             self._may_be_closed = self.is_shared
 
     async def leave(self, index: int, wake: OnwardWake, *, at_once: bool) -> None:
@@ -157,17 +157,26 @@ class RunLane:
             for one in await self._log.read_log(self._run_id, self.state.place.name, self.state.next_slot - 1):
                 self.state.add(decode_batch(await fetch(one.body, self._blobs), self.state.place.fork))
 
-    async def commit(self, leaving: Iterable[int] = ()) -> None:
+    async def commit(self, leaving: Iterable[int] = (), going_on: Collection[int] = ()) -> None:
         """Puts what is ready at the next slot; after a refusal, what of it is still to be decided, one slot further.
 
         this worker   slot 0: 20, 21, 22, 23 ── refused: the winner has 20 and 21 ── slot 1: 22, 23
         its twin      slot 0: 20, 21
+
+        A large record that nobody shares a put with goes to its branch's own log, if that is among those that go on
+        at once: in the lane, all who ask for the page would read it.
         """
         self._leaving.update(leaving)
         while (batch := self._batch()) is not None:
-            body = await stow(
-                encode_batch(batch, self.state.place.fork), self._blobs, self._run_id, limits.ITEM_BYTES, beside(batch)
-            )
+            body = encode_batch(batch, self.state.place.fork)
+            if (
+                len(batch.records) == 1
+                and len(body) > limits.LANE_ALONE_BYTES
+                and batch.records.keys() <= set(going_on)
+            ):
+                batch = Batch(moved=batch.moved.union(batch.records))
+                body = encode_batch(batch, self.state.place.fork)
+            body = await stow(body, self._blobs, self._run_id, limits.ITEM_BYTES, beside(batch))
             found = await self._log.append(self._run_id, self.state.place.name, self.state.next_slot, body)
             if isinstance(found, str):
                 batch = decode_batch(await fetch(found, self._blobs), self.state.place.fork)
@@ -273,16 +282,16 @@ class Crew:
         """Writes what is ready, and has all go on, until each has ended."""
         while self._all:
             if not self._written:
-                await self.leave(())
+                await self.leave((), going_on=[ready.index for _, ready in self._waiting])
                 self._written, self._waiting = self._waiting, self._written
             await self.run(self._written.popleft()[0])
 
-    async def leave(self, indexes: Collection[int]) -> None:
+    async def leave(self, indexes: Collection[int], going_on: Collection[int] = ()) -> None:
         """Writes what is ready, and that these branches have left their lanes."""
         if self._lanes and not self._holds():
             raise LeaseLost("the lease ran out before what was ready was written")
         for lane in self._lanes:
-            await lane.commit([index for index in indexes if index in lane.state.place.indexes])
+            await lane.commit([index for index in indexes if index in lane.state.place.indexes], going_on)
 
     async def let_go(self, indexes: Collection[int], send: Callable[[list[Wake]], Awaitable[None]]) -> None:
         """The same, and for those who wait here to go on: they do so by messages, so that no step holds them up."""

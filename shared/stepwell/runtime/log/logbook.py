@@ -92,18 +92,21 @@ class Logbook:
             return None
         begun = await self._begun(fork, index)
         if fork.fork.lane:
-            return await self._in_lane(begun, fork, index, known)
+            return await self._in_lane(begun, fork, index, known, fresh=fresh)
         if fresh and await self._marks.is_blank(run_id, token_id):
             return await self.refreshed(begun) if begun.run.is_paused else begun
         return await self._folded(begun)
 
-    async def _in_lane(self, begun: Standing, fork: ForkedParent, index: int, known: Forks | None) -> Standing:
+    async def _in_lane(
+        self, begun: Standing, fork: ForkedParent, index: int, known: Forks | None, *, fresh: bool
+    ) -> Standing:
         """A branch that begins in a lane. The lane's word comes first: it never takes back that a branch has moved."""
         place = lane_at(fork.fork, fork.id, index)
         lane = known.lanes.get(place.name) if known is not None else None
         lane = lane or await self.lanes.read(begun.run_id, place)
         at = changed(begun, token=fold(lane.state.records(index), begun.token), lane=lane)
-        if lane.state.has_moved(index) and not at.token.ended:
+        is_own = lane.state.has_moved(index) and not at.token.ended
+        if is_own and not (fresh and await self._marks.is_blank(begun.run_id, at.token.id)):
             return await self._folded(at)
         return await self.refreshed(at) if at.run.is_paused else at
 
