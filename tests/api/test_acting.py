@@ -123,6 +123,8 @@ def test_a_redrive_answers_with_the_new_run_and_again_with_the_same() -> None:
     run_id = world.start("napper")
     assert world.post(f"/runs/{run_id}/redrive").json["code"] == "not_ended"
     world.post(f"/runs/{run_id}/terminate")
+    told = world.post(f"/runs/{run_id}/redrive", {"dry_run": True})
+    assert (told.status, told.json["redriven_as"], len(told.json["again"])) == (200, None, 1)
     first = world.post(f"/runs/{run_id}/redrive", {"by": "ana"})
     assert (first.status, first.json["origin"]) == (201, {"kind": "redrive", "run_id": run_id})
     assert first.headers["Location"] == f"/runs/{first.json['run_id']}"

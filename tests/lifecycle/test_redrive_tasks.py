@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.dying import deaths
@@ -122,6 +123,16 @@ def test_an_operation_keeps_its_key_however_often_it_is_redriven(memory: Stepwel
     third, _ = shop.mended(second)
     assert third.status == "completed"
     assert shop.keys == {f"{first.id}:0/1.1:0"}
+
+
+def test_a_dry_run_tells_what_is_kept_and_what_runs_again_and_writes_nothing(memory: Stepwell) -> None:
+    shop = Shop(memory, ("fetch", "b"))
+    run = shop.fails("gathered", ITEMS)
+    told = run_now(memory.service.redrive_foretold(run.id))
+    assert told["kept"] == [{"token": "0", "step": "tell"}, {"token": "0/1.0", "step": "fetch"}]
+    again = {"0/1.1": "fetch", "0/1.2": "fetch", "0/1.3": "sleep", "0/3.0": "store"}  # the last had begun, no more
+    assert {one["token"]: one["step"] for one in told["again"]} == again
+    assert len(memory.runs("gathered")) == 1
 
 
 def test_what_completed_and_was_never_heard_of_is_told_to_the_new_run(memory: Stepwell) -> None:

@@ -121,6 +121,7 @@ class EndBody(Body):
 class RedriveBody(Body):
     from_: str = Field("", alias="from", description="the step to go on from; default: the one that failed")
     version: str = Field("", description="of the definition: a hash or an alias; default: the one deployed now")
+    dry_run: bool = Field(False, description="answer what the new run would keep and run again, and do nothing")
     by: By = ""
 
 

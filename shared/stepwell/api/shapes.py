@@ -213,6 +213,23 @@ class ForetoldView(TypedDict):
     state: dict[str, Json]
 
 
+class RedrivePart(TypedDict):
+    token: str
+    step: str  # or operation; "" for what a function's code does next
+
+
+class RedriveView(TypedDict):
+    """What a redrive of a run would keep, and what would run again."""
+
+    run_id: str
+    workflow: str
+    version: str
+    redriven_as: str | None  # the run that an earlier call made
+    kept_records: int
+    kept: list[RedrivePart]
+    again: list[RedrivePart]  # where it goes on; steps behind these are not listed
+
+
 class SentView(TypedDict):
     event_id: str
 
@@ -281,6 +298,7 @@ SHAPES: tuple[Any, ...] = (
     LetterView,
     SentBackView,
     ForetoldView,
+    RedriveView,
     SentView,
     TakenView,
     DeliveryPage,

@@ -138,14 +138,27 @@ def redrive(
     version: Annotated[
         str, typer.Option("--version", metavar="HASH", show_default=False, help="A version; else the deployed one.")
     ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what is kept, and what runs again.")] = False,
     by: By = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
     """Go on from where a run failed, as a new run; completed steps are kept."""
     with connect(url) as client:
-        answer = client.handle(run_id).redrive(since, version=version, by=person(by))
-    report(answer, as_json, f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}")
+        run = client.handle(run_id)
+        if dry_run:
+            answer = run.redrive_foretold(since, version=version)
+        else:
+            answer = run.redrive(since, version=version, by=person(by))
+    report(answer, as_json, _kept(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}")
+
+
+def _kept(answer: JsonObject) -> str:
+    """What a redrive keeps, and what runs again: a line for each."""
+    lines = [f"keeps {answer['kept_records']} records of {answer['run_id']}"]
+    lines += [f"  kept   {one['token']}  {one['step']}" for one in answer["kept"]]
+    lines += [f"  again  {one['token']}  {one['step'] or 'what the code does next'}" for one in answer["again"]]
+    return "\n".join(lines)
 
 
 def rerun(

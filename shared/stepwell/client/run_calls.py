@@ -145,6 +145,12 @@ def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") ->
     return post(_run(run_id, "redrive"), body, repeatable=True)
 
 
+def redrive_foretold(run_id: str, since: str = "", *, version: str = "") -> Request[JsonObject]:
+    """Returns what such a redrive would keep and run again. Nothing is done."""
+    body = {**filled({"from": since, "version": version}), "dry_run": True}
+    return post(_run(run_id, "redrive"), body, repeatable=True)
+
+
 class ForkOptions(TypedDict, total=False):
     """What is other in a fork of a run."""
 

@@ -124,6 +124,7 @@ class RunCalls(Bound):
     pause = _run_call(run_calls.pause)
     unpause = _run_call(run_calls.unpause)
     redrive = _run_call(run_calls.redrive)
+    redrive_foretold = _run_call(run_calls.redrive_foretold)
     rerun = _run_call(run_calls.rerun)
     fork = _run_call(run_calls.fork)
     foretell = _run_call(run_calls.foretell)

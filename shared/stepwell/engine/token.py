@@ -219,6 +219,10 @@ class Token:
         """Counts the operations of its tasks that are under way."""
         return sum(len(one.open) for one in self.tasks.values())
 
+    def holds(self, slot: int) -> bool:
+        """Tells whether what its tasks began there is held, because the run was redriven."""
+        return slot in self.tasks and self.tasks[slot].is_held
+
     @property
     def ended(self) -> bool:
         return self.end is not None

@@ -58,6 +58,8 @@ async def redrive_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RedriveBody)
     run_id, who = call.path["run_id"], call.told(body.by)
+    if body.dry_run:
+        return Answer(200, await call.parts.service.redrive_foretold(run_id, body.from_, body.version))
     started = await call.parts.service.redrive(run_id, body.from_, body.version, who)
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
@@ -198,12 +200,12 @@ ACTING_ROUTES = (
         "Go on from where an ended run failed, as a new run",
         {
             201: "the new run",
-            200: "the run that an earlier call made",
+            200: "the run that an earlier call made, or with `dry_run` what the new run would keep",
             404: "no such run, workflow or version",
             409: "the run has not ended, completed, was compensated, or failed where it cannot go on: see `code`",
             422: "the run did not come to the step `from`",
         },
-        "RunView",
+        "RunView|RedriveView",
         RedriveBody,
     ),
     Route(

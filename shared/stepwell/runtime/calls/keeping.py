@@ -16,8 +16,9 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
-from stepwell.engine.records import ROOT, Fork, Record, Status
+from stepwell.engine.records import ENDED, ROOT, End, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of_branch
+from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import REDRIVE_RECORDS
@@ -68,12 +69,48 @@ class Plan:
                            code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A step of a token. Of a function, an operation; "" for what its code does next."""
+
+    token: str
+    step: str
+
+
+def kept_steps(plan: Plan) -> list[Part]:
+    """The steps and waits that are kept with what they came to: those that have completed."""
+    return [
+        Part(token, record.node)
+        for token, record in plan.logs
+        if record.error is None
+        and (record.kind is Kind.RESUMED or (record.kind is Kind.STEP and isinstance(record.next, Goto | End | Fork)))
+        and not (record.resumption is not None and record.resumption.kind == ENDED)
+    ]
+
+
+def going_on(plan: Plan) -> list[Part]:
+    """Where the new run goes on: in the branches that are not kept, or of itself."""
+    named = {
+        branch_id(fork_id(token, record.slot), index): name
+        for token, record in plan.logs
+        for index, name in enumerate(names_of(record))
+    }
+    going = plan.branches or [plan.root]
+    return [Part(one.token.id, one.node or named.get(one.token.id, "") or one.token.node) for one in going]
+
+
 class Keeper:
     """Gathers what a redrive keeps of one run."""
 
-    def __init__(self, logbook: Logbook, forking: Forking, run_id: str, *, is_fork: bool = False) -> None:
-        """`is_fork`: the run may be under way, and is left alone: what is open of a function's tasks begins anew."""
-        self._logbook, self._forking, self._run_id, self._is_fork = logbook, forking, run_id, is_fork
+    def __init__(
+        self, logbook: Logbook, forking: Forking, run_id: str, *, is_fork: bool = False, is_dry: bool = False
+    ) -> None:
+        """`is_fork`: the run may be under way, and is left alone: what is open of a function's tasks begins anew.
+
+        `is_dry`: nothing is written, so branches that nobody has closed are read as they are.
+        """
+        self._logbook, self._forking, self._run_id = logbook, forking, run_id
+        self._is_fork, self._is_dry = is_fork, is_dry
 
     async def plan(self, kept: Kept) -> Plan:
         """Raises Conflict for a branch that cannot go on, or for too many records."""
@@ -163,7 +200,8 @@ class Keeper:
         """The logs of these branches, by index, once none of them moves any more."""
         found: dict[int, list[Record]] = {}
         for page in pages:
-            await self._forking.end_page(fork, page, f"{REDRIVE}:{self._run_id}")
+            if not self._is_dry:
+                await self._forking.end_page(fork, page, f"{REDRIVE}:{self._run_id}")
             indexes = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
             logs = await self._logbook.logs_of(self._run_id, fork.fork, fork.id, page)
             found |= {indexes[name]: log for name, log in logs.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
@@ -27,7 +27,7 @@ from stepwell.engine.redriving import Kept, kept_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict
-from stepwell.runtime.calls.keeping import Keeper, Plan
+from stepwell.runtime.calls.keeping import Keeper, Plan, going_on, kept_steps
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
@@ -63,16 +63,39 @@ class Redriver:
             await self.push(at, by)  # also again: the first call may have died before it
         return Started(at.header, there is None)
 
-    async def _made(
-        self, old: Header, there: Header | None, asked: str, since: str, version: str, who: str
-    ) -> Standing:
+    async def foretold(self, old: Header, since: str, version: str) -> dict[str, Json]:
+        """What the new run would keep, and where it would go on. Nothing is written. Raises as `redrive` does."""
+        there = await self._ports.runs.get_run(redriven_id(old.run_id))
+        _check_same(there, _fingerprint(since, version), old)
+        graph, plan, _ = await self._plan(old, there, since, version, is_dry=True)
+        return {
+            "run_id": old.run_id,
+            "workflow": graph.name,
+            "version": graph.version,
+            "redriven_as": None if there is None else there.run_id,
+            "kept_records": len(plan.logs),
+            "kept": [asdict(one) for one in kept_steps(plan)],
+            "again": [asdict(one) for one in going_on(plan)],
+        }
+
+    async def _plan(
+        self, old: Header, there: Header | None, since: str, version: str, *, is_dry: bool = False
+    ) -> tuple[Graph, Plan, list[Record]]:
+        """The version, what is kept, and the records of the failed run."""
         records = await self._logbook.history(old.run_id, ROOT, -1, None)
         if not old.status.terminal or not records:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
-        plan = await Keeper(self._logbook, self.forking, old.run_id).plan(kept_of(old.run_id, records, since))
+        keeper = Keeper(self._logbook, self.forking, old.run_id, is_dry=is_dry)
+        plan = await keeper.plan(kept_of(old.run_id, records, since))
         was, graph = await self._starter.pinned(old), await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
             check_fits(was, graph, kept)
+        return graph, plan, list(records)
+
+    async def _made(
+        self, old: Header, there: Header | None, asked: str, since: str, version: str, who: str
+    ) -> Standing:
+        graph, plan, records = await self._plan(old, there, since, version)
         given = with_input(run_info(old), fold(records, Token())).input  # also of a run that ended before it began
         header = there or await self._created(
             graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked

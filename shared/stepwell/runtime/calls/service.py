@@ -169,6 +169,11 @@ class Service:
         check_json([since, version, who], "redrive")
         return await self._redriver.redrive(await self.header(run_id), since, version, who)
 
+    async def redrive_foretold(self, run_id: str, since: str = "", version: str = "") -> dict[str, Json]:
+        """What a redrive would keep, and where it would go on. Nothing is written. Raises as `redrive` does."""
+        check_json([since, version], "redrive")
+        return await self._redriver.foretold(await self.header(run_id), since, version)
+
     async def rerun(self, run_id: str, key: str = "") -> Started:
         """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict."""
         old = await self.header(run_id)

@@ -203,8 +203,7 @@ class Logbook:
     async def _fork_read(self, run_id: str, parent_id: str, slot: int, known: Forks | None) -> ForkedParent | None:
         at = await self.load(run_id, parent_id, known)
         found = None if at is None else await self._forked(at, slot)
-        begun = None if found is None else found.parent.token.tasks.get(slot)
-        if found is not None and not (begun is not None and begun.is_held):  # its branches are not let on yet
+        if found is not None and not found.parent.token.holds(slot):
             self._forks.keep((run_id, parent_id, slot), found, _size_bytes(found.parent), self._clock.now_ms())
         return found
 
