@@ -10,9 +10,8 @@ import { clock, commandLine, counted, TERMINAL, when } from "./words";
 
 const SAID_MS = 2000; // between two looks at what a step says while it runs
 const LINES_MS = 4000; // between two looks at what it logs: on AWS, few such looks a second are allowed
-const SELDOM_MS = 60000; // the same while the run waits
 const LATE_MS = 60000; // CloudWatch takes a line in so much later at the most
-const LATE_LOOKS = 4; // after the run's end
+const LATE_LOOKS = 4; // after the run has moved on, to wait or to end
 const PAGES = 4; // of lines at a time
 const SHOWN_LINES = 1000; // the newest ones
 
@@ -76,7 +75,6 @@ function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean;
   const kept = useRef(new Map<string, LogLine>());
   const place = useRef({ since: "", cursor: "" }); // of what was not read yet
   const [page, setPage] = useState<{ lines: LogLine[]; isMore: boolean }>({ lines: [], isMore: false });
-  const isOver = TERMINAL.has(run.status);
   const read = async (): Promise<void> => {
     const last = [...kept.current.values()].at(-1);
     if (!place.current.cursor && last) place.current.since = new Date(Date.parse(last.at) - LATE_MS).toISOString();
@@ -91,12 +89,13 @@ function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean;
   };
   useEffect(() => {
     let timer = 0;
-    let left = isOver ? LATE_LOOKS : Infinity;
+    const isOld = run.ended_at !== null && Date.now() - Date.parse(run.ended_at) > LATE_MS * 2;
+    let left = run.status === "running" ? Infinity : isOld ? 1 : LATE_LOOKS;
     let isStopped = false;
     const look = async (): Promise<void> => {
       if (!document.hidden) await read().catch(() => undefined); // the run itself tells of errors
       left -= 1;
-      if (left > 0 && !isStopped) timer = window.setTimeout(() => void look(), run.status === "running" || isOver ? LINES_MS : SELDOM_MS);
+      if (left > 0 && !isStopped) timer = window.setTimeout(() => void look(), LINES_MS);
     };
     void look();
     return () => {

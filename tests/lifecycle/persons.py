@@ -10,7 +10,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Status
 from stepwell.engine.waits import run_topic
-from stepwell.runtime.calls import updates
+from stepwell.runtime.calls import kin, updates
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, RunQuery
 from stepwell.runtime.steps import output
@@ -107,7 +107,7 @@ def _fill(world: World, run_id: str, who: str) -> None:
     now_ms, mailbox = world.clock.now_ms(), world.parts.ports.mailbox
     for number, text in enumerate((who, who * (LARGE // 10))):
         run_now(world.service.send_event("unheard", text, run_id=run_id, event_id=f"u{number}"))
-    for name in (*output.EVENTS, *updates.EVENTS):
+    for name in (*output.EVENTS, *updates.EVENTS, *kin.EVENTS):
         run_now(mailbox.put_event(Event(run_topic(name, run_id), "e1", who, now_ms, now_ms + DAY_MS)))
     files = world.parts.eraser._files
     assert isinstance(files, Files)

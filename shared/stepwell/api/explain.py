@@ -95,6 +95,7 @@ def explain(
     status = status_of(at)
     pause = pause if can_be_held(at.token) else None
     why = _why(at, status, now_ms, statuses)
+    can_wake = bool(why.wakers)
     if pause is not None and not at.header.pause_of:
         why = _about_to_stop(why, pause)
     is_over = at.token.ended or status is Status.COMPENSATING  # a deadline does not end a rollback
@@ -117,7 +118,7 @@ def explain(
         deadline=iso(limit_ms) if limit_ms is not None else None,
         last_entry=entry_json(last) if last else None,
         workflow_paused=None if pause is None else pause_view(pause),
-        nothing_can_wake_it=not wakers and not status.terminal,
+        nothing_can_wake_it=not can_wake and limit_ms is None and not status.terminal,
     )
 
 
