@@ -296,7 +296,7 @@ class World:
 
     def tempt(self, name: str, args: tuple[Any, ...]) -> None:
         """While a wait is being registered, an event that it wants is sent, so that they race each other."""
-        if name == "append" and '"waiting"' in args[3] and (last := _records_of(args)[-1][1]).kind is Kind.WAITING:
+        if name == "append" and '"waiting"' in args[3] and (last := _records_of(args, self.blobs)[-1][1]).kind is Kind.WAITING:
             parked = last.parked
             self.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
         if name in _REGISTERING and self.wanted and self._is_time(name):
@@ -351,7 +351,7 @@ class World:
             self._note_attempts(self.current, args, is_written=made is None)
         if name == "append" and '"kind":"undone"' in args[3] and self.current and self.current.undid:
             (call, is_done), self.current.undid = self.current.undid, None
-            undid = _records_of(args)[-1][1].undid
+            undid = _records_of(args, self.blobs)[-1][1].undid
             seen = self.seen_of[args[0]]
             seen.undo_given.setdefault((call.key, undid), []).append(call.input)
             seen.undo_done |= {undid} if is_done else set()
