@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -108,6 +109,23 @@ def test_what_a_running_step_returns_is_kept_and_the_next_one_does_not_begin() -
     world.deliver()
     assert ran(world) == ["charge", "pack", "ship"]
     assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_an_unpaused_run_is_woken_once() -> None:
+    """Each wake for a token that has not moved runs its step, beside whoever runs it."""
+    world = World(FLOW)
+    run_id = paused_in(world, "charge")
+    sent: list[Any] = []
+    send = world.parts.ports.queue.send
+
+    async def noted(lane: Lane, message: Any, at_ms: int = 0) -> None:
+        sent.append(message["type"])
+        await send(lane, message, at_ms)
+
+    with mock.patch.object(world.parts.ports.queue, "send", noted):
+        unpause(world, run_id)
+        world.deliver()
+    assert sent == ["go_on", "wake"]
 
 
 def test_a_run_can_be_paused_as_often_as_one_likes() -> None:

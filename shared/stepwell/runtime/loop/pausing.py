@@ -68,18 +68,23 @@ class Pausing:
             what, argument = ("all workflows are", "--all") if of == EVERY else (f"its workflow {of} is", of)
             return Refuse(f"{what} paused", "workflow_paused", f"stepwell unpause {argument} has its runs go on")
         given = GoOn(at.run_id, at.header.paused_ms)
-        await self._ports.queue.send(Lane.RESUME, to_json(given))
-        await self.go_on(given)
+        await self._ports.queue.send(Lane.RESUME, to_json(given))  # it wakes the tokens, and comes until it has
+        await self._ended(given)
         return None
 
     async def go_on(self, given: GoOn) -> None:
         """Ends the pause of that time, if it is not over; and wakes what can move, for whoever died before that."""
+        at = await self._ended(given)
+        if at is not None and not at.run.is_paused:
+            await self._push(at)
+
+    async def _ended(self, given: GoOn) -> Standing | None:
+        """The run, no longer paused by that pause."""
         at = await self._logbook.load(given.run_id)
         while at is not None and at.header.paused_ms == given.paused_ms and not at.token.ended:
             await self._ports.runs.hold(at.header, None, self._ports.clock.now_ms())
             at = await self._logbook.load(given.run_id)
-        if at is not None and not at.run.is_paused:
-            await self._push(at)
+        return at
 
     async def handle(self, message: HoldPage | GoOn) -> None:
         """Raises PortError when the world did not answer: the message is to come again."""
