@@ -296,7 +296,11 @@ class World:
 
     def tempt(self, name: str, args: tuple[Any, ...]) -> None:
         """While a wait is being registered, an event that it wants is sent, so that they race each other."""
-        if name == "append" and '"waiting"' in args[3] and (last := _records_of(args, self.blobs)[-1][1]).kind is Kind.WAITING:
+        if (
+            name == "append"
+            and '"waiting"' in args[3]
+            and (last := _records_of(args, self.blobs)[-1][1]).kind is Kind.WAITING
+        ):
             parked = last.parked
             self.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
         if name in _REGISTERING and self.wanted and self._is_time(name):
