@@ -20,9 +20,12 @@ _SEEN = frozenset({"send", "set", "put_waiter", "create_run", "change_status", "
 
 
 def watch_call(world: World, name: str) -> None:
-    """A call that others see: whoever makes it has no step whose record is not written."""
+    """A call that others see: whoever makes it has no step whose record is not written.
+
+    Who has lost its lease writes none any more, and may still wake the other branches of its message.
+    """
     actor = world.current
-    if actor is None or name not in _SEEN or world.main.graph.durability != BATCH:
+    if actor is None or actor.is_zombie or name not in _SEEN or world.main.graph.durability != BATCH:
         return
     for call in (call for calls in actor.ran.values() for call in calls):
         _note(world, call, f"{name} came before the record of {call.node}")
