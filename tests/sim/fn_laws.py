@@ -303,7 +303,10 @@ class Plain:
     def _together(self, life: Life, one: Statement, last: int) -> Any:
         kind, of = one["do"], one["of"]
         leaves = [leaf_of(each) for each in of]
-        if kind == "all" and all(leaf.get("do") == "child" for leaf in leaves):
+        are_one_set = (
+            all(leaf.get("do") == "child" for leaf in leaves) and len({leaf["seconds"] for leaf in leaves}) == 1
+        )
+        if kind == "all" and are_one_set:  # with other time limits each is a branch
             return [wrapped(each, value) for each, value in zip(of, self._children(life, leaves, "all"), strict=True)]
         if not is_one_wait(kind, of):
             return self._fork(life, kind, kind, of, last)
