@@ -191,12 +191,12 @@ def test_a_heartbeat_that_was_overtaken_by_a_later_one_does_not_take_it_back() -
     usual = world.store.append
 
     async def overtaken(*args: Any, **named: Any) -> Any:
-        world.store.append = usual  # type: ignore[method-assign]
+        world.store.append = usual  # type: ignore[method-assign]  # of this store
         world.clock.advance(60_000)
         assert post(world, f"{url}/heartbeat").status == 200
         return await usual(*args, **named)
 
-    world.store.append = overtaken  # type: ignore[method-assign]
+    world.store.append = overtaken  # type: ignore[method-assign]  # of this store
     assert post(world, f"{url}/heartbeat").status == 200
     assert len(run_now(world.parts.service.records(run_id))) == 2
     world.advance(10 * 60 + 30)

@@ -118,7 +118,7 @@ class Cloud:
             admin.meta.events.register(f"before-send.{service.rstrip('_')}", self._send)
         if self._admin is self.clients:
             return admin
-        if service in ("lambda_", "s3", "scheduler"):  # boto3's in any case
+        if service in ("lambda_", "logs", "s3", "scheduler"):  # boto3's in any case
             self.clients._made[service.rstrip("_")] = admin
             return admin
         return _Both(getattr(self.clients, service)(), admin)
