@@ -146,6 +146,7 @@ def test_the_inbox_answers_by_the_keyboard(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/inbox")
     row = page.locator(".inbox li", has_text=run_id[-6:])
     row.locator("button").click()
+    expect(page.get_by_role("button", name="Reject", exact=True)).to_be_visible()  # what it asks has been read
     page.keyboard.press("r")
     page.get_by_label("Reason").fill("too short")
     page.keyboard.press("Enter")

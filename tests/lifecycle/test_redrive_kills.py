@@ -82,6 +82,6 @@ def test_a_run_that_was_not_made_whole_is_moved_and_shown_by_nobody(done: bool) 
 
 def test_a_run_that_is_moved_before_it_is_whole_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant of the test above."""
-    monkeypatch.setattr("stepwell.runtime.log.logbook._is_whole", lambda at: True)
+    monkeypatch.setattr("stepwell.runtime.log.standing.Standing.is_whole", True)
     with pytest.raises((AssertionError, EngineFault)):
         test_a_run_that_was_not_made_whole_is_moved_and_shown_by_nobody(done=True)

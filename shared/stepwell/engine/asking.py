@@ -36,6 +36,24 @@ def never_ends(place: str) -> Failure:
     return Failure("foreign_await", "validation", message)
 
 
+def asks_for_another(slot: int, expected: str, came: str | None) -> Failure:
+    """The code is another than that which wrote the log. `came`: what the function asks for; None: it has ended."""
+    message = f"record {slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
+    hint = "bring the old order back, or put what is new behind ctx.patched"
+    return _non_determinism(f"{message}; {hint}", slot, expected, came)
+
+
+def fails_now(slot: int, update: str, failure: Failure) -> Failure:
+    """The handler of an update fails where it succeeded when the record was made."""
+    message = f"record {slot} holds the update {update}, and its handler now fails: {failure.message}"
+    return _non_determinism(message, slot, f"update {update}", failure.type)
+
+
+def _non_determinism(message: str, slot: int, expected: str, came: str | None) -> Failure:
+    data = {"slot": slot, "expected": expected, "came": came}
+    return Failure("non_determinism", "validation", message, data=data)
+
+
 def close_unstarted(asked: Iterable[Asked | None]) -> None:
     """Closes coroutines of branches that ran in another process, or that will never run."""
     for operation in asked:

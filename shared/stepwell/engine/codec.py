@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
-from stepwell.engine.copying import made
+from stepwell.engine.field_json import build, build_or_none, build_whole, known_fields, plain, shape_of
 from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import (
     Arm,
@@ -93,7 +92,7 @@ def _read(body: str) -> Json:
 
 def encode_token(token: Token) -> str:
     """Encodes a snapshot: the fold with its last record, without the data that a branch gets from its parent."""
-    out = _plain(
+    out = plain(
         token,
         skip=(
             "last",
@@ -123,10 +122,10 @@ def encode_token(token: Token) -> str:
             out[name] = _next_to_json(following)
     for name in ("error", "resumption", "cleaning", "locks", "permit", "gathered"):
         if (part := getattr(token, name)) is not None:
-            out[name] = _plain(part)
+            out[name] = plain(part)
     for name in ("received", "released", "returned"):
         if parts := getattr(token, name):
-            out[name] = [_plain(one) for one in parts]
+            out[name] = [plain(one) for one in parts]
     for name, part_to_json in _PARTS.items():
         if (part := getattr(token, name)) is not None:
             out[name] = part_to_json(part)
@@ -158,7 +157,7 @@ def _token_of_our_fold(raw: Mapping[str, Json]) -> Token | None:
 
 def _token_from_json(raw: Mapping[str, Json]) -> Token:
     last, end, fork = raw.get("last"), raw.get("end"), raw.get("fork")
-    return _build(
+    return build(
         Token,
         raw,
         phase=Phase(raw.get("phase", Phase.INITIALIZING)),
@@ -166,20 +165,20 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
         steps={name: _view_from_json(view) for name, view in raw.get("steps", {}).items()},
         end=_next_from_json(end) if end else None,
         fork=_next_from_json(fork) if fork else None,
-        error=_part(Failure, raw.get("error")),
-        resumption=_part(Resumption, raw.get("resumption")),
+        error=build_or_none(Failure, raw.get("error")),
+        resumption=build_or_none(Resumption, raw.get("resumption")),
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
-        received=tuple(_build(Resumption, one) for one in raw.get("received", ())),
+        received=tuple(build(Resumption, one) for one in raw.get("received", ())),
         seen={topic: tuple(events) for topic, events in raw.get("seen", {}).items()},
-        cleaning=_build(Cleaning, raw["cleaning"], status=Status(raw["cleaning"]["status"]))
+        cleaning=build(Cleaning, raw["cleaning"], status=Status(raw["cleaning"]["status"]))
         if raw.get("cleaning")
         else None,
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
-        permit=_part(Permit, raw.get("permit")),
+        permit=build_or_none(Permit, raw.get("permit")),
         gathered=_gathered_from_json(raw["gathered"]) if raw.get("gathered") else None,
-        returned=tuple(_build(Permit, one) for one in raw.get("returned", ())),
+        returned=tuple(build(Permit, one) for one in raw.get("returned", ())),
         aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
         tasks={int(slot): _begun_from_json(one) for slot, one in raw.get("tasks", {}).items()},
         dropped=_places(raw.get("dropped", ())),
@@ -187,13 +186,13 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
 
 
 def _begun_from_json(raw: Mapping[str, Json]) -> Begun:
-    waits = {int(index): _build(Outlook, one) for index, one in raw.get("waits", {}).items()}
-    return _build(Begun, raw, open=tuple(raw.get("open", ())), cancelled=_places(raw.get("cancelled", ())), waits=waits)
+    waits = {int(index): build(Outlook, one) for index, one in raw.get("waits", {}).items()}
+    return build(Begun, raw, open=tuple(raw.get("open", ())), cancelled=_places(raw.get("cancelled", ())), waits=waits)
 
 
 def _begun_to_json(begun: Begun) -> dict[str, Json]:
-    out = _plain(begun, skip=("waits",))
-    return out | {"waits": {str(index): _plain(one) for index, one in begun.waits.items()}} if begun.waits else out
+    out = plain(begun, skip=("waits",))
+    return out | {"waits": {str(index): plain(one) for index, one in begun.waits.items()}} if begun.waits else out
 
 
 def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:
@@ -201,64 +200,64 @@ def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:
 
 
 def _aside_to_json(aside: Aside) -> dict[str, Json]:
-    out = _plain(aside, skip=("last", "parked", "resumption", "received"))
-    out |= {"last": _record_to_json(aside.last), "received": [_plain(one) for one in aside.received]}
+    out = plain(aside, skip=("last", "parked", "resumption", "received"))
+    out |= {"last": _record_to_json(aside.last), "received": [plain(one) for one in aside.received]}
     out |= {"parked": _parked_to_json(aside.parked)} if aside.parked else {}
-    return out | ({"resumption": _plain(aside.resumption)} if aside.resumption else {})
+    return out | ({"resumption": plain(aside.resumption)} if aside.resumption else {})
 
 
 def _aside_from_json(raw: Mapping[str, Json]) -> Aside:
-    return _build(
+    return build(
         Aside,
         raw,
         last=_record_from_json(raw["last"]),
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
-        resumption=_part(Resumption, raw.get("resumption")),
-        received=tuple(_build(Resumption, one) for one in raw["received"]),
+        resumption=build_or_none(Resumption, raw.get("resumption")),
+        received=tuple(build(Resumption, one) for one in raw["received"]),
     )
 
 
 def _locks_from_json(raw: Mapping[str, Json]) -> Locks:
-    return _build(Locks, raw, names=tuple(raw["names"]))
+    return build(Locks, raw, names=tuple(raw["names"]))
 
 
 def _gathered_from_json(raw: Mapping[str, Json]) -> Gathered:
-    return _build(Gathered, raw, given=tuple(raw["given"]))
+    return build(Gathered, raw, given=tuple(raw["given"]))
 
 
 def _undoing_to_json(undoing: Undoing) -> dict[str, Json]:
-    out = _plain(undoing, skip=("error",))
-    return {**out, "error": _plain(undoing.error)} if undoing.error else out
+    out = plain(undoing, skip=("error",))
+    return {**out, "error": plain(undoing.error)} if undoing.error else out
 
 
 def _undoing_from_json(raw: Mapping[str, Json]) -> Undoing:
     undone = tuple(raw.get("undone", ()))
-    return _build(Undoing, raw, status=Status(raw["status"]), error=_part(Failure, raw.get("error")), undone=undone)
+    return build(
+        Undoing, raw, status=Status(raw["status"]), error=build_or_none(Failure, raw.get("error")), undone=undone
+    )
 
 
 def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
-    return None if failure is None else _plain(failure, skip=("raised",))
+    return None if failure is None else plain(failure, skip=("raised",))
 
 
 def told_failure(failure: Failure | None) -> dict[str, Json] | None:
     """What expressions, parents and subscribers get of a failure: all but the code's own lines."""
-    return None if failure is None else _plain(failure, skip=("traceback", "retry_after_ms", "raised"))
+    return None if failure is None else plain(failure, skip=("traceback", "retry_after_ms", "raised"))
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:
-    out = _plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(
-        record
-    )
+    out = plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(record)
     if record.error:
-        out["error"] = _plain(record.error)
+        out["error"] = plain(record.error)
     if record.next:
         out["next"] = _next_to_json(record.next)
     if record.parked:
         out["parked"] = _parked_to_json(record.parked)
     if record.resumption:
-        out["resumption"] = _plain(record.resumption)
+        out["resumption"] = plain(record.resumption)
     if record.tally:
-        out["tally"] = _plain(record.tally)
+        out["tally"] = plain(record.tally)
     if record.reopens:
         out["reopens"] = _next_to_json(record.reopens)
     return out
@@ -266,12 +265,16 @@ def _record_to_json(record: Record) -> dict[str, Json]:
 
 def _record_from_json(raw: Mapping[str, Json]) -> Record:
     """What most records lack costs nothing here: a replay reads thousands of steps."""
-    shape = _shape(Record)
-    held = {**shape.given, **_UNSAID_OF_RECORD, **(raw if raw.keys() <= shape.names else _known(raw, shape.names))}
+    shape = shape_of(Record)
+    held = {
+        **shape.given,
+        **_UNSAID_OF_RECORD,
+        **(raw if raw.keys() <= shape.names else known_fields(raw, shape.names)),
+    }
     held["kind"] = _KINDS[raw["kind"]]
     for name in raw.keys() & _READERS.keys():
         held[name] = _READERS[name](raw[name])
-    return _whole(Record, held, shape)
+    return build_whole(Record, held, shape)
 
 
 _KINDS = {str(kind): kind for kind in Kind}
@@ -292,18 +295,18 @@ def _next_to_json(following: Next) -> dict[str, Json]:
         case RetryAt(at_ms):
             return {"retry_at_ms": at_ms}
         case Pause():
-            return {"pause": _plain(following)}
+            return {"pause": plain(following)}
         case Fork(groups, join, needs):
-            forked: dict[str, Json] = {"fork": [_plain(group) for group in groups], "join": join, **_said(following)}
+            forked: dict[str, Json] = {"fork": [plain(group) for group in groups], "join": join, **_said(following)}
             forked |= {name: part for name in _RARE if (part := getattr(following, name))}
             return {**forked, "needs": needs} if needs else forked
         case CleanUp(status, until_ms):
             return {"clean_up": status, "until_ms": until_ms}
         case Compensate(status, error):
-            return {"undo": status, "error": _plain(error)} if error else {"undo": status}
+            return {"undo": status, "error": plain(error)} if error else {"undo": status}
         case End(status, error, at_join):
             out: dict[str, Json] = {"end": status}
-            out |= {"error": _plain(error)} if error else {}
+            out |= {"error": plain(error)} if error else {}
             return {**out, "at_join": True} if at_join else out
 
 
@@ -313,18 +316,18 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
     if "retry_at_ms" in raw:
         return RetryAt(raw["retry_at_ms"])
     if "pause" in raw:
-        return _build(Pause, raw["pause"])
+        return build(Pause, raw["pause"])
     if "fork" in raw:
         return _fork_from_json(raw)
     if "clean_up" in raw:
         return CleanUp(Status(raw["clean_up"]), raw["until_ms"])
     if "undo" in raw:
-        return Compensate(Status(raw["undo"]), _part(Failure, raw.get("error")))
-    return End(Status(raw["end"]), _part(Failure, raw.get("error")), raw.get("at_join", False))
+        return Compensate(Status(raw["undo"]), build_or_none(Failure, raw.get("error")))
+    return End(Status(raw["end"]), build_or_none(Failure, raw.get("error")), raw.get("at_join", False))
 
 
 def _fork_from_json(raw: Mapping[str, Json]) -> Fork:
-    groups = tuple(_build(Group, group) for group in raw["fork"])
+    groups = tuple(build(Group, group) for group in raw["fork"])
     needs = tuple(tuple(one) for one in raw.get("needs", ()))
     page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
     kept, since_ms = tuple(raw.get("kept", ())), raw.get("since_ms", 0)
@@ -333,46 +336,46 @@ def _fork_from_json(raw: Mapping[str, Json]) -> Fork:
 
 
 def _parked_to_json(parked: Parked) -> dict[str, Json]:
-    out = _plain(parked, skip=("arms", "asked_by_step", "children"))
+    out = plain(parked, skip=("arms", "asked_by_step", "children"))
     out["arms"] = [_arm_to_json(arm) for arm in parked.arms]
     if parked.asked_by_step:
-        out["asked_by_step"] = _plain(parked.asked_by_step)
+        out["asked_by_step"] = plain(parked.asked_by_step)
     if parked.children:
-        out["children"] = [_plain(one) for one in parked.children]
+        out["children"] = [plain(one) for one in parked.children]
     return out
 
 
 def _arm_to_json(arm: Arm) -> dict[str, Json]:
-    return {**_plain(arm, skip=("topics",)), "topics": [[topic.name, topic.key] for topic in arm.topics]}
+    return {**plain(arm, skip=("topics",)), "topics": [[topic.name, topic.key] for topic in arm.topics]}
 
 
 def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
-    asked = _part(Pause, raw.get("asked_by_step"))
+    asked = build_or_none(Pause, raw.get("asked_by_step"))
     parts = {name: tuple(raw.get(name, ())) for name in ("escalate_to", "locks", "cancelled")}
-    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), **parts)
+    return build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), **parts)
 
 
 def _arm_from_json(raw: Mapping[str, Json]) -> Arm:
     topics = tuple(Topic(*topic) for topic in raw["topics"])
-    return _build(Arm, raw, topics=topics, parts=tuple(raw.get("parts", ())))
+    return build(Arm, raw, topics=topics, parts=tuple(raw.get("parts", ())))
 
 
 def _called(raw: Mapping[str, Json]) -> tuple[Called, ...]:
-    return tuple(_build(Called, one) for one in raw.get("children", ()))
+    return tuple(build(Called, one) for one in raw.get("children", ()))
 
 
 def _view_to_json(view: StepView) -> dict[str, Json]:
-    out = _plain(view, skip=("error", "children"))
+    out = plain(view, skip=("error", "children"))
     if view.error:
-        out["error"] = _plain(view.error)
+        out["error"] = plain(view.error)
     if view.children:
-        out["children"] = [_plain(one) for one in view.children]
+        out["children"] = [plain(one) for one in view.children]
     return out
 
 
 def _view_from_json(raw: Mapping[str, Json]) -> StepView:
-    return _build(StepView, raw, error=_part(Failure, raw.get("error")), children=_called(raw))
+    return build(StepView, raw, error=build_or_none(Failure, raw.get("error")), children=_called(raw))
 
 
 _PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
@@ -381,78 +384,12 @@ _PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
     "aside": _aside_to_json,
 }
 
-# -- the generic part: dataclass fields by name, defaults left out
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a class's fields are, looked up once: records are made and read more often than anything else."""
-
-    names: frozenset[str]
-    defaults: tuple[tuple[str, object], ...]  # of every field; MISSING where it has none
-    given: dict[str, Any]  # the defaults as the fields of a value
-    factories: tuple[tuple[str, Callable[[], object]], ...]
-    is_open: bool  # it has no slots: `made` may build it
-
-
-_SHAPES: dict[type, _Shape] = {}
-
-
-def _shape(cls: type) -> _Shape:
-    known = _SHAPES.get(cls)
-    if known is None:
-        all_fields = fields(cls)
-        factories = tuple((f.name, f.default_factory) for f in all_fields if f.default_factory is not MISSING)
-        made_once = dict(factories)
-        defaults = tuple((f.name, made_once[f.name]() if f.name in made_once else f.default) for f in all_fields)
-        given = {name: default for name, default in defaults if default is not MISSING and name not in made_once}
-        names = frozenset(name for name, _ in defaults)
-        known = _SHAPES[cls] = _Shape(names, defaults, given, factories, not hasattr(cls, "__slots__"))
-    return known
-
-
-def _plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
-    out: dict[str, Json] = {}
-    shape = _shape(type(value))
-    held = value.__dict__ if shape.is_open else {name: getattr(value, name) for name in shape.names}
-    for name, default in shape.defaults:
-        part = held[name]
-        if part is default or name in skip or (default is not None and part == default):
-            continue  # a None default keeps {} and "" and 0: they are values
-        out[name] = part
-    return out
-
-
-def _build(cls: type[T], raw: Mapping[str, Json], **built: object) -> T:
-    shape = _shape(cls)
-    mine = raw if raw.keys() <= shape.names else _known(raw, shape.names)
-    if not shape.is_open:
-        parts: dict[str, Any] = {**mine, **built}
-        return cls(**parts)
-    return _whole(cls, {**shape.given, **{name: make() for name, make in shape.factories}, **mine, **built}, shape)
-
-
-def _known(raw: Mapping[str, Json], names: frozenset[str]) -> dict[str, Json]:
-    """Leaves out what a later version has added."""
-    return {name: part for name, part in raw.items() if name in names}
-
-
-def _whole(cls: type[T], held: dict[str, Any], shape: _Shape) -> T:
-    if len(held) < len(shape.names):
-        raise TypeError(f"{cls.__name__} lacks {', '.join(sorted(shape.names - held.keys()))}")
-    return made(cls, held)
-
-
-def _part(cls: type[T], raw: Mapping[str, Json] | None) -> T | None:
-    return None if raw is None else _build(cls, raw)
-
-
 _READERS: dict[str, Callable[[Any], object]] = {  # of the fields of a record that are not what JSON has
-    "error": partial(_part, Failure),
+    "error": partial(build_or_none, Failure),
     "rules": tuple,
     "next": lambda raw: _next_from_json(raw) if raw else None,
     "parked": lambda raw: _parked_from_json(raw) if raw else None,
-    "resumption": partial(_part, Resumption),
-    "tally": partial(_part, Tally),
+    "resumption": partial(build_or_none, Resumption),
+    "tally": partial(build_or_none, Tally),
     "reopens": lambda raw: _fork_from_json(raw) if raw else None,
 }

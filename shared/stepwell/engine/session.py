@@ -22,8 +22,10 @@ from itertools import islice
 from stepwell.definition.graph import Json, Wait
 from stepwell.engine.asking import (
     OF_LOCKS,
+    asks_for_another,
     close_unstarted,
     ends_by_itself,
+    fails_now,
     lock_in_task,
     never_ends,
     shown,
@@ -263,9 +265,7 @@ class Session:
         finally:
             self._is_updated_again = False
         if failure is not None and came.payload.get("error") is None:
-            message = f"record {record.slot} holds the update {came.name}, and its handler now fails: {failure.message}"
-            data = {"slot": record.slot, "expected": f"update {came.name}", "came": failure.type}
-            self._result = Stuck(Failure("non_determinism", "validation", message, data=data))
+            self._result = Stuck(fails_now(record.slot, came.name, failure))
 
     def _take(self, record: Record, records: list[Record], following: int) -> None:
         for update in record.answers or ():
@@ -336,7 +336,7 @@ class Session:
             elif not self._fits(entry, asked, result):
                 return False
         if entry.arguments and entry.kind == "step" and asked and asked.arguments != entry.arguments:
-            self._is_stuck(entry.slot, str(entry), f"{asked} with other arguments")
+            self._result = Stuck(asks_for_another(entry.slot, str(entry), f"{asked} with other arguments"))
             return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
@@ -346,8 +346,9 @@ class Session:
         result, fresh = self.result(), self._runner.fresh
         begun = [str(one.asked) for one in fresh[: len(entry.begun)]]
         if not isinstance(result, Together) or begun != list(entry.begun):
-            self._is_stuck(entry.slot, shown(entry.begun), shown(begun) if isinstance(result, Together) else
-                           str(result.asked) if isinstance(result, Suspended) else None)  # fmt: skip
+            instead = str(result.asked) if isinstance(result, Suspended) else None
+            came = shown(begun) if isinstance(result, Together) else instead
+            self._result = Stuck(asks_for_another(entry.slot, shown(entry.begun), came))
             return
         for index, pending in enumerate(fresh[: len(entry.begun)]):
             pending.place = (entry.slot, index)
@@ -368,14 +369,8 @@ class Session:
             expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
         if isinstance(result, Together):
             came = shown([str(one) for one in result.begun])
-        self._is_stuck(entry.slot, expected, came)
+        self._result = Stuck(asks_for_another(entry.slot, expected, came))
         return False
-
-    def _is_stuck(self, slot: int, expected: str, came: str | None) -> None:
-        message = f"record {slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
-        hint = "bring the old order back, or put what is new behind ctx.patched"
-        data = {"slot": slot, "expected": expected, "came": came}
-        self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))
 
     def _run(self, records: list[Record], following: int) -> None:
         """Runs the function until it awaits operations, or to its end."""

@@ -17,7 +17,6 @@ from stepwell.engine.actions import Refuse
 from stepwell.engine.forks import split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
-from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
@@ -26,6 +25,7 @@ from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
+from stepwell.runtime.calls.branches import branches_from
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.gathering import Gatherer, check_gathered
 from stepwell.runtime.calls.kin import tell_original
@@ -36,7 +36,6 @@ from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.run_forks import RunForker
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
-from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
@@ -230,19 +229,7 @@ class Service:
         found = await self._logbook.fork(run_id, parent, slot)
         if found is None:
             raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
-        last = min(first + limit, found.fork.width)
-        numbers = (
-            range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else range(0)
-        )
-        read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
-        wanted = [one for one in read if one.token.branch and first <= one.token.branch.index < last]
-        waits = [awaited(found.fork, _index(one)) for one in wanted]
-        if len(found.fork.pages) > 1:
-            is_over = await are_over(self.ports.log, found, waits)
-        else:
-            ended = {_index(one) for one in read if one.token.ended}
-            is_over = {wait: wait.is_over(ended) for wait in waits}
-        return [replace(one, may_begin=is_over[wait]) for one, wait in zip(wanted, waits, strict=True)]
+        return await branches_from(self._logbook, self.ports.log, found, first, limit)
 
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.runs.list_runs(query)
@@ -398,7 +385,3 @@ class Service:
         if at is None:
             raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
         return at
-
-
-def _index(at: Standing) -> int:
-    return at.token.branch.index if at.token.branch else 0

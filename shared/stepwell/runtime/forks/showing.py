@@ -42,8 +42,8 @@ from stepwell.engine.marks import (
 from stepwell.engine.members import indexes_of
 from stepwell.engine.records import Fork, Status
 from stepwell.runtime.forks.lines import join_name
-from stepwell.runtime.log.due import due_when_shown
-from stepwell.runtime.log.logbook import Logbook, whole_minute
+from stepwell.runtime.log.due import due_when_shown, whole_minute
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
 from stepwell.runtime.stores.answers import unpaused

@@ -7,12 +7,16 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Status
 from stepwell.engine.tasks import await_runs, due_first_ms
 from stepwell.engine.writing import deadline_ms
-from stepwell.limits import CHECK_RUNS_MS
-from stepwell.runtime.log.logbook import whole_minute
+from stepwell.limits import CHECK_RUNS_MS, MINUTE_MS
 from stepwell.runtime.log.standing import Standing
 
 _UNDER_WAY = frozenset({Status.PENDING, Status.RUNNING, Status.COMPENSATING})
 _PART_OF_WAIT = 4
+
+
+def whole_minute(at_ms: int) -> int:
+    """The minute in which it is: a run that is due anew within that minute keeps its entry in the index."""
+    return at_ms - at_ms % MINUTE_MS
 
 
 def earliest(*times_ms: int | None) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
@@ -26,17 +25,18 @@ from stepwell.limits import (
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
     HISTORY_BRANCHES,
-    MINUTE_MS,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.claims import claim_of, fetch, stow
+from stepwell.runtime.log.due import whole_minute
 from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
+from stepwell.runtime.log.sizes import about_bytes, token_bytes
 from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info
 from stepwell.runtime.log.waypoints import Waypoints
-from stepwell.runtime.ports import FORK, REDRIVE, EventTaken, Header, Marked, Ports, Saved
+from stepwell.runtime.ports import EventTaken, Header, Marked, Ports, Saved
 
 _FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
 
@@ -85,7 +85,7 @@ class Logbook:
             graph = await self.graph_of(header)
             at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
             at = changed(at, run=with_input(at.run, at.token))
-            return at if _is_whole(at) else None
+            return at if at.is_whole else None
         parent_id, slot, index = place
         fork = await self.fork(run_id, parent_id, slot, known)
         if fork is None or index >= fork.fork.width:
@@ -392,21 +392,8 @@ class Logbook:
         return await fetch(body, self._blobs)
 
 
-def _is_whole(at: Standing) -> bool:
-    """Whether a run that goes on from another has all that it keeps of that. Until then nobody moves it."""
-    kind, _, origin = at.header.origin.partition(":")
-    return kind not in {REDRIVE, FORK} or at.token.origin == origin
-
-
 def _size_bytes(at: Standing) -> int:
     """About what a token holds: with the run's input, and what a branch has of its parents."""
-    token, branch = at.token, at.token.branch
-    outputs = [view.output for view in token.steps.values()]
+    branch = at.token.branch
     outer = [branch.item, dict(branch.state)] if branch else []
-    held = [dict(token.scope), outputs, token.result, at.run.input, outer]
-    return len(marshal.dumps(held, 2))  # four times as fast as to make JSON of it
-
-
-def whole_minute(at_ms: int) -> int:
-    """The minute in which it is: a run that is due anew within that minute keeps its entry in the index."""
-    return at_ms - at_ms % MINUTE_MS
+    return token_bytes(at.token) + about_bytes([at.run.input, outer])

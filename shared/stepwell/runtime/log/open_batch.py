@@ -8,13 +8,13 @@ What is in it has no effects, so nobody has seen anything of it. It is worth its
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
 from stepwell.limits import BATCH_BYTES, BATCH_OPEN_MS, BATCH_RECORDS
+from stepwell.runtime.log.sizes import about_bytes
 from stepwell.runtime.ports import Clock
 
 if TYPE_CHECKING:
@@ -55,4 +55,4 @@ class OpenBatch:
 
 
 def _size_bytes(record: Record) -> int:
-    return len(marshal.dumps([record.output, record.writes], 2))
+    return about_bytes([record.output, record.writes])

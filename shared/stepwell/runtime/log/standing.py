@@ -18,7 +18,7 @@ from stepwell.engine.turns import Turn
 from stepwell.runtime.log.lanes import RunLane
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.open_batch import OpenBatch
-from stepwell.runtime.ports import STARTS, Header
+from stepwell.runtime.ports import FORK, REDRIVE, STARTS, Header
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
@@ -72,6 +72,12 @@ class Standing:
     def is_open(self) -> bool:
         """Whether there are such records."""
         return self.batch is not None and bool(self.batch.records)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a run that goes on from another has all that it keeps of that. Until then nobody moves it."""
+        kind, _, origin = self.header.origin.partition(":")
+        return kind not in {REDRIVE, FORK} or self.token.origin == origin
 
     @property
     def lane_held(self) -> RunLane | None:

@@ -6,11 +6,10 @@ page 2                      200 ────▶ 300
 
 from __future__ import annotations
 
-import marshal
-
 from stepwell.engine.token import Token
 from stepwell.limits import FORKS_KEPT_BYTES, FORKS_KEPT_MS
 from stepwell.runtime.log.lately import Lately
+from stepwell.runtime.log.sizes import token_bytes
 
 STRIDE = 100  # slots from one to the next
 KEPT = 128
@@ -25,9 +24,7 @@ class Waypoints:
     def keep(self, run_id: str, token: Token, now_ms: int) -> None:
         """Keeps the token, if its slot ends a stride."""
         if token.slot > 0 and token.slot % STRIDE == 0:
-            outputs = [view.output for view in token.steps.values()]
-            size_bytes = len(marshal.dumps([dict(token.scope), outputs, token.result], 2))
-            self._tokens.keep((run_id, token.id, token.slot), token, size_bytes, now_ms)
+            self._tokens.keep((run_id, token.id, token.slot), token, token_bytes(token), now_ms)
 
     def before(self, run_id: str, token_id: str, slot: int, now_ms: int) -> Token | None:
         """Returns the last one before the slot, if it is kept."""

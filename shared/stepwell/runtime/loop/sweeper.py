@@ -28,8 +28,8 @@ from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.forks.lines import guests_in
-from stepwell.runtime.log.due import due_of_wait, earliest
-from stepwell.runtime.log.logbook import Logbook, whole_minute
+from stepwell.runtime.log.due import due_of_wait, earliest, whole_minute
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
