@@ -307,6 +307,27 @@ def test_a_pause_keeps_what_was_done_and_stops_at_the_end_of_the_batch() -> None
     assert called(world) == [f"s{number}" for number in range(14)]
 
 
+@pytest.mark.parametrize("of", ["the run", "its workflow"])
+def test_a_pause_that_is_met_while_a_long_step_runs_stops_the_run_behind_it(of: str) -> None:
+    world = World(chain(8))
+
+    def paused(call: StepCall) -> None:
+        pauses = world.parts.workflow_pauses
+        run_now(world.service.pause(call.run_id) if of == "the run" else pauses.pause("flow", "", ""))
+        assert call.late is not None
+        run_now(call.late())
+
+    world.steps.of["s1"] = paused
+    run_id = world.start()
+    world.deliver()
+    assert world.header(run_id).status is Status.PAUSED
+    assert called(world) == ["s0", "s1"]
+    run_now(world.service.unpause(run_id) if of == "the run" else world.parts.workflow_pauses.unpause("flow"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert called(world) == [f"s{number}" for number in range(8)]
+
+
 def test_a_twin_that_was_first_has_its_batch_stand() -> None:
     """Both got the same message: what the slower one did is dropped, and it goes on from where the other was."""
     world = World(chain(5))

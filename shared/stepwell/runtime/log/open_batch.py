@@ -30,9 +30,12 @@ class OpenBatch:
         self.records: tuple[Record, ...] = ()
         self.token: Token | None = None  # as its log has it
         self.lost: Standing | None = None  # another was first: where the token is since, while a step still runs here
+        self.is_shut = False  # its run is paused, or its workflow: the next record is to be written, and looked at
 
     def has_room(self, record: Record) -> bool:
         """Whether the record may wait too."""
+        if self.is_shut:
+            return False
         if not self.records:
             return _size_bytes(record) < BATCH_BYTES
         is_full = len(self.records) + 1 >= BATCH_RECORDS or self._bytes + _size_bytes(record) >= BATCH_BYTES
@@ -51,7 +54,7 @@ class OpenBatch:
 
     def written(self, token: Token, rest: Sequence[Record] = ()) -> None:
         """The log has what was in it, but for the rest; or another's record. `token`: as its log has it."""
-        self.records, self.token = tuple(rest), token
+        self.records, self.token, self.is_shut = tuple(rest), token, False
 
 
 def _size_bytes(record: Record) -> int:

@@ -33,9 +33,7 @@ class Stopping:
 
     async def stops(self, at: Standing) -> bool:
         """Whether the token rests, because its workflow is paused. The first of its tokens pauses the run."""
-        if at.run.workflow in BUILT_IN or not can_move(at.token) or not can_be_held(at.token):
-            return False
-        if await self._pauses.lately(at.run.workflow) is None:
+        if not can_move(at.token) or not can_be_held(at.token) or not await self.is_due(at):
             return False
         pause = await self._pauses.now(at.run.workflow)
         root = await self._logbook.load(at.run_id)
@@ -47,6 +45,10 @@ class Stopping:
         if header is not None:
             await self.goes_on(header)
         return True
+
+    async def is_due(self, at: Standing) -> bool:
+        """Whether the token's worker should look before its next step: its workflow was lately paused."""
+        return at.run.workflow not in BUILT_IN and await self._pauses.lately(at.run.workflow) is not None
 
     async def goes_on(self, header: Header) -> None:
         """Has a paused run go on if the workflow's pause that stopped it is over."""

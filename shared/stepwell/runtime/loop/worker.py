@@ -294,12 +294,14 @@ class Worker:
     async def _while_it_runs(self, at: Standing, turn: _Turn, share: Share | None) -> None:
         """Appends what waits, and lets the other branches begin. Where the store does not answer, the step's end does.
 
-        Where another was first, the batch knows it.
+        Where another was first, or a pause stops the token before its next step, the batch knows it.
         """
         try:
             answer = await self._door.close(at, turn.by, turn.budget)
             if at.batch is not None and not answer.is_new:
                 at.batch.lost = answer.at
+            elif at.batch is not None:
+                at.batch.is_shut = answer.at.run.is_paused or await self._stopping.is_due(at)
         except (PortError, LeaseLost) as error:
             _logger.warning("%d records wait for a step: %s", len(at.open_records), error)
         if share is not None:
