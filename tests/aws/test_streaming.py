@@ -245,14 +245,7 @@ def test_who_comes_late_to_a_record_from_before_the_last_snapshot_reads_from_the
         chained(at)
         read = counted_reads(at)
         at.take([one for one in at.records() if "LOG#0#0000000500" <= sort_of(one) < "LOG#0#0000000590"], size=10)
-        assert read == [
-            100,
-            100,
-            101,
-            101,
-            101,
-            101,
-        ]  # after the snapshot, then the 500 before, each with one of before
+        assert read == [100, 100, 101, 101, 101, 101]  # after the snapshot, then the 500 before, each with one more
 
 
 def test_a_large_output_is_told_and_one_too_large_for_the_bus_is_left_out() -> None:
