@@ -26,10 +26,10 @@ from statistics import median
 from typing import Any, TextIO
 
 FOLDER = Path(__file__).parent / "peers"
-OURS, BATCHED = "ours", "ours_batch"
+OURS, TOGETHER = "ours", "ours_together"
 PEERS = (
     OURS,
-    BATCHED,
+    TOGETHER,
     "langgraph_sqlite",
     "dbos_sqlite",
     "dbos_postgres",
@@ -94,9 +94,9 @@ def start(file: str, stack: ExitStack) -> Program | None:
     """A running program that has said what it is; None where it could not. Ours need nothing installed."""
     path = FOLDER / f"{file}.py"
     uv = os.environ.get("UV") or shutil.which("uv")
-    if uv is None and file not in (OURS, BATCHED):
+    if uv is None and file not in (OURS, TOGETHER):
         raise SystemExit("uv installs what the others need: run this with `uv run`")
-    command = [sys.executable, str(path)] if file in (OURS, BATCHED) else [str(uv), "run", "-q", "--script", str(path)]
+    command = [sys.executable, str(path)] if file in (OURS, TOGETHER) else [str(uv), "run", "-q", "--script", str(path)]
     said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it is open as long as the program runs
     stack.callback(said.close)
     process = stack.enter_context(

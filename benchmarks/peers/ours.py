@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -89,8 +90,9 @@ class Stepwell:
 
 
 @contextmanager
-def serving(folder: Path, durability: str = "step") -> Iterator[tuple[int, int]]:
-    """The process and the port of a dev server on the workflows of this file."""
+def serving(folder: Path, *, together: bool = False) -> Iterator[tuple[int, int]]:
+    """The process and port of a dev server on the workflows of this file. `together`: it writes ten records at once."""
+    durability = "batch" if together else "step"
     fork, chains = FORK.replace("DURABILITY", durability), [(f"chain{n}", _chain(n, durability)) for n in CHAINS]
     workflows = folder / "workflows"
     workflows.mkdir()
@@ -99,7 +101,8 @@ def serving(folder: Path, durability: str = "step") -> Iterator[tuple[int, int]]
         (workflows / f"{name}.yaml").write_text(text)
     command = [str(Path(sys.executable).with_name("stepwell")), "dev", str(workflows), "--port", "0"]
     command += ["--data", str(folder / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as server:
+    settings = os.environ | {"STEPWELL_LANES": "on" if together else "off"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=settings) as server:
         try:
             yield server.pid, _port(server)
         finally:

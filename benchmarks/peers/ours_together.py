@@ -1,0 +1,19 @@
+"""Stepwell with `durability: batch` and lanes: ours, with the records of ten steps or branches in one append."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ours import IMPORT_MS, Stepwell, serving
+from rounds import serve
+
+
+class Together(Stepwell):
+    name = "Stepwell, `durability: batch` and lanes"
+    durability = "SQLite, WAL, synchronous=FULL; a write for ten steps or branches, which a crash repeats"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name, serving(Path(name), together=True) as (process_id, port):
+        serve(Together(process_id, port), IMPORT_MS)
