@@ -204,7 +204,7 @@ def test_a_read_touches_the_rows_it_returns_only(path: Path, sql: str, values: s
         ({"cursor": "WzEsICJ4Il0="}, "runs_by_time"),
         ({"workflow": "w"}, "runs_by_workflow"),
         ({"statuses": frozenset({Status.FAILED})}, "runs_by_status"),
-        ({"waiting_for": "event"}, "runs_by_wait"),
+        ({"waiting_for": frozenset({"event"})}, "runs_by_wait"),
         ({"workflow": "w", "statuses": frozenset({Status.FAILED})}, "runs_by_"),
         ({"tag": ("a", "b")}, "SEARCH t USING PRIMARY KEY (name=? AND value=?)"),
     ],
