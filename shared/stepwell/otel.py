@@ -22,7 +22,7 @@ from stepwell.runtime.notify.spans import Span, spans_of
 
 if TYPE_CHECKING:
     from stepwell.runtime.calls.service import Service
-    from stepwell.runtime.ports import Header
+    from stepwell.runtime.ports.headers import Header
 
 _NS_IN_MS = 1_000_000
 _logger = logging.getLogger("stepwell.traces")

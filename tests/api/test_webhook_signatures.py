@@ -12,7 +12,7 @@ import pytest
 
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from tests.api.kit import START_MS
 from tests.api.webhook_kit import ENVIRONMENT, KEY, NOW, WebhookWorld, github, plain, standard, told
 

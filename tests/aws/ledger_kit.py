@@ -11,7 +11,8 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Ports, RunQuery
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter

@@ -17,7 +17,8 @@ from stepwell.aws.scheduler_timers import NEAR_MS
 from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import ITEM_BYTES
-from stepwell.runtime.ports import Lane, RunQuery, StatusChange
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.emulated import Cloud, answer, aws_queue, items_of, s3_blobs, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
 

@@ -15,7 +15,8 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
 from stepwell.engine.records import Status
 from stepwell.errors import EngineFault, InvalidInput, PortError
-from stepwell.runtime.ports import Appended, EventTaken, Lane, Saved, StatusChange
+from stepwell.runtime.ports import Appended, EventTaken, Lane, Saved
+from stepwell.runtime.ports.headers import StatusChange
 from tests.contract.emulated import Cloud, answer, aws_queue, s3_blobs, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
 

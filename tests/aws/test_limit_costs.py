@@ -14,7 +14,7 @@ from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.steps.port import StepCall
 from tests.aws.kit import AwsWorld, aws_world
 from tests.runtime.test_permit_kills import deliver

@@ -17,7 +17,7 @@ from stepwell.engine.records import Status
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import NOTE, Rounds
-from stepwell.runtime.ports import Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import partitions_of
 

@@ -12,7 +12,7 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.memory.store import MemoryStore
-from stepwell.runtime.ports import RunQuery, StatusChange
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.emulated import dynamo_store
 from tests.contract.kit import NOW_MS, ORDER, Store, event, header, run, sqlite_store, waiter
 from tests.contract.on_moto import moto_store

@@ -14,7 +14,8 @@ from stepwell.aws import keys
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import RECORDS_KEPT_MS, Table
 from stepwell.engine.records import Status, Topic
-from stepwell.runtime.ports import RunQuery, Saved, StatusChange
+from stepwell.runtime.ports import Saved
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.aws.kit import values_of
 from tests.contract.emulated import Cloud, items_of, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter

@@ -26,20 +26,8 @@ from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Inbox
 from stepwell.memory.queue import MemoryQueue
 from stepwell.memory.store import MemoryStore
-from stepwell.runtime.ports import (
-    Blobs,
-    Erasure,
-    Event,
-    Header,
-    Log,
-    Mailbox,
-    Marks,
-    Notes,
-    Queue,
-    Runs,
-    Timers,
-    Waiter,
-)
+from stepwell.runtime.ports import Blobs, Erasure, Event, Log, Mailbox, Marks, Notes, Queue, Runs, Timers, Waiter
+from stepwell.runtime.ports.headers import Header
 
 T = TypeVar("T")
 NOW_MS = 1_700_000_000_000

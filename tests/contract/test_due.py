@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
-from stepwell.runtime.ports import Header, RunQuery, StatusChange
+from stepwell.runtime.ports.headers import Header, RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, Store, header, run
 
 

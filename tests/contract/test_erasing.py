@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stepwell.engine.records import Topic
 from stepwell.engine.waits import run_topic
-from stepwell.runtime.ports import Blobs, RunQuery
+from stepwell.runtime.ports import Blobs
+from stepwell.runtime.ports.headers import RunQuery
 from tests.contract.kit import NOW_MS, ORDER, Store, event, header, run, waiter
 
 FORKS = [("0/0.1/0", 2, 1), ("0/0", 150, 2)]  # the innermost first

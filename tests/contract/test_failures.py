@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.engine.records import Status
-from stepwell.runtime.ports import RunQuery, StatusChange
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, Store, header, run
 
 FAILED = frozenset({Status.FAILED})

@@ -13,7 +13,7 @@ from stepwell.engine.records import Status
 from stepwell.local.database import Database
 from stepwell.local.rows import header_row
 from stepwell.local.sqlite_store import INSERT_RUN, SqliteStore
-from stepwell.runtime.ports import Header, RunQuery
+from stepwell.runtime.ports.headers import Header, RunQuery
 from tests.contract.kit import NOW_MS, header, run
 
 PAGE = 50

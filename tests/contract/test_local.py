@@ -11,7 +11,7 @@ from stepwell.errors import Conflict, PortError
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.folder import claim_folder
 from stepwell.memory.clocks import VirtualClock
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.stores.clocks import RealClock
 from tests.contract.kit import NOW_MS, ORDER, LocalStore, event, header, other_process, run, waiter
 

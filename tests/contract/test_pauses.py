@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepwell.engine.records import Status
-from stepwell.runtime.ports import Header, Pause, RunQuery, StatusChange
+from stepwell.runtime.ports import Pause
+from stepwell.runtime.ports.headers import Header, RunQuery, StatusChange
 from stepwell.runtime.stores.answers import unpaused
 from tests.contract.kit import NOW_MS, Store, header, run
 

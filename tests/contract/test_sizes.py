@@ -8,7 +8,8 @@ import pytest
 
 from stepwell import limits
 from stepwell.engine.records import Status, Topic
-from stepwell.runtime.ports import Lane, Loaded, RunQuery, Saved, StatusChange
+from stepwell.runtime.ports import Lane, Loaded, Saved
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, ORDER, LocalQueue, Store, event, header, run, waiter
 
 MEGABYTE = 1_048_576

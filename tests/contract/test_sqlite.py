@@ -19,7 +19,8 @@ from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Delivery
-from stepwell.runtime.ports import Lane, RunQuery, Saved, StatusChange
+from stepwell.runtime.ports import Lane, Saved
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, ORDER, at_once, event, header, other_process, run, waiter
 
 APPEND_FOR_EVER = """

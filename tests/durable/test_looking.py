@@ -9,7 +9,7 @@ from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.ran import counts_of, steps_of
 from stepwell.engine.entries import Entry
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.testing.kit import Stepwell
 from tests.durable.conftest import Flows
 

@@ -15,7 +15,7 @@ from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Sweeper
-from stepwell.runtime.ports import Header, RunQuery
+from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.testing.backend import in_memory
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows

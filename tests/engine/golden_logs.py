@@ -41,7 +41,8 @@ from stepwell.runtime.log.messages import (
     to_json,
 )
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Event, Header, Ports, Schedule
+from stepwell.runtime.ports import Event, Ports, Schedule
+from stepwell.runtime.ports.headers import Header
 from stepwell.testing.backend import in_memory
 from stepwell.testing.kit import Run, Stepwell
 

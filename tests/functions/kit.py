@@ -19,7 +19,7 @@ from stepwell.engine.records import Record
 from stepwell.engine.token import Token
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.pack import pack_folder
 from tests.contract.emulated import AwsQueue
 

@@ -13,12 +13,12 @@ from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
-from tests.lifecycle.schedules import CALLERS, RUN
+from tests.lifecycle.schedules import RUN, redrive
 from tests.sim import fork_programs
 from tests.sim.dag_programs import make_dag
 from tests.sim.programs import Program, Undoing
 from tests.sim.schedule import _play, _post_clients
-from tests.sim.world import Envelope, World
+from tests.sim.world import World
 
 FAILED = {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}
 
@@ -75,11 +75,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     if end is None or end.status not in FAILED:
         return None
     mended = replace(program, failing={}, undoing=Undoing() if program.undoing else None, blocked=frozenset())
-    world.programs = {program.graph.name: mended}
-    for caller in range(CALLERS):
-        world.post(Envelope("client", {"type": "redrive"}, world.now_ms + 500 * caller))
-    world.calls = 0  # the second part is as hostile as the first
-    _play(world)
+    redrive(world, mended)
     return next(iter(broken_laws(world, old, program.called)), None)
 
 

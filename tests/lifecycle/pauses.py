@@ -78,19 +78,22 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> tuple[
     program = program_of(seed)
     pauses = Pauses(random.Random(f"unpause {seed}"))
     with schedule._limits(program), _watched(pauses):
-        of = World(seed, program, tell)
-        try:
-            schedule._post_clients(of)
-            schedule._play(of)
-            check_quiet(of)
-            check_parked(of)
-            check_end(of)
-        except BrokenLawError as broken:
-            return str(broken), pauses.held
-        except EngineFault as fault:
-            return f"a log that cannot be was met: {fault}", pauses.held
-        finally:
-            for actor in of.actors:
-                actor.coroutine.close()
-            of.processes.reload()
-    return None, pauses.held
+        return broken_law(World(seed, program, tell)), pauses.held
+
+
+def broken_law(of: World, *checks: Callable[[World], None]) -> str | None:
+    """Plays the schedule to its end. Which law did not hold, of these and of those that hold at every end."""
+    try:
+        schedule._post_clients(of)
+        schedule._play(of)
+        for check in (*checks, check_quiet, check_parked, check_end):
+            check(of)
+    except BrokenLawError as broken:
+        return str(broken)
+    except EngineFault as fault:
+        return f"a log that cannot be was met: {fault}"
+    finally:
+        for actor in of.actors:
+            actor.coroutine.close()
+        of.processes.reload()
+    return None

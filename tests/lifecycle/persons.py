@@ -12,7 +12,8 @@ from stepwell.engine.records import Failure, Status
 from stepwell.engine.waits import run_topic
 from stepwell.runtime.calls import kin, updates
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Event, RunQuery
+from stepwell.runtime.ports import Event
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.steps import output
 from tests.runtime.kit import World, fails
 

@@ -38,12 +38,25 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     token = fold(old, Token())
     if token.end is None or token.end.status not in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return None
-    world.programs = {program.graph.name: replace(program, undoing=None, blocked=frozenset())}
+    redrive(world, replace(program, undoing=None, blocked=frozenset()))
+    return next(iter(broken_laws(world, old)), None)
+
+
+def redrive(world: World, mended: Program) -> None:
+    """Has several callers redrive the run, whose code is mended."""
+    world.programs = {mended.graph.name: mended}
     for caller in range(CALLERS):
         world.post(Envelope("client", {"type": "redrive"}, world.now_ms + 500 * caller))
     world.calls = 0  # the second part is as hostile as the first
     _play(world)
-    return next(iter(broken_laws(world, old)), None)
+
+
+def breaks(run: Callable[[int], str | None], seed: int) -> bool:
+    """Whether a law does not hold under this schedule. A mutant may also leave a log that cannot be read."""
+    try:
+        return run(seed) is not None
+    except Exception as fault:
+        return bool(str(fault))
 
 
 def log_of(world: World, run_id: str) -> list[Record]:

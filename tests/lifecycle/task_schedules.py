@@ -13,11 +13,11 @@ from stepwell.engine.records import ENDED, ROOT, End, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
 from tests.lifecycle.fork_schedules import FAILED, logs_of
-from tests.lifecycle.schedules import CALLERS, RUN
+from tests.lifecycle.schedules import RUN, redrive
 from tests.sim.fn_programs import Durable
 from tests.sim.schedule import _play, _post_clients
 from tests.sim.task_programs import TaskMaker, make_world
-from tests.sim.world import Envelope, World
+from tests.sim.world import World
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     end = fold(old.get(ROOT, []), Token()).end
     if end is None or end.status not in FAILED:
         return None
-    world.programs = {program.graph.name: replace(program, is_mended=True)}
-    for caller in range(CALLERS):
-        world.post(Envelope("client", {"type": "redrive"}, world.now_ms + 500 * caller))
-    world.calls = 0  # the second part is as hostile as the first
-    _play(world)
+    redrive(world, replace(program, is_mended=True))
     return next(iter(broken_laws(world, old, program.called)), None)
 
 

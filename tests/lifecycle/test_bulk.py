@@ -13,7 +13,8 @@ from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.calls.batching import Batch
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, RunQuery
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.port import StepCall
 from tests.contract.kit import STORES

@@ -14,7 +14,7 @@ from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.calls.batching import Batch
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from tests.aws.kit import aws_world
 from tests.contract.emulated import items_of
 from tests.lifecycle.bulk import Mortal, pass_time

@@ -14,7 +14,8 @@ from stepwell.errors import Conflict
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, Pause, RunQuery
+from stepwell.runtime.ports import Lane, Pause
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.stores.answers import unpaused
 from tests.runtime.kit import World, fails
 

@@ -16,6 +16,7 @@ from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.forks.forking import Forking
 from tests.lifecycle import fork_schedules
+from tests.lifecycle.schedules import breaks
 
 SCHEDULES = 150
 MOST_SCHEDULES = 300  # of one mutant
@@ -106,14 +107,7 @@ def test_a_redrive_in_a_fork_without_one_of_its_laws_is_caught(
     mutant: Callable[[], AbstractContextManager[None]],
 ) -> None:
     with mutant():
-        found = next((seed for seed in range(MOST_SCHEDULES) if _breaks(seed)), None)
+        found = next((seed for seed in range(MOST_SCHEDULES) if breaks(fork_schedules.run_schedule, seed)), None)
     gc.collect()  # what the stopped worlds left is this test's, not another's
     assert found is not None
     assert fork_schedules.run_schedule(found) is None
-
-
-def _breaks(seed: int) -> bool:
-    try:
-        return fork_schedules.run_schedule(seed) is not None
-    except Exception as fault:  # a mutant may leave a log that cannot be read
-        return bool(str(fault))

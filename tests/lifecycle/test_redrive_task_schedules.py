@@ -20,6 +20,7 @@ from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import redriven_id
 from stepwell.runtime.forks import forking
 from tests.lifecycle import task_schedules
+from tests.lifecycle.schedules import breaks
 
 SCHEDULES = 60
 MOST_SCHEDULES = 200  # of one mutant
@@ -88,14 +89,7 @@ def test_a_redrive_amid_tasks_without_one_of_its_laws_is_caught(
     mutant: Callable[[], AbstractContextManager[None]],
 ) -> None:
     with mutant():
-        found = next((seed for seed in range(MOST_SCHEDULES) if _breaks(seed)), None)
+        found = next((seed for seed in range(MOST_SCHEDULES) if breaks(task_schedules.run_schedule, seed)), None)
     gc.collect()  # what the stopped worlds left is this test's, not another's
     assert found is not None
     assert task_schedules.run_schedule(found) is None
-
-
-def _breaks(seed: int) -> bool:
-    try:
-        return task_schedules.run_schedule(seed) is not None
-    except Exception as fault:  # a law of the simulator's own
-        return bool(str(fault))

@@ -11,7 +11,8 @@ import pytest
 from stepwell.engine.records import Status
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery, Schedule
+from stepwell.runtime.ports import Schedule
+from stepwell.runtime.ports.headers import RunQuery
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import items_of, partitions_of, table_of
 from tests.runtime.kit import World, fails

@@ -14,7 +14,8 @@ from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import MINUTE_MS, PAUSES_KEPT_MS, UNPAUSED_RUNS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.stopping import Stopping
-from stepwell.runtime.ports import EVERY, Header, RunPage, RunQuery
+from stepwell.runtime.ports import EVERY
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from tests.aws.kit import aws_world
 from tests.contract.kit import STORES
 from tests.lifecycle.test_pause import ASKS, FLOW, FORKED, NAPS, UNDONE, pause, ran, unpause

@@ -15,14 +15,12 @@ from typing import Any
 from unittest import mock
 
 from stepwell import limits
-from stepwell.errors import EngineFault
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import stopping
 from stepwell.runtime.loop.stopping import Stopping
-from tests.lifecycle.pauses import FAMILIES, TIMES
+from tests.lifecycle.pauses import FAMILIES, TIMES, broken_law
 from tests.sim import schedule, world
 from tests.sim.fork_laws import BrokenLawError
-from tests.sim.laws import check_end, check_parked, check_quiet
 from tests.sim.programs import SUFFIX, Program
 from tests.sim.world import Actor, Envelope, World
 
@@ -100,20 +98,4 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> tuple[
     """Which law did not hold, or None; and how often a token rested."""
     program, stops = program_of(seed), Stops(random.Random(f"go on {seed}"))
     with schedule._limits(program), _watched(stops):
-        of = World(seed, program, tell)
-        try:
-            schedule._post_clients(of)
-            schedule._play(of)
-            check_none_forgotten(of)
-            check_quiet(of)
-            check_parked(of)
-            check_end(of)
-        except BrokenLawError as broken:
-            return str(broken), stops.held
-        except EngineFault as fault:
-            return f"a log that cannot be was met: {fault}", stops.held
-        finally:
-            for actor in of.actors:
-                actor.coroutine.close()
-            of.processes.reload()
-    return None, stops.held
+        return broken_law(World(seed, program, tell), check_none_forgotten), stops.held

@@ -16,7 +16,7 @@ from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_apart, run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 

@@ -25,7 +25,8 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Ports, RunQuery, Schedule
+from stepwell.runtime.ports import Ports, Schedule
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.schedules import SCHEDULE
 from stepwell.runtime.stores.jsontext import encode
 from stepwell.testing.kit import Stepwell

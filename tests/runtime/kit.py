@@ -30,7 +30,8 @@ from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock

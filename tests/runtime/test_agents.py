@@ -15,7 +15,8 @@ from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import DeadLetter, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, RunQuery
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports.headers import RunQuery
 from tests.runtime.kit import World, fails
 
 TALK = """

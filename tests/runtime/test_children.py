@@ -17,7 +17,8 @@ from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header, Lane, RunQuery
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports.headers import Header, RunQuery
 from tests.runtime.kit import World, fails
 
 CALLS = """

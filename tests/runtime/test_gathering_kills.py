@@ -19,7 +19,7 @@ from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.calls.gathering import Gatherer
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.starting import Start
 from tests.runtime.kit import World
 from tests.runtime.test_gathering import BATCH, DEBOUNCE

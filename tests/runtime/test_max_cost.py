@@ -19,7 +19,7 @@ from stepwell.engine.waits.kind import WaitKind
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Stepwell
 from tests.runtime.kit import World

@@ -23,7 +23,8 @@ from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Teller
-from stepwell.runtime.ports import Lane, RunQuery, Saved
+from stepwell.runtime.ports import Lane, Saved
+from stepwell.runtime.ports.headers import RunQuery
 from tests.runtime.kit import World
 
 FLOW = """

@@ -10,7 +10,7 @@ from stepwell.api.views import read_run
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Status
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from tests.runtime.kit import World
 
 HOUR_MS = 3_600_000

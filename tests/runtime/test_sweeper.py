@@ -13,7 +13,8 @@ from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Found
-from stepwell.runtime.ports import RunQuery, Saved
+from stepwell.runtime.ports import Saved
+from stepwell.runtime.ports.headers import RunQuery
 from tests.runtime.kit import NOW_MS, World, fails
 
 STILL_MS = 600_000

@@ -12,7 +12,7 @@ from stepwell.engine.entries import Entry
 from stepwell.engine.records import Failure, Kind, Record, Status
 from stepwell.limits import TRACEBACK_BYTES
 from stepwell.runtime.notify.telling import Notice, notice_json
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.steps import tracebacks
 from stepwell.testing.kit import Stepwell
 from tests.runtime.kit import NOW_MS, Folder

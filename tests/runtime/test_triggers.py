@@ -11,7 +11,8 @@ from stepwell.engine.names import iso
 from stepwell.errors import PortError
 from stepwell.runtime.log.messages import Scheduled, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header, Lane, RunQuery, Schedule
+from stepwell.runtime.ports import Lane, Schedule
+from stepwell.runtime.ports.headers import Header, RunQuery
 from tests.runtime.kit import NOW_MS, World
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

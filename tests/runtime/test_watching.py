@@ -17,7 +17,8 @@ from stepwell.runtime.loop import sweeper
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import KEPT_STRETCHES, Rounds
 from stepwell.runtime.loop.sweeper import Found, Sweeper
-from stepwell.runtime.ports import Lane, RunQuery, StatusChange
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.runtime.kit import World
 
 STILL_MS = 5 * MINUTE_MS

@@ -28,7 +28,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.token import Token
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from tests.sim.child_programs import DEEPEST, NOWHERE
 from tests.sim.tree import is_cancel

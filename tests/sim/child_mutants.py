@@ -17,7 +17,8 @@ from stepwell.runtime.forks.children import Children
 from stepwell.runtime.log.door import Found
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import Header, Joined
+from stepwell.runtime.ports import Joined
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from tests.sim.doors import before_append
 

@@ -17,7 +17,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record
 from stepwell.engine.token import Begun, Token
 from stepwell.runtime.log.standing import run_info
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
 from tests.sim.world import World
 

@@ -16,7 +16,7 @@ from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
 from stepwell.engine.writing import record
 from stepwell.runtime.calls.gathering import Gatherer
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker
-from stepwell.runtime.ports import Appended, Lane, Saved, StatusChange, Waiter
+from stepwell.runtime.ports import Appended, Lane, Saved, Waiter
+from stepwell.runtime.ports.headers import StatusChange
 from tests.sim.asked_mutants import OF_ASKED
 from tests.sim.batch_mutants import OF_BATCHES
 from tests.sim.child_mutants import OF_CHILDREN

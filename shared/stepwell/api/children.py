@@ -16,7 +16,7 @@ from stepwell.runtime.calls.kin import kin_ids
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports import Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.stores.answers import fits
 

@@ -11,7 +11,7 @@ from stepwell.api.requests import InstantMs, Query
 from stepwell.engine.names import iso
 from stepwell.engine.records import Status
 from stepwell.limits import PAGE_ITEMS_MAX
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 

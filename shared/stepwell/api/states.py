@@ -19,7 +19,8 @@ from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports import EVERY, Header
+from stepwell.runtime.ports import EVERY
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.stores.answers import unpaused
 
 CLEANING_UP = "cleaning_up"  # the phase of a cancelled function that has not ended yet

@@ -15,7 +15,7 @@ from stepwell.errors import EngineFault, NewerFormat, NotFound
 from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 
 COSTED_WORKFLOWS, COSTED_RUNS = 20, 5  # whose logs one call reads
 _ENDED = frozenset(status for status in Status if status.terminal)

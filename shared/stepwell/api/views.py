@@ -43,7 +43,7 @@ from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports import STARTS, Header
+from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.starts.starting import Caller
 
 RESULT_TYPES = {

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from stepwell.aws import keys
 from stepwell.aws.items import header_of
 from stepwell.aws.protocols import Item
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 TTL = "dynamodb.amazonaws.com"  # the principal that deletes expired items
 _LOGS = (keys.LOGS, f"{keys.JOIN}#")

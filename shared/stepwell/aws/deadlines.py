@@ -24,7 +24,7 @@ from stepwell.aws.protocols import Item
 from stepwell.engine.records import Status
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.rounds import NOTE, Rounds
-from stepwell.runtime.ports import Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.stores.answers import (
     LATEST_MS,
     deadline_of,

@@ -41,7 +41,8 @@ from stepwell.aws.items import (
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
 from stepwell.errors import PortError
-from stepwell.runtime.ports import Header, Pause, StatusChange
+from stepwell.runtime.ports import Pause
+from stepwell.runtime.ports.headers import Header, StatusChange
 from stepwell.runtime.stores.answers import with_pause
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.jsontext import encode

@@ -15,7 +15,8 @@ from stepwell.aws.protocols import Item
 from stepwell.engine.formats import KEY, OLDEST
 from stepwell.engine.records import Status, Topic
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
+from stepwell.runtime.ports import Event, Waiter
+from stepwell.runtime.ports.headers import Header, StatusChange
 from stepwell.runtime.stores.answers import opened
 from stepwell.runtime.stores.jsontext import decode, encode
 

@@ -24,7 +24,7 @@ from stepwell.aws.headers import Headers
 from stepwell.aws.protocols import Item
 from stepwell.definition.graph import Json
 from stepwell.engine.records import TERMINAL, Status
-from stepwell.runtime.ports import Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.stores.answers import LATEST_MS, decode_cursor, encode_cursor, fits
 
 LOOKED_AT = 100  # runs at a time: what one BatchGetItem reads

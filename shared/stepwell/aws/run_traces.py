@@ -13,7 +13,7 @@ from stepwell.runtime.loop.driving import run_now
 if TYPE_CHECKING:
     from stepwell.aws.streaming import Taken
     from stepwell.aws.wiring import Deployed
-    from stepwell.runtime.ports import Header
+    from stepwell.runtime.ports.headers import Header
 
 _logger = logging.getLogger("stepwell.traces")
 

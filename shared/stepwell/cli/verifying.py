@@ -93,6 +93,11 @@ def verify(
         seconds=seconds,
         progress=progress("schedules"),
     )
+    _finish(report, as_json=as_json)
+
+
+def _finish(report: Report, *, as_json: bool) -> None:
+    """Prints the report. Raises Exit where the workflow breaks, and where nothing is proven."""
     if as_json:
         print_json(report.to_json())
     else:

@@ -11,7 +11,7 @@ from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 log = logging.getLogger("stepwell.runs")
 

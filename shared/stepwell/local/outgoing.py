@@ -25,7 +25,8 @@ from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, notificati
 from stepwell.runtime.notify.notifications import notifications_of
 from stepwell.runtime.notify.sender import Fate, Sender
 from stepwell.runtime.notify.telling import Notice, Teller
-from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Header, Lane, Pause, StatusChange, Writes
+from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Lane, Pause, Writes
+from stepwell.runtime.ports.headers import Header, StatusChange
 
 _logger = logging.getLogger("stepwell.webhooks")
 

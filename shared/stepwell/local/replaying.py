@@ -31,7 +31,8 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header, Ports
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.steps.registry import Registry
 
 ENDING = ".jsonl"

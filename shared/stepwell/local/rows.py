@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.local.database import Row
-from stepwell.runtime.ports import Event, Header, RunQuery
+from stepwell.runtime.ports import Event
+from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.stores.answers import decode_cursor, decode_deadline, opened
 from stepwell.runtime.stores.jsontext import decode, encode
 

@@ -14,7 +14,7 @@ from stepwell.local.database import Database
 from stepwell.local.folder import make_private
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.calls.snapshots import may_be_due
-from stepwell.runtime.ports import Header, StatusChange
+from stepwell.runtime.ports.headers import Header, StatusChange
 
 _logger = logging.getLogger("stepwell.snapshots")
 

@@ -25,18 +25,15 @@ from stepwell.runtime.ports import (
     Event,
     EventRef,
     EventTaken,
-    Header,
     Joined,
     Loaded,
     Marked,
     Pause,
-    RunPage,
-    RunQuery,
     Saved,
-    StatusChange,
     Waiter,
     Writes,
 )
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
 from stepwell.runtime.stores.answers import (
     decode_cursor,
     due_page,

@@ -43,7 +43,8 @@ from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import Pause, run_now
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.notify.sender import Sender
-from stepwell.runtime.ports import Header, Ports
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.http_step import HttpSteps

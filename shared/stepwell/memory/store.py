@@ -26,18 +26,15 @@ from stepwell.runtime.ports import (
     EventRef,
     EventTaken,
     Forks,
-    Header,
     Joined,
     Loaded,
     Marked,
     Pause,
-    RunPage,
-    RunQuery,
     Saved,
-    StatusChange,
     Waiter,
     Writes,
 )
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
 from stepwell.runtime.stores.answers import (
     deadline_of,
     decode_cursor,

@@ -88,12 +88,12 @@ def assemble(
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
-       `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
-       `schedules`: what fires callers' schedules; None: a ticker of this process does.
-       `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
+    `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
+    `schedules`: what fires callers' schedules; None: a ticker of this process does.
+    `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
     `files`: where snapshots of runs are. `dead`: where messages are that nobody could take.
     `run_logs`: where the lines are that the code of runs logs.
-       `lane`: so many branches of a new fork share a log; 0: none do.
+    `lane`: so many branches of a new fork share a log; 0: none do.
     `sweeps_at_once`: the sweeper looks at so many runs side by side; 1 where the ports answer at once.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane)
@@ -112,10 +112,8 @@ def assemble(
     spending = Spending(logbook, ports.log, ports.clock, Prices())
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
-    scheduling, sweeper = (
-        Scheduling(ports, catalog, schedules),
-        Sweeper(ports, logbook, stopping, at_once=sweeps_at_once),
-    )
+    scheduling = Scheduling(ports, catalog, schedules)
+    sweeper = Sweeper(ports, logbook, stopping, at_once=sweeps_at_once)
     return Assembly(
         ports,
         catalog,

@@ -32,7 +32,8 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause, run_now, run_to_pause
 from stepwell.runtime.loop.sharing import Sharing
-from stepwell.runtime.ports import Appended, Event, EventRef, Lane, Ports, StatusChange, Writes
+from stepwell.runtime.ports import Appended, Event, EventRef, Lane, Ports, Writes
+from stepwell.runtime.ports.headers import StatusChange
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.simulation.assumptions import Assumptions

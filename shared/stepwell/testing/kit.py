@@ -34,7 +34,7 @@ from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sharing import Sharing
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start

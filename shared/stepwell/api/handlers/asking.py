@@ -44,7 +44,7 @@ from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.keyed import keyed_ids
 from stepwell.runtime.calls.moments import as_of
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports.headers import RunQuery
 
 _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot": "text/plain; charset=utf-8"}
 

@@ -14,7 +14,8 @@ from stepwell.api.stats import costs_of, stats_view
 from stepwell.errors import PortError
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.loop.pauses import stopping
-from stepwell.runtime.ports import Ports, RunQuery
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import RunQuery
 
 _PROBE = "health"  # the kind and the name of the note that tests whether the store accepts writes
 

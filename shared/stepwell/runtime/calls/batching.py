@@ -19,7 +19,8 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import TERMINAL, Failure, Pause, Status
 from stepwell.errors import EngineFault, InvalidInput, NotFound, PortError, UserError
 from stepwell.runtime.calls.erasing import Eraser
-from stepwell.runtime.ports import BROKEN_BLOB, REDRIVE, Clock, Header, RunPage, RunQuery
+from stepwell.runtime.ports import BROKEN_BLOB, Clock
+from stepwell.runtime.ports.headers import REDRIVE, Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Started
 from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.stores.answers import encode_cursor

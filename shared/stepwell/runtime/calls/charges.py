@@ -70,7 +70,7 @@ from stepwell.engine.waits.callback import BEAT
 from stepwell.engine.waits.topics import run_of
 from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
-from stepwell.runtime.ports import STARTS, Header
+from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.stores.jsontext import encode
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from stepwell.engine.records import Status
 from stepwell.limits import PAGE_ITEMS_MAX
-from stepwell.runtime.ports import Header, RunQuery, Runs
+from stepwell.runtime.ports import Runs
+from stepwell.runtime.ports.headers import Header, RunQuery
 
 OPEN = frozenset(status for status in Status if not status.terminal)
 

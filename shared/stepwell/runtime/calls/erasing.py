@@ -22,7 +22,8 @@ from stepwell.runtime.forks.forked import Left, left_by
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Erase, to_json
-from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.steps import output
 from stepwell.runtime.stores.blobs import of_run

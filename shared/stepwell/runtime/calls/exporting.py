@@ -26,7 +26,8 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import BATCH_RECORDS, EXPORT_BYTES
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
-from stepwell.runtime.ports import STARTS, Header, Ports, Saved
+from stepwell.runtime.ports import Ports, Saved
+from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.stores.jsontext import encode
 
 FORMAT = "stepwell.export/1"

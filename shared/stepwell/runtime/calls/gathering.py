@@ -26,7 +26,8 @@ from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import Event, Header, Ports
+from stepwell.runtime.ports import Event, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts import places
 from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.starts.starting import Start, Started, Starter, check_input

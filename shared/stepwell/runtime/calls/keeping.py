@@ -25,7 +25,7 @@ from stepwell.limits import REDRIVE_RECORDS
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent
-from stepwell.runtime.ports import REDRIVE
+from stepwell.runtime.ports.headers import REDRIVE
 
 NOTHING: Mapping[int, Begun] = {}
 

@@ -12,7 +12,8 @@ from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
 from stepwell.limits import YEAR_MS
 from stepwell.runtime.calls.redriving import redriven_id
-from stepwell.runtime.ports import Event, Header, Ports
+from stepwell.runtime.ports import Event, Ports
+from stepwell.runtime.ports.headers import Header
 
 EVENTS = ("stepwell.kin",)
 

@@ -24,7 +24,8 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Update, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.sweeper import LIVE, Found, Sweeper
-from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.starts.schedules import Scheduling
 from stepwell.runtime.starts.starting import Starter
 

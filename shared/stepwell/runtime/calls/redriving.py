@@ -34,7 +34,8 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import REDRIVE, Header, Joined, Ports
+from stepwell.runtime.ports import Joined, Ports
+from stepwell.runtime.ports.headers import REDRIVE, Header
 from stepwell.runtime.starts.starting import Started, Starter
 
 

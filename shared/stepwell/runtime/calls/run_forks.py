@@ -30,7 +30,8 @@ from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.redriving import Redriver, check_fits
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
-from stepwell.runtime.ports import FORK, Header, Ports
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import FORK, Header
 from stepwell.runtime.starts.starting import Started, Starter, check_whole
 
 

@@ -44,7 +44,8 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import RERUN, Header, Pause, PauseUntil, Ports, RunPage, RunQuery
+from stepwell.runtime.ports import Pause, PauseUntil, Ports
+from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
 from stepwell.runtime.steps.output import Emitted, read_output

@@ -16,7 +16,7 @@ from stepwell.engine.records import Status
 from stepwell.errors import NotFound
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.stores.files import name_of
 from stepwell.runtime.stores.jsontext import encode
 

@@ -11,7 +11,8 @@ from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
 from stepwell.runtime.loop.stopping import Stopping
-from stepwell.runtime.ports import EVERY, Ports, RunQuery
+from stepwell.runtime.ports import EVERY, Ports
+from stepwell.runtime.ports.headers import RunQuery
 
 
 class WorkflowPauses:

@@ -39,7 +39,8 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import EndRun, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.log.tracing import run_span, traceparent
-from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller, Starter
 
 _BEGINS_ANYHOW_MS = 2 * MINUTE_MS  # longer than a living worker takes to make a run

@@ -45,7 +45,8 @@ from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.due import due_when_shown, whole_minute
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Standing
-from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
+from stepwell.runtime.ports import Joined, Ports
+from stepwell.runtime.ports.headers import Header, StatusChange
 from stepwell.runtime.stores.answers import unpaused
 
 

@@ -36,7 +36,8 @@ from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.sizes import about_bytes, token_bytes
 from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info
 from stepwell.runtime.log.waypoints import Waypoints
-from stepwell.runtime.ports import EventTaken, Header, Marked, Ports, Saved
+from stepwell.runtime.ports import EventTaken, Marked, Ports, Saved
+from stepwell.runtime.ports.headers import Header
 
 _FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
 

@@ -18,7 +18,7 @@ from stepwell.engine.turns import Turn
 from stepwell.runtime.log.lanes import RunLane
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.open_batch import OpenBatch
-from stepwell.runtime.ports import FORK, REDRIVE, STARTS, Header
+from stepwell.runtime.ports.headers import FORK, REDRIVE, STARTS, Header
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record

@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _RUN = "run"

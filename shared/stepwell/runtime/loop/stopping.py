@@ -22,7 +22,8 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import can_move
 from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
 from stepwell.runtime.loop.pausing import Pausing
-from stepwell.runtime.ports import EVERY, Header, Lane, Pause, Ports, RunQuery
+from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
+from stepwell.runtime.ports.headers import Header, RunQuery
 
 
 class Stopping:

@@ -36,7 +36,8 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.pausing import begins_ms, last_ms
 from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.loop.stopping import Stopping
-from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
+from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports
+from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.permits import Permits
 from stepwell.runtime.waits.throttling import Throttling

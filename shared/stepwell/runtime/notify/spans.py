@@ -14,7 +14,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, place_of
 from stepwell.engine.records import Status
 from stepwell.runtime.log import tracing
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 _ATTEMPT_ENDS = frozenset({"step.completed", "step.failed", "step.paused", "step.blocked", "step.skipped"})
 _WAIT_BEGINS = frozenset({"sleep.started", "approval.requested", "event.awaited", "children.started", "lock.requested"})

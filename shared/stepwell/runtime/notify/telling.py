@@ -28,7 +28,8 @@ from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.standing import run_info
-from stepwell.runtime.ports import FORK, REDRIVE, Blobs, Header, Log, Runs, Saved
+from stepwell.runtime.ports import Blobs, Log, Runs, Saved
+from stepwell.runtime.ports.headers import FORK, REDRIVE, Header
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -14,7 +14,8 @@ from stepwell.engine.permits import text_of_key
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, InvalidInput
 from stepwell.runtime.log.standing import run_info
-from stepwell.runtime.ports import STARTS, Header, Notes
+from stepwell.runtime.ports import Notes
+from stepwell.runtime.ports.headers import STARTS, Header
 
 KEYED = "start:"  # before the id of a start with a key, in what its record is written by
 _OPEN = "open"

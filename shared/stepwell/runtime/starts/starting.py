@@ -18,7 +18,8 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.messages import Deadline, Wake
 from stepwell.runtime.log.standing import pool_at, run_info
-from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.versions import Versions
 
 

@@ -15,7 +15,8 @@ from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import MINUTE_MS
-from stepwell.runtime.ports import Event, Header, Pause, RunPage, RunQuery
+from stepwell.runtime.ports import Event, Pause
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.stores.jsontext import decode
 
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for

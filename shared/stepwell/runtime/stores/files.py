@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports.headers import Header
 
 
 def name_of(header: Header) -> str:

@@ -14,7 +14,8 @@ from stepwell.limits import CHECK_RUNS_MS, PENDING_SHOWN
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import EndRun, to_json
 from stepwell.runtime.log.standing import Standing, run_info
-from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces

@@ -16,7 +16,8 @@ from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports import Event, Header, Lane, Ports
+from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Signal, Starter
 
 

@@ -18,7 +18,8 @@ from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Inbox
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Header, Ports, RunQuery
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
