@@ -50,6 +50,14 @@ def test_last_without_runs_is_told(api: FakeApi, cli: Cli) -> None:
     assert (result.exit_code, "there are no runs [unknown_run]" in result.stderr) == (2, True)
 
 
+def test_a_list_of_what_was_made_of_a_run_takes_a_part_of_its_id_too(api: FakeApi, cli: Cli) -> None:
+    listed(api, RUN)
+    for option in ("--origin", "--parent"):
+        for given in ("last", "01J", ID):
+            assert cli("runs", option, given).exit_code == 0
+            assert api.calls[-1].query[option[2:]] == [ID]
+
+
 def test_run_with_wait_says_once_what_the_run_waits_for(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/workflows/order-review/runs", (201, RUN))
     api.has_run(RUN, RUN, COMPLETED)

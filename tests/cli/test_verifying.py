@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from stepwell.cli.hushing import each_once
 from stepwell.cli.main import app
 from stepwell.testing.kit import Stepwell
 
@@ -43,6 +45,28 @@ def test_a_run_that_fails_undisturbed_proves_nothing_and_has_an_exit_status_of_i
     assert "invoice-mended holds" not in told.stdout
     allowed = verify("invoice-mended", str(FAULTS), "-i", '{"customer": "Ada", "amount": "much"}', "--may-fail")
     assert (allowed.exit_code, "invoice-mended holds" in allowed.stdout) == (0, True), allowed.output
+
+
+def test_what_steps_print_is_told_once_and_leaves_standard_output_to_the_report(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(
+        "workflow: flow\ntimeline:\n  - {name: say, run: 'python:talk.say', timeout: 5s}\n"
+    )
+    (tmp_path / "talk.py").write_text("def say():\n    print('hello')\n    return 1\n")
+    told = verify("flow", str(tmp_path), "--json")
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["holds"]
+    assert told.stderr == "hello\n"
+
+
+def test_what_a_command_runs_many_times_logs_each_message_once(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = logging.lastResort
+    assert handler is not None
+    with each_once():
+        for told in ("charge failed", "charge failed", "ship failed"):
+            handler.handle(logging.makeLogRecord({"msg": told, "levelno": logging.WARNING}))
+        print("half a line", end="")
+    handler.handle(logging.makeLogRecord({"msg": "charge failed", "levelno": logging.WARNING}))
+    assert capsys.readouterr() == ("", "charge failed\nship failed\nhalf a line\ncharge failed\n")
 
 
 def test_a_mocked_step_is_not_called() -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from stepwell import WorkflowContext
 from stepwell.cli.checking import check_path
 from stepwell.definition.code import read_code
-from stepwell.definition.code_checks import check_code
+from stepwell.definition.code_checks import _CHILD_OPTIONS, _STEP_OPTIONS, check_code
 from stepwell.errors import Problem
 from stepwell.testing.kit import Stepwell
 
@@ -51,6 +54,17 @@ def fails_with(text: str) -> str:
 
 def test_there_are_38_bad_functions() -> None:
     assert len(BAD) == 38
+
+
+@pytest.mark.parametrize(
+    ("operation", "known"), [(WorkflowContext.step, _STEP_OPTIONS), (WorkflowContext.child, _CHILD_OPTIONS)]
+)
+def test_the_options_of_an_operation_are_those_that_it_has(
+    operation: Callable[..., object], known: tuple[str, ...]
+) -> None:
+    """What is none of them is an argument of the function that is called."""
+    of = signature(operation).parameters.values()
+    assert {one.name for one in of if one.kind is one.KEYWORD_ONLY} == set(known)
 
 
 @pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)

@@ -135,6 +135,14 @@ def test_a_dry_run_tells_what_is_kept_and_what_runs_again_and_writes_nothing(mem
     assert len(memory.runs("gathered")) == 1
 
 
+def test_a_dry_run_from_an_operation_of_the_tasks_names_it_and_the_others_that_are_open(memory: Stepwell) -> None:
+    shop = Shop(memory, ("fetch", "b"))
+    run = shop.fails("gathered", ITEMS)
+    told = run_now(memory.service.redrive_foretold(run.id, "store"))
+    assert {"token": "0", "step": "store"} in told["again"]
+    assert {"token": "0/1.3", "step": "sleep"} in told["again"]
+
+
 def test_what_completed_and_was_never_heard_of_is_told_to_the_new_run(memory: Stepwell) -> None:
     """A run that waits for code hears of no end; what has ended is in the branches alone."""
     shop = Shop(memory, ("fetch", "a"))

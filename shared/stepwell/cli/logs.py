@@ -13,8 +13,9 @@ import typer
 from stepwell.cli.arguments import RunId, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console
-from stepwell.cli.watch import has_ended
+from stepwell.cli.watch import LOST_SECONDS, has_ended
 from stepwell.cli.words import exactly, parse_time, printable
+from stepwell.client.errors import Unreachable
 from stepwell.limits import LOG_LATE_MS
 
 if TYPE_CHECKING:
@@ -45,10 +46,19 @@ def logs(
 
 def _lines(client: Client, run: JsonObject, *, follow: bool) -> Iterator[JsonObject]:
     """The lines in order, each once; with `follow`, until the run has ended."""
-    since, seen = "", set[str]()
+    since, seen, lost_at = "", set[str](), 0.0
     while True:
         is_over = not follow or has_ended(run)
-        found = [one for one in client.handle(run["run_id"]).logs(since=since) if one["id"] not in seen]
+        try:
+            found = [one for one in client.handle(run["run_id"]).logs(since=since) if one["id"] not in seen]
+            run = run if is_over else client.handle(run["run_id"]).view()
+        except Unreachable:
+            lost_at = lost_at or time.monotonic()
+            if not follow or time.monotonic() - lost_at > LOST_SECONDS:
+                raise
+            time.sleep(POLL_SECONDS)
+            continue
+        lost_at = 0.0
         for line in sorted(found, key=lambda one: str(one["at"])):  # those of several pools come one after the other
             seen.add(line["id"])
             since = _late(line["at"])
@@ -56,7 +66,6 @@ def _lines(client: Client, run: JsonObject, *, follow: bool) -> Iterator[JsonObj
         if is_over:
             return
         time.sleep(POLL_SECONDS)
-        run = client.handle(run["run_id"]).view()
 
 
 def _late(at: str) -> str:

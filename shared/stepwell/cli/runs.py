@@ -30,7 +30,7 @@ from stepwell.client.errors import JsonObject
 from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
-    from stepwell.client import Handle
+    from stepwell.client import Client, Handle
 
 
 class Sort(StrEnum):
@@ -152,8 +152,8 @@ def runs(
             since=since,
             waiting_for=waiting_for,
             failure=failure,
-            parent=parent,
-            origin=origin,
+            parent=_whole(client, parent),
+            origin=_whole(client, origin),
             key=key,
             overdue=overdue,
             sort=sort.value.replace("-", "_") if sort else "",
@@ -170,6 +170,11 @@ def runs(
     console().print(runs_table(page.items, datetime.now(UTC)))
     if page.next_cursor:
         typer.echo(f"there are more: --cursor {page.next_cursor}", err=True)
+
+
+def _whole(client: Client, given: str) -> str:
+    """The id of a run that is named by a part of it, or as the last one."""
+    return str(client.handle(given).view()["run_id"]) if given else ""
 
 
 def show(

@@ -11,6 +11,7 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, read_json, read_pairs
 from stepwell.cli.folders import chosen_folder
+from stepwell.cli.hushing import each_once
 from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -76,23 +77,24 @@ def verify(
 
     module, (found, run_input) = _module(world), _answers(answers)
     steps = {name: read_json(text, "--mock") for name, text in read_pairs(mock or [], "--mock").items()}
-    report = verified(
-        chosen_folder(folder),
-        workflow,
-        read_json(given, "-i") if given else run_input,
-        world=getattr(module, "snapshot", None),
-        reset=getattr(module, "reset", None),
-        steps={**getattr(module, "steps", {}), **steps},
-        fails=fail or [],
-        answers=found,
-        approve_all=approve,
-        allow_outside=allow_outside,
-        may_fail=may_fail,
-        ignore=ignore or [],
-        shuffles=shuffles,
-        seconds=seconds,
-        progress=progress("schedules"),
-    )
+    with each_once():
+        report = verified(
+            chosen_folder(folder),
+            workflow,
+            read_json(given, "-i") if given else run_input,
+            world=getattr(module, "snapshot", None),
+            reset=getattr(module, "reset", None),
+            steps={**getattr(module, "steps", {}), **steps},
+            fails=fail or [],
+            answers=found,
+            approve_all=approve,
+            allow_outside=allow_outside,
+            may_fail=may_fail,
+            ignore=ignore or [],
+            shuffles=shuffles,
+            seconds=seconds,
+            progress=progress("schedules"),
+        )
     _finish(report, as_json=as_json)
 
 

@@ -14,8 +14,8 @@ from stepwell.definition.signatures import CONTEXT, misfit
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
 
-_STEP_OPTIONS = ("name", "retry", "timeout", "at_most_once", "pool")
-_CHILD_OPTIONS = ("name", "timeout", "type", "detached")
+_STEP_OPTIONS = ("name", "retry", "timeout", "at_most_once", "pool", "throttle")
+_CHILD_OPTIONS = ("timeout", "type", "detached")
 _OPERATIONS = frozenset({
     "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
     "lock", "until", "start",

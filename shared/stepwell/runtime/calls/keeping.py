@@ -88,15 +88,19 @@ def kept_steps(plan: Plan) -> list[Part]:
     ]
 
 
-def going_on(plan: Plan) -> list[Part]:
-    """Where the new run goes on: in the branches that are not kept, or of itself."""
+def going_on(plan: Plan, since: str) -> list[Part]:
+    """Where the new run goes on: in the branches that are not kept, or of itself.
+
+    `since`: the step that the caller names. Where it is one of a function's tasks, the others that are open go on too.
+    """
     named = {
         branch_id(fork_id(token, record.slot), index): name
         for token, record in plan.logs
         for index, name in enumerate(names_of(record))
     }
     going = plan.branches or [plan.root]
-    return [Part(one.token.id, one.node or named.get(one.token.id, "") or one.token.node) for one in going]
+    parts = [Part(one.token.id, one.node or named.get(one.token.id, "") or one.token.node) for one in going]
+    return [*parts, Part(plan.root.token.id, since)] if since and plan.branches else parts
 
 
 class Keeper:

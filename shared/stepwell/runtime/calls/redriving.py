@@ -76,7 +76,7 @@ class Redriver:
             "redriven_as": None if there is None else there.run_id,
             "kept_records": len(plan.logs),
             "kept": [asdict(one) for one in kept_steps(plan)],
-            "again": [asdict(one) for one in going_on(plan)],
+            "again": [asdict(one) for one in going_on(plan, since)],
         }
 
     async def _plan(

@@ -1,0 +1,57 @@
+"""What steps print and log while a command runs them many times: each line once, on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import TextIOBase
+
+
+class _Once(TextIOBase):
+    """Passes each line on that it has not had yet. `end`: what is left is a line too."""
+
+    def __init__(self) -> None:
+        self._seen, self._begun = set[str](), ""
+
+    def write(self, text: str) -> int:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            if line not in self._seen:
+                self._seen.add(line)
+                print(line, file=sys.stderr)
+        return len(text)
+
+    def end(self) -> None:
+        if self._begun:
+            self.write("\n")
+
+
+class _OnceLogged(logging.Filter):
+    """Lets each message pass once, with its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        told = record.getMessage()
+        is_new = told not in self._seen
+        self._seen.add(told)
+        return is_new
+
+
+@contextmanager
+def each_once() -> Iterator[None]:
+    """Keeps standard output for the command's own answer."""
+    last, only, out = logging.lastResort, _OnceLogged(), _Once()
+    if last is not None:
+        last.addFilter(only)
+    try:
+        with redirect_stdout(out):
+            yield
+    finally:
+        out.end()
+        if last is not None:
+            last.removeFilter(only)
