@@ -137,7 +137,8 @@ def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str
     is_odd = any(one.asked_by_step is not None or not one.of_function or one.of_tasks for one in waiting.values())
     if not places or is_odd or any(one.ended for one in live.values()):
         return
-    began_ms = {slot: logs.records[ROOT][slot].at_ms for slot, _ in waiting}
+    began = {slot: max(slot, root.tasks[slot].let_on_slot) for slot, _ in waiting}  # a redrive has them begin anew
+    began_ms = {slot: logs.records[ROOT][since].at_ms for slot, since in began.items()}
     untils = [
         began_ms[slot] + one.until_ms - one.since_ms for (slot, _), one in waiting.items() if one.until_ms is not None
     ]
