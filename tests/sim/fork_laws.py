@@ -15,7 +15,7 @@ from stepwell.engine.forks import Branches, branch_id, fork_id, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record
-from stepwell.engine.token import Begun, Token
+from stepwell.engine.token import Token
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports.headers import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
@@ -137,7 +137,8 @@ def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str
     is_odd = any(one.asked_by_step is not None or not one.of_function or one.of_tasks for one in waiting.values())
     if not places or is_odd or any(one.ended for one in live.values()):
         return
-    began_ms = {slot: _began_ms(slot, root.tasks[slot], logs) for slot, _ in waiting}
+    began = {slot: max(slot, root.tasks[slot].let_on_slot) for slot, _ in waiting}  # a redrive has them begin anew
+    began_ms = {slot: logs.records[ROOT][since].at_ms for slot, since in began.items()}
     untils = [
         began_ms[slot] + one.until_ms - one.since_ms for (slot, _), one in waiting.items() if one.until_ms is not None
     ]
@@ -148,11 +149,6 @@ def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str
     elif header.status != "waiting" or header.waiting_until_ms != until_ms:
         said = f"{header.status} until {header.waiting_until_ms}"
         yield f"header: all {len(places)} operations wait until {until_ms}, and it says {said}"
-
-
-def _began_ms(slot: int, begun: Begun, logs: Logs) -> int:
-    """When operations were begun; those that a redriven run has kept, when they were let on."""
-    return begun.at_ms if begun.let_on_slot >= 0 else logs.records[ROOT][slot].at_ms
 
 
 def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Record]) -> Iterator[Token]:
