@@ -75,6 +75,12 @@ def test_a_mocked_step_is_not_called() -> None:
     assert json.loads(told.stdout)["called"] == ["receipt", "write"]
 
 
+def test_a_name_that_no_step_has_is_told() -> None:
+    told = verify("invoice-mended", str(FAULTS), "-i", ADA, "--fail", "chrage", "--mock", "receipt=1", "--json")
+    (note,) = json.loads(told.stdout)["notes"]
+    assert note == "no step that ran is called chrage: nothing was replaced"
+
+
 def test_a_file_of_the_users_is_the_world(tmp_path: Path) -> None:
     world = tmp_path / "world.py"
     world.write_text("""

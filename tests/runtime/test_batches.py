@@ -205,7 +205,7 @@ def test_a_batch_does_not_wait_for_a_long_step() -> None:
     run_id = world.start()
     world.deliver()
     assert seen == [[[0, 1]]]
-    assert appended(world, run_id) == [[0, 1], [2, 3]]
+    assert appended(world, run_id) == [[0, 1], [2], [3]]
     assert called(world) == ["s0", "s1", "s2", "s3"]
 
 
@@ -305,6 +305,22 @@ def test_a_pause_keeps_what_was_done_and_stops_at_the_end_of_the_batch() -> None
     world.deliver()
     assert world.header(run_id).status is Status.COMPLETED
     assert called(world) == [f"s{number}" for number in range(14)]
+
+
+def test_a_pause_while_a_long_step_runs_stops_the_run_behind_it_though_nothing_was_left_to_write() -> None:
+    world = World(chain(8))
+
+    def paused(call: StepCall) -> None:
+        assert call.late is not None
+        run_now(call.late())
+        world.clock.set(world.clock.now_ms() + BATCH_OPEN_MS)
+        run_now(world.service.pause(call.run_id))
+
+    world.steps.of["s1"] = paused
+    run_id = world.start()
+    world.deliver()
+    assert world.header(run_id).status is Status.PAUSED
+    assert called(world) == ["s0", "s1"]
 
 
 @pytest.mark.parametrize("of", ["the run", "its workflow"])

@@ -37,7 +37,7 @@ class OpenBatch:
         if self.is_shut:
             return False
         if not self.records:
-            return _size_bytes(record) < BATCH_BYTES
+            return _size_bytes(record) < BATCH_BYTES and not _took_long(record)
         is_full = len(self.records) + 1 >= BATCH_RECORDS or self._bytes + _size_bytes(record) >= BATCH_BYTES
         return not is_full and self.left_ms() > 0
 
@@ -55,6 +55,11 @@ class OpenBatch:
     def written(self, token: Token, rest: Sequence[Record] = ()) -> None:
         """The log has what was in it, but for the rest; or another's record. `token`: as its log has it."""
         self.records, self.token, self.is_shut = tuple(rest), token, False
+
+
+def _took_long(record: Record) -> bool:
+    """Whether a cancel or a pause may stand in its slot for longer than a batch is open."""
+    return bool(record.started_ms) and record.at_ms - record.started_ms >= BATCH_OPEN_MS
 
 
 def _size_bytes(record: Record) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stepwell.definition.graph import Json
@@ -70,7 +71,9 @@ def verify(
     case = _case(Path(folder), workflow, input, world, reset, Replaced(dict(steps or {}), frozenset(fails)),
                  parse_answers(answers, "answers"), approve_all, not allow_outside)  # fmt: skip
     findings, counts = _verified(case, ignore, shuffles, most_crashes, seconds, progress or (lambda done, of: None))
-    return findings.report(workflow, *counts, may_fail=may_fail or bool(case.replaced.fails))
+    report = findings.report(workflow, *counts, may_fail=may_fail or bool(case.replaced.fails))
+    idle = [f"no step that ran is called {name}: nothing was replaced" for name in case.replaced.idle]
+    return replace(report, notes=(*report.notes, *idle))
 
 
 def _case(
