@@ -123,10 +123,7 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
           ))}
         </select>
       </label>
-      <label>
-        Tag
-        <input type="search" placeholder="name=value" value={filters["tag"]} onChange={(event) => go({ tag: event.currentTarget.value.trim() })} />
-      </label>
+      <Typed key={`tag ${filters["tag"] ?? ""}`} label="Tag" hint="name=value" value={filters["tag"] ?? ""} take={(tag) => go({ tag })} />
       <label>
         Created
         <select value="" onChange={(event) => go({ since: since(event.currentTarget.value) })}>
@@ -147,12 +144,7 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
           failed alike: {filters["failure"]} ✕
         </button>
       )}
-      {filters["workflow"] && (
-        <label>
-          Key
-          <input type="search" placeholder="Idempotency-Key" value={filters["key"]} onChange={(event) => go({ key: event.currentTarget.value.trim() })} />
-        </label>
-      )}
+      {filters["workflow"] && <Typed key={`key ${filters["key"] ?? ""}`} label="Key" hint="Idempotency-Key" value={filters["key"] ?? ""} take={(key) => go({ key })} />}
       {filters["origin"] && (
         <button type="button" class="quiet" onClick={() => go({ origin: "" })}>
           made of {shortId(filters["origin"])} ✕
@@ -164,6 +156,17 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
         </button>
       )}
     </form>
+  );
+}
+
+/** A filter that is typed. The list changes while it is: what was typed stays. */
+function Typed({ label, hint, value, take }: { label: string; hint: string; value: string; take: (value: string) => void }): JSX.Element {
+  const [text, setText] = useState(value);
+  return (
+    <label>
+      {label}
+      <input type="search" placeholder={hint} value={text} onInput={(event) => setText(event.currentTarget.value)} onChange={() => take(text.trim())} />
+    </label>
   );
 }
 

@@ -32,7 +32,14 @@ def send(page: Page, line: str) -> None:
     expect(page.locator("dialog .command code")).to_have_text(line)
     page.locator("dialog button[type=submit]").click()
     expect(page.locator(".told.is-done")).to_be_visible()
-    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def press(page: Page, key: str) -> None:
+    """Presses a key of the inbox, once what is chosen there has been read."""
+    expect(page.locator(".asked footer button").first).to_be_visible()
+    page.keyboard.press(key)
 
 
 @pytest.mark.parametrize("place", ["workflows/errand", "workflows", "runs", "runs?workflow=errand"])
@@ -117,7 +124,7 @@ def test_the_inbox_says_what_a_run_has_cost_and_lets_it_cost_more(steered: Serve
     page.goto(f"{steered.dev.url}/#/inbox")
     page.locator(".inbox li", has_text="costly").click()
     expect(page.locator(".asked .cost")).to_contain_text("more than its max_cost of 0.00001, and asks before polish")
-    page.keyboard.press("a")
+    press(page, "a")
     page.get_by_label("New limit in USD").fill("0.5")
     page.get_by_label("Your name").fill("ana")
     send(page, f"stepwell approve {run_id} --by ana --data '{{\"max_cost\":0.5}}'")
@@ -132,17 +139,18 @@ def test_questions_and_missing_documents_are_answered_in_the_inbox_by_the_keyboa
     expect(page.locator(".inbox li", has_text="hiring")).to_contain_text("question")
     page.locator(".inbox li", has_text="hiring").click()
     expect(page.locator(".asked")).to_contain_text("interest")
-    page.keyboard.press("a")
+    press(page, "a")
     page.get_by_label("Message").fill("I would like to")
     expect(page.get_by_label("From")).to_have_value("candidate")
     page.keyboard.press("Enter")
     expect(page.locator(".told.is-done")).to_be_visible()
-    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator("dialog")).to_have_count(0)
     expect(page.locator(".inbox li", has_text="hiring")).to_contain_text("document")
     for paper, missing in (("cv", "2 items"), ("passport", "1 item")):
         page.locator(".inbox li", has_text="hiring").click()
         expect(page.locator(".asked")).to_contain_text(f"missing{missing}")
-        page.keyboard.press("a")
+        press(page, "a")
         expect(page.get_by_label("Document that is missing")).to_have_value(paper)
         page.get_by_label("Where it is").fill(f"https://files.example/{paper}.pdf")
         payload = json.dumps({"document": paper, "url": f"https://files.example/{paper}.pdf"}, separators=(",", ":"))

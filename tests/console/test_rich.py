@@ -192,7 +192,12 @@ def test_the_list_finds_the_run_of_a_key(rich: Served, page: Page) -> None:
     page.goto(f"{rich.dev.url}/#/runs")
     expect(page.get_by_label("Key", exact=True)).to_have_count(0)
     page.locator(".filters label", has_text=re.compile("^Workflow")).locator("select").select_option("lane")
+    expect(page).to_have_url(re.compile("workflow=lane"))
+    expect(page.locator(".c-run a").first).to_have_attribute("title", made[1])
+    rows = page.locator(".c-run a").count()
     page.get_by_label("Key", exact=True).fill("b")
+    rich.dev.call("POST", "/workflows/lane/runs", {})
+    expect(page.locator(".c-run a")).to_have_count(rows + 1)  # the list has changed meanwhile
     page.keyboard.press("Enter")
     expect(page.locator(".c-run a")).to_have_attribute("title", made[1])
     assert "key=b" in page.url
@@ -210,6 +215,7 @@ def test_the_inbox_keeps_what_is_chosen_and_its_answer_in_sight(rich: Served, pa
 def test_enter_is_for_what_has_the_focus(rich: Served, page: Page) -> None:
     """The lists' own keys leave a focused button alone."""
     page.goto(f"{rich.dev.url}/#/inbox")
+    page.locator(".inbox li", has_text="approval").first.click()
     page.get_by_role("button", name="Approve").focus()
     page.keyboard.press("Enter")
     expect(page.locator("dialog h2")).to_have_text("Approve")
