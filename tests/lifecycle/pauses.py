@@ -11,15 +11,17 @@ from typing import Any
 from unittest import mock
 
 from stepwell.errors import EngineFault
-from tests.sim import schedule, world
+from tests.sim import schedule
+from tests.sim.actors import Actor, Envelope
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.laws import check_end, check_parked, check_quiet
 from tests.sim.programs import SUFFIX, Program
-from tests.sim.world import Actor, Envelope, World
+from tests.sim.steps import Steps
+from tests.sim.world import World
 
 FAMILIES = (0, schedule.FAMILIES, schedule.PARTS_FROM, schedule.LOCKED_FROM, schedule.DURABLE_FROM, schedule.TASKS_FROM)
 TIMES = (0, 0, 1, 5, 30, 4_000)  # seconds
-_run, _call = world._Steps.run, schedule.call
+_run, _call = Steps.run, schedule.call
 
 
 def program_of(seed: int) -> Program:
@@ -69,7 +71,7 @@ def _watched(pauses: Pauses) -> Iterator[None]:
             after_ms = 1_000 * pauses.rng.choice(TIMES)
             of.post(Envelope("client", {"type": "unpause"}, of.now_ms + after_ms))
 
-    with mock.patch.object(world._Steps, "run", run), mock.patch.object(schedule, "call", call):
+    with mock.patch.object(Steps, "run", run), mock.patch.object(schedule, "call", call):
         yield
 
 

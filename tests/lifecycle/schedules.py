@@ -11,9 +11,10 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Goto, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
+from tests.sim.actors import Envelope
 from tests.sim.programs import Program, Undoing, make_timeline
 from tests.sim.schedule import _play, _post_clients
-from tests.sim.world import Envelope, World
+from tests.sim.world import World
 
 RUN = "run_sim"
 CALLERS = 3

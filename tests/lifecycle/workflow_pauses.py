@@ -19,12 +19,14 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import stopping
 from stepwell.runtime.loop.stopping import Stopping
 from tests.lifecycle.pauses import FAMILIES, TIMES, broken_law
-from tests.sim import schedule, world
+from tests.sim import schedule
+from tests.sim.actors import Actor, Envelope
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.programs import SUFFIX, Program
-from tests.sim.world import Actor, Envelope, World
+from tests.sim.steps import Steps
+from tests.sim.world import World
 
-_run, _call, _stops = world._Steps.run, schedule.call, Stopping.stops
+_run, _call, _stops = Steps.run, schedule.call, Stopping.stops
 
 
 def program_of(seed: int) -> Program:
@@ -77,7 +79,7 @@ def _watched(stops: Stops) -> Iterator[None]:
         return is_held
 
     with (
-        mock.patch.object(world._Steps, "run", run),
+        mock.patch.object(Steps, "run", run),
         mock.patch.object(schedule, "call", call),
         mock.patch.object(Stopping, "stops", counted),
         mock.patch.object(limits, "PAUSES_KEPT_MS", 0),

@@ -10,7 +10,8 @@ from stepwell.engine.records import UPDATE, Record
 from stepwell.engine.waits import run_topic
 from stepwell.runtime.calls.updates import Answered, topic_of
 from tests.sim.asked_code import is_refused
-from tests.sim.world import Told, World
+from tests.sim.seen import Told
+from tests.sim.world import World
 
 _REFUSED = "stepwell.refused"
 

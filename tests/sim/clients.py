@@ -13,10 +13,12 @@ from stepwell.limits import OUTPUT_PENDING, YEAR_MS
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.starts.starting import Signal, Start
+from tests.sim.actors import START_MS
 from tests.sim.gather_programs import GATHERS
 from tests.sim.programs import Program
+from tests.sim.seen import Read, Told
 from tests.sim.tree import RUN
-from tests.sim.world import START_MS, Read, Told, World
+from tests.sim.world import World
 
 ASKING = frozenset({"signal", "update", "answer", "query", "delegate"})  # what the laws want to hear the answer of
 

@@ -25,6 +25,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Appended, Lane, Saved, Waiter
 from stepwell.runtime.ports.headers import StatusChange
+from tests.sim.actors import stop
 from tests.sim.asked_mutants import OF_ASKED
 from tests.sim.batch_mutants import OF_BATCHES
 from tests.sim.child_mutants import OF_CHILDREN
@@ -46,7 +47,6 @@ from tests.sim.throttle_mutants import OF_THROTTLES
 from tests.sim.turn_mutants import OF_TURNS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.version_mutants import OF_DEPLOYS
-from tests.sim.world import stop
 from tests.sim.zombies import OF_LEASES
 
 _handle, _put, _settle = Worker.handle, Door.put, Advance.settle

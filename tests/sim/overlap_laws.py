@@ -13,9 +13,10 @@ from dataclasses import replace
 from stepwell.engine.records import Fork
 from stepwell.limits import FORK_SHARED_MS
 from stepwell.runtime.log.messages import Wake, from_json
+from tests.sim.actors import Envelope
 from tests.sim.fork_laws import is_held
 from tests.sim.tree import Logs, Opened, forks_of
-from tests.sim.world import Envelope, World
+from tests.sim.world import World
 
 
 def law_13_overlap(world: World) -> Iterator[str]:

@@ -15,6 +15,7 @@ from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.forks import children
 from stepwell.runtime.log.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
+from tests.sim.actors import START_MS, Actor, Envelope
 from tests.sim.asked_programs import make_asked
 from tests.sim.batch_programs import make_batched, with_batches
 from tests.sim.child_programs import DEEPEST, make_family
@@ -39,7 +40,7 @@ from tests.sim.throttle_programs import make_throttled
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
-from tests.sim.world import START_MS, Actor, Envelope, World
+from tests.sim.world import World
 from tests.sim.zombies import chance_of_death, is_appending, make_zombie, make_zombies
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}

@@ -12,7 +12,8 @@ from stepwell.limits import MINUTE_MS
 from stepwell.runtime.ports import Event
 from tests.sim.fork_laws import Family
 from tests.sim.part_laws import is_still_wanted, matches
-from tests.sim.world import Taking, World
+from tests.sim.seen import Taking
+from tests.sim.world import World
 
 
 def law_11_turns(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 if TYPE_CHECKING:
-    from tests.sim.world import Actor, Envelope, World
+    from tests.sim.actors import Actor, Envelope
+    from tests.sim.world import World
 
 _APPENDS = ("append", "consume", "watch")  # stops between the look at the lease and the record
 

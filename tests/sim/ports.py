@@ -1,0 +1,100 @@
+"""The ports of a world: they stop before and after each call, where the scheduler takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepwell.runtime.ports import Lane
+from tests.sim.actors import Envelope, stop
+from tests.sim.batch_laws import watch_call
+from tests.sim.noting import looks, note, took
+from tests.sim.tempting import hurry, tempt
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class StoppingPort:
+    """Any port, with a stop before and after each call."""
+
+    def __init__(self, world: World, inner: Any) -> None:
+        self._world, self._inner = world, inner
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        method = getattr(self._inner, name)
+        world = self._world
+
+        async def call(*args: Any, **named: Any) -> Any:
+            if args == ("pause",) and not world.pauses_workflows:  # what is kept for seconds in a worker: no stop
+                return await method(*args, **named)
+            kind = "consume" if named.get("consumes") else name
+            what = f"{kind}{_short(args)}" if world.tell else kind
+            watch_call(world, kind)
+            tempt(world, kind, args)
+            hurry(world, kind, args)
+
+            async def do() -> Any:
+                looks(world, name)
+                if kind == "consume":
+                    world.pending = {topic: dict(events) for topic, events in world.memory._pending.items()}
+                made = await method(*args, **named)
+                if kind == "consume" and made is None:
+                    took(world, *args[:3], *named["consumes"])
+                note(world, kind, args, made)
+                return made
+
+            return await world.call(what, do)
+
+        self.__dict__[name] = call
+        return call
+
+
+def _short(args: tuple[Any, ...]) -> str:
+    return f"({', '.join(str(arg)[:110] for arg in args)})"
+
+
+class StoppingQueue:
+    """Queue and Timers: at least once, whenever the scheduler likes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
+        watch_call(self._world, "send")
+
+        async def put() -> None:
+            taken = self._world.current.envelope.body if self._world.current else None
+            self._world.has_left |= message is taken
+            self._world.post(Envelope(str(lane), message, at_ms or self._world.now_ms, is_left=message is taken))
+
+        await self._world.call(f"send {lane}", put)
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Any]]) -> None:
+        """One by one: whoever dies on the way has sent some."""
+        for message in messages:
+            await self.send(lane, message)
+
+    async def set(self, name: str, lane: Lane, message: Mapping[str, Any], at_ms: int) -> None:
+        watch_call(self._world, "set")
+
+        async def put() -> None:
+            if name not in self._world.timers:
+                self._world.timers.add(name)
+                self._world.post(Envelope(str(lane), message, at_ms))
+
+        await self._world.call(f"timer {name}", put)
+
+
+class SkewedClock:
+    """Each actor's machine has its own idea of the time."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now_ms(self) -> int:
+        actor = self._world.current
+        return self._world.now_ms + (actor.skew_ms if actor else 0)
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        await stop("sleep")
