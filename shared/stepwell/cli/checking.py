@@ -117,29 +117,39 @@ def print_problems(problems: Sequence[Problem], *, stderr: bool = False) -> None
     """Prints each problem with its place, its line with a caret below, and its hint."""
     from rich.text import Text  # noqa: PLC0415 - with the console
 
-    out = console(stderr=stderr)
+    lines = _Lines()
+    shown = Text()
     for problem in problems:
         place = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part)
-        line = Text(printable(f"{place}: " if place else ""), style="bold")
-        line.append(f"{problem.severity} ", style="bold red" if problem.severity == "error" else "bold yellow")
-        line.append(printable(f"{problem.message} [{problem.code}]"), style="not bold")
-        out.print(line, soft_wrap=True)
-        for excerpt in _excerpt(problem):
-            out.print(Text(excerpt), style="dim", soft_wrap=True)
+        shown.append(printable(f"{place}: " if place else ""), style="bold")
+        shown.append(f"{problem.severity} ", style="bold red" if problem.severity == "error" else "bold yellow")
+        shown.append(printable(f"{problem.message} [{problem.code}]\n"))
+        for excerpt in lines.excerpt(problem):
+            shown.append(f"{excerpt}\n", style="dim")
         if problem.hint:
-            out.print(Text(printable(f"  hint: {problem.hint}")), style="cyan", soft_wrap=True)
+            shown.append(printable(f"  hint: {problem.hint}\n"), style="cyan")
+    console(stderr=stderr).print(shown, soft_wrap=True, end="")
 
 
-def _excerpt(problem: Problem) -> list[str]:
-    """Returns the line and a caret under its column; nothing if the place is unknown."""
-    if not problem.file or not problem.line:
-        return []
-    try:
-        lines = Path(problem.file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-    if problem.line > len(lines):
-        return []
-    number, text = f"{problem.line:>5} | ", printable(lines[problem.line - 1].replace("\t", " "))
-    caret = [" " * (len(number) + problem.column - 1) + "^"] if problem.column else []
-    return [number + text, *caret]
+class _Lines:
+    """The lines of the files with problems. Each file is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, list[str]] = {}
+
+    def excerpt(self, problem: Problem) -> list[str]:
+        """Returns the line and a caret under its column; nothing if the place is unknown."""
+        lines = self._of(problem.file) if problem.file and problem.line else []
+        if problem.line > len(lines):
+            return []
+        number, text = f"{problem.line:>5} | ", printable(lines[problem.line - 1].replace("\t", " "))
+        caret = [" " * (len(number) + problem.column - 1) + "^"] if problem.column else []
+        return [number + text, *caret]
+
+    def _of(self, file: str) -> list[str]:
+        if file not in self._read:
+            try:
+                self._read[file] = Path(file).read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError):
+                self._read[file] = []
+        return self._read[file]

@@ -118,6 +118,8 @@ def brief(value: Any) -> str:
 
 def printable(text: str) -> str:
     """Escapes control characters, so that data from a run cannot control the terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() or character == "\n" else f"\\x{ord(character):02x}" for character in text
     )

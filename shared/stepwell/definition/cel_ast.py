@@ -7,7 +7,7 @@ gives the names that an expression reads and, in `cel_eval`, its value.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,6 +18,18 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A literal, or the name of a field, that each expression of a shape has its own of: see `cel_shapes`."""
+
+    at: int  # its position among those of the expression
+    negative: bool = False  # a number after a minus sign
+
+    def of(self, given: Sequence[Literal]) -> Literal:
+        value = given[self.at]
+        return value if isinstance(value, str) or not self.negative else -value
+
+
+@dataclass(frozen=True, slots=True)
 class Ident:
     name: str
 
@@ -25,7 +37,7 @@ class Ident:
 @dataclass(frozen=True, slots=True)
 class Select:
     operand: Tree
-    field: str
+    field: str | Given
     test_only: bool
 
 
@@ -66,7 +78,8 @@ class Fold:
     result: Tree
 
 
-Tree: TypeAlias = Const | Ident | Select | Call | ListOf | MapOf | Message | Fold
+Literal: TypeAlias = str | int | float
+Tree: TypeAlias = Const | Given | Ident | Select | Call | ListOf | MapOf | Message | Fold
 Fields: TypeAlias = dict[int, list["int | bytes"]]
 
 
@@ -110,16 +123,16 @@ def free_names(tree: Tree) -> frozenset[str]:
     return frozenset(node.name for node, bound in walk(tree) if isinstance(node, Ident) and node.name not in bound)
 
 
-def members_of(tree: Tree, name: str) -> frozenset[str]:
+def members_of(tree: Tree, name: str) -> frozenset[str | Given]:
     """Returns the members of a free name read as `name.member` or `name['member']`."""
-    found = set()
+    found: set[str | Given] = set()
     for node, bound in walk(tree):
         match node:
             case Select(operand=Ident(name=owner), field=member) if owner == name and name not in bound:
                 found.add(member)
-            case Call(function="_[_]", args=(Ident(name=owner), Const(value=str() as member))) if (
-                owner == name and name not in bound
-            ):
+            case Call(
+                function="_[_]", args=(Ident(name=owner), Const(value=str() as member) | (Given() as member))
+            ) if owner == name and name not in bound:
                 found.add(member)
     return frozenset(found)
 

@@ -9,10 +9,23 @@ One rule is wider than CEL: arithmetic mixes ints and doubles, because JSON does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from stepwell.definition.cel_ast import Call, Const, Fold, Ident, ListOf, MapOf, Message, Select, Tree, count
+from stepwell.definition.cel_ast import (
+    Call,
+    Const,
+    Fold,
+    Given,
+    Ident,
+    ListOf,
+    Literal,
+    MapOf,
+    Message,
+    Select,
+    Tree,
+    count,
+)
 from stepwell.definition.cel_functions import Function, function, missing_key
 from stepwell.definition.cel_values import Budget, TypeName, Value, described
 from stepwell.errors import ExpressionError
@@ -21,17 +34,18 @@ from stepwell.errors import ExpressionError
 class Frame:
     """The variables and budget of one evaluation. Evaluations share nothing, so threads need no lock."""
 
-    __slots__ = ("budget", "names")
+    __slots__ = ("budget", "given", "names")
 
-    def __init__(self, names: dict[str, Value], budget: Budget) -> None:
+    def __init__(self, names: dict[str, Value], budget: Budget, given: Sequence[Literal] = ()) -> None:
         self.names = names
         self.budget = budget
+        self.given = given  # the expression's own literals and fields, where others share its code
 
 
 Code: TypeAlias = Callable[[Frame], Value]
 
 
-def compile_tree(tree: Tree, variables: Mapping[str, object]) -> Code:
+def compile_tree(tree: Tree, variables: Iterable[str]) -> Code:
     """Compiles the tree to a function. Unbound identifiers outside `variables` are names of types."""
     return _code(tree, frozenset(variables))
 
@@ -40,6 +54,8 @@ def _code(tree: Tree, variables: frozenset[str]) -> Code:
     match tree:
         case Const(value=value):
             return lambda frame: value
+        case Given():
+            return lambda frame: tree.of(frame.given)
         case Ident(name=name):
             return _ident(name, variables)
         case Select():
@@ -84,10 +100,11 @@ _ABSENT = {
 
 
 def _select(tree: Select, variables: frozenset[str]) -> Code:
-    operand, field, test_only = _code(tree.operand, variables), tree.field, tree.test_only
+    operand, named, test_only = _code(tree.operand, variables), tree.field, tree.test_only
 
     def select(frame: Frame) -> Value:
         owner = operand(frame)
+        field = named if isinstance(named, str) else str(named.of(frame.given))
         if type(owner) is not dict:
             raise ExpressionError(
                 f"`.{field}` needs a map on its left, not {described(owner)}",
@@ -194,7 +211,7 @@ def _fold(tree: Fold, variables: frozenset[str]) -> Code:
         items = source(frame)
         if type(items) is not list and type(items) is not dict:
             raise ExpressionError(f"a loop needs a list or a map, not {described(items)}")
-        scope = Frame({**frame.names, tree.accumulator: start(frame)}, frame.budget)
+        scope = Frame({**frame.names, tree.accumulator: start(frame)}, frame.budget, frame.given)
         names = scope.names
         for item in items:
             frame.budget.spend(units)

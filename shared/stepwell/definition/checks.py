@@ -116,7 +116,7 @@ def lint_placeholders(context: Context, document: Mapping[str, Json]) -> None:
 
 def _lint_placeholders(context: Context, value: Json, path: str) -> None:
     if isinstance(value, str):
-        if found := _PLACEHOLDER.search(value):
+        if "${" in value and (found := _PLACEHOLDER.search(value)):
             message = f"`{found[0]}` is plain text, because it is no template"
             _warn(context, "not_a_template", message, path, f"write {{{{ {found[1].strip()} }}}}")
     elif isinstance(value, dict | list):

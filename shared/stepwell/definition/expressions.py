@@ -1,19 +1,17 @@
 """Compiles CEL conditions and `{{ … }}` templates to the `Expression` protocol of the graph.
 
-cel-expr-python parses and checks types; `cel_eval` evaluates within a budget. The library is imported when the first
-expression is compiled. A compiled expression has no state, so threads may share it.
+`cel_compile` parses and checks types; `cel_eval` evaluates within a budget. A compiled expression has no state, so
+threads may share it.
 """
 
 from __future__ import annotations
 
 import datetime
-import difflib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from stepwell.definition.cel_compile import STRINGS, bare, compile_source, shown
 from stepwell.definition.graph import Collection, Expression, Json
 from stepwell.definition.text import pointer_part
 from stepwell.definition.variables import SOURCES, Lookup, lookup_of, variable, words_of
@@ -21,43 +19,33 @@ from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
 
 if TYPE_CHECKING:
-    from stepwell.definition.cel_ast import Tree
+    from stepwell.definition.cel_ast import Given, Literal
     from stepwell.definition.cel_values import Budget
 
 T = TypeVar("T")
 
 NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
 
-SHAPES = 512  # parsed expressions that are kept
 _OPEN, _CLOSE = "{{", "}}"
-_UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
-_SPELLINGS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null"}
-_TOKENS = re.compile(
-    r"'''.*?'''|\"\"\".*?\"\"\"|[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S
-)
 
 
 class CelExpression:
     """One CEL expression."""
 
-    __slots__ = ("_code", "_variables", "names", "reads_error", "state", "steps", "text")
+    __slots__ = ("_code", "_given", "_variables", "names", "reads_error", "state", "steps", "text")
 
     def __init__(self, text: str, source: str, names: tuple[str, ...], variables: frozenset[str] = frozenset()) -> None:
-        from stepwell.definition import cel_ast, cel_eval  # noqa: PLC0415 - loads the library: only when needed
-
-        known = (*names, *sorted(variables))
-        tree: Tree = _parse(source, known)
-        free = cel_ast.free_names(tree)
+        compiled, given = compile_source(source, (*names, *sorted(variables)))
         self.text = text
-        self._variables = free & variables
-        self.names = free & frozenset(names) | (SOURCES if self._variables else frozenset())
-        self.state = cel_ast.members_of(tree, "state") if "state" in free else frozenset[str]()
+        self._code, self._given = compiled.code, given
+        self._variables = compiled.names & variables
+        self.names = compiled.names - self._variables | SOURCES if self._variables else compiled.names
+        self.state = _own(compiled.state, given)
         self.reads_error = "error" in self.names or "_last_error" in self.state
-        self.steps = cel_ast.members_of(tree, "steps") if "steps" in free else frozenset[str]()
-        self._code = cel_eval.compile_tree(tree, dict.fromkeys(known))
+        self.steps = _own(compiled.steps, given)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
-        from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
+        from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - loads the library: only when needed
 
         return self.evaluate_within(names, Budget())
 
@@ -80,7 +68,7 @@ class CelExpression:
             if "now" in scope:
                 scope["now"] = _timestamp(scope["now"])
             scope |= {name: variable(scope, name) for name in self._variables}
-            return finish(self._code(Frame(scope, budget)))
+            return finish(self._code(Frame(scope, budget, self._given)))
         except ExpressionError as error:
             raise ExpressionError(f"{error.message}, in {shown(self.text)}", hint=error.hint) from None
         except Exception as error:  # any error must fail the node, not the worker
@@ -184,12 +172,6 @@ def state_read(expression: Expression) -> frozenset[str]:
     return getattr(expression, "state", frozenset())
 
 
-def shown(text: str) -> str:
-    """Shortens a source to one line for a message."""
-    line = " ".join(text.split())
-    return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"
-
-
 def _items_of(value: Json) -> Sequence[Json]:
     from stepwell.definition.cel_values import Items  # noqa: PLC0415 - see above
 
@@ -205,84 +187,15 @@ def _expression(text: str, source: str, names: tuple[str, ...] = NAMES, *, varia
         )
     if not source:
         raise ExpressionError("the expression is empty", hint="write a CEL expression, for example result.amount > 100")
-    return CelExpression(text, source, names, words_of(_bare(source)) - {*names} if variables else frozenset())
+    return CelExpression(text, source, names, words_of(bare(source)) - {*names} if variables else frozenset())
 
 
-@lru_cache(maxsize=4)
-def _environment(names: tuple[str, ...]) -> Any:
-    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms
-
-    from stepwell.definition.cel_functions import extensions  # noqa: PLC0415 - see above
-
-    return cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions())
-
-
-def _parse(source: str, names: tuple[str, ...]) -> Tree:
-    from stepwell.definition.cel_shapes import parse_by_shape  # noqa: PLC0415 - see above
-
-    try:
-        return parse_by_shape(source, lambda shape: _tree_of(shape, names))
-    except Exception:  # the library raises RuntimeError, TypeError and UnicodeError for bad sources
-        return _parse_alone(source, names)
-
-
-def _parse_alone(source: str, names: tuple[str, ...]) -> Tree:
-    """Parses the source itself, whose errors have its own words. Raises ExpressionError."""
-    try:
-        return _tree_of(source, names)
-    except Exception as error:  # as above
-        raise _compile_error(source, str(error), names) from None
-
-
-@lru_cache(maxsize=SHAPES)
-def _tree_of(source: str, names: tuple[str, ...]) -> Tree:
-    from stepwell.definition.cel_ast import parse_tree  # noqa: PLC0415 - see above
-
-    return parse_tree(_environment(names).compile(source).serialize())
-
-
-def _compile_error(source: str, message: str, names: tuple[str, ...]) -> ExpressionError:
-    from stepwell.definition.cel_functions import library_message  # noqa: PLC0415 - see above
-
-    if (match := _UNDECLARED.search(message)) and not re.search(rf"\b{match[1]}\s*\(", source):
-        return _unknown_name(match[1], names)
-    if "recursion" in message:
-        return ExpressionError(f"{shown(source)} is nested too deeply", hint="split it, or compute it in a step")
-    first = re.sub(r"^<input>:\d+:", "column ", library_message(message)).replace("Syntax error: ", "")
-    first = re.sub(r" expecting \{.*", ", which is not allowed here", first).replace("'<EOF>'", "the end")
-    return ExpressionError(f"{shown(source)} is not a CEL expression: {first}", hint=_syntax_hint(source, message))
-
-
-def _unknown_name(name: str, names: tuple[str, ...]) -> ExpressionError:
-    if name in _SPELLINGS:
-        return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=f"CEL writes {_SPELLINGS[name]}")
-    close = difflib.get_close_matches(name, names, n=1)
-    known = f"the names are {', '.join(names)}"
-    other = f"for a variable write state.{name}; {known}" if "state" in names else known
-    hint = f"did you mean `{close[0]}`?" if close else other
-    return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=hint)
-
-
-def _syntax_hint(source: str, message: str) -> str:
-    bare = _bare(source)
-    if _OPEN in bare:
-        return "leave out the inner {{ }}: the whole is one expression"
-    if re.search(r"(?<![=!<>])=(?!=)", bare):
-        return "compare with =="
-    if re.search(r"\b(and|or|not)\b", bare):
-        return "CEL writes && for and, || for or, ! for not"
-    if "no matching overload" in message:
-        if "int" in message and "double" in message:
-            return "CEL does not mix int and double literals: write both as 1.0, or convert with double(x)"
-        return "the types do not fit: string(x), int(x) and double(x) convert"
-    if "undeclared reference" in message:
-        return "that function does not exist in CEL"
-    return "CEL reads like: result.amount > 100 && state.kind == 'order'"
-
-
-def _bare(source: str) -> str:
-    """Replaces the strings of a source by empty ones."""
-    return _TOKENS.sub("''", source)
+def _own(members: frozenset[str | Given], given: Sequence[Literal]) -> frozenset[str]:
+    """Returns the names of an expression's members."""
+    if not members:
+        return frozenset()
+    found = [member if isinstance(member, str) else member.of(given) for member in members]
+    return frozenset([name for name in found if isinstance(name, str)])
 
 
 def _timestamp(value: Json) -> Any:
@@ -350,7 +263,7 @@ def _end_of_expression(text: str, at: int) -> int:
     """Finds the `}}` that closes a template, outside strings and map literals."""
     depth = 0
     while at < len(text):
-        if text[at] in "'\"rR" and (literal := _TOKENS.match(text, at)):
+        if text[at] in "'\"rR" and (literal := STRINGS.match(text, at)):
             at = literal.end()
             continue
         if depth == 0 and text.startswith(_CLOSE, at):

@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from stepwell.definition.checks import taken
 from stepwell.definition.common import Context
@@ -17,6 +18,7 @@ from stepwell.definition.graph import END, Node
 
 ROOT = ""  # the walk of the root token; any other walk has the name of its forking node
 SHOWN_NODES = 8  # of a path in a message
+_NONE = frozenset[str]()
 
 
 @dataclass(slots=True)
@@ -138,17 +140,24 @@ def _check_own_output(
     """Warns about `state.x` in a branch for a value that only the branch writes, as `branch.output.x`."""
     places = {path: name for name, path in paths.items()}
     written: dict[str, set[str]] = {}  # the nodes that write each name
+
+    @cache
+    def reached(reader: str) -> tuple[set[str], set[str]]:
+        """Returns the nodes of the walks that reach this node, and those of the other walks."""
+        own = [walk.before.keys() for walk in walks.values() if reader in walk.before]
+        others = [walk.before.keys() for walk in walks.values() if reader not in walk.before]
+        return set().union(*own), set().union(*others)
+
     for node in nodes.values():
         for name in _written(node):
             written.setdefault(name, set()).add(node.name)
     for name, path in context.state_read:
-        reader = places.get("/".join(path.split("/")[:3]), "")
-        own = [walk.before.keys() for walk in walks.values() if reader in walk.before]
-        others = [walk.before.keys() for walk in walks.values() if reader not in walk.before]
-        writers = written.get(name, set())
-        if not reader or reader in walks[ROOT].before or not any(writers & there for there in own):
+        reader = places.get("/".join(path.split("/", 3)[:3]), "")
+        if not reader or reader in walks[ROOT].before:
             continue
-        if not any(writers & there for there in others):
+        own, others = reached(reader)
+        writers = written.get(name, _NONE)
+        if not writers.isdisjoint(own) and writers.isdisjoint(others):
             message = f"`state.{name}` is read in a branch, at `{reader}`, but only the branch itself writes it"
             hint = f"write branch.output.{name}: in a branch, `state` is the state before the fork"
             context.add("own_output", message, path, hint, severity="warning")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,48 +112,49 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.places: dict[str, Place] = {}
-        self._events = self._pull(text)
+        self._text = text
+        self._next: Callable[[], Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_event
         self._anchors: dict[str, Json] = {}
         self._left = VALUES
 
     def document(self) -> Json:
+        try:
+            return self._document()
+        except yaml.MarkedYAMLError as error:
+            place = _error_place(error, self._text)
+            raise _MalformedError("bad_syntax", _yaml_message(error), place, _yaml_hint(error, self._text)) from None
+        except (yaml.YAMLError, UnicodeError) as error:
+            raise _MalformedError("bad_syntax", f"not readable as YAML: {str(error).splitlines()[0]}") from None
+
+    def _document(self) -> Json:
         self._next()  # the stream begins
         event = self._next()
         if isinstance(event, yaml.StreamEndEvent):
             raise _MalformedError(
                 "empty_definition", "the definition is empty", (1, 1), "write `workflow: name` and `timeline:`"
             )
-        data = self._value(self._next(), "", 0)
+        event = self._next()
+        self.places[""] = _mark(event)
+        data = self._value(event, "", 0)
         self._next()  # the document ends
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
             raise _MalformedError("bad_syntax", "a second document begins here", _mark(event), "one workflow per file")
         return data
 
-    def _pull(self, text: str) -> Iterator[yaml.Event]:
-        try:
-            yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except yaml.MarkedYAMLError as error:
-            place = _error_place(error, text)
-            raise _MalformedError("bad_syntax", _yaml_message(error), place, _yaml_hint(error, text)) from None
-        except (yaml.YAMLError, UnicodeError) as error:
-            raise _MalformedError("bad_syntax", f"not readable as YAML: {str(error).splitlines()[0]}") from None
-
-    def _next(self) -> Any:
-        return next(self._events)
-
     def _value(self, event: Any, path: str, depth: int) -> Json:
-        place = _mark(event)
-        self.places.setdefault(path, place)
-        self._spend(1, place)
+        """Builds the value that begins here. The caller has noted the place of `path`."""
+        self._left -= 1
+        if self._left < 0:
+            raise _too_many(event)
         if depth > JSON_DEPTH:
-            raise _MalformedError("too_deep", f"nested deeper than {JSON_DEPTH}", place)
+            raise _MalformedError("too_deep", f"nested deeper than {JSON_DEPTH}", _mark(event))
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, path, place)
-        if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
-            raise _MalformedError("bad_tag", f"the tag {event.tag} is not allowed", place, "remove the tag")
+            return self._alias(event, path)
+        if event.tag is not None and event.tag not in ("!", "tag:yaml.org,2002:str"):
+            raise _MalformedError("bad_tag", f"the tag {event.tag} is not allowed", _mark(event), "remove the tag")
         if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event, place)
+            value = _scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
             value = self._sequence(path, depth)
         else:
@@ -162,36 +163,39 @@ class _Reader:
             self._anchors[event.anchor] = value
         return value
 
-    def _alias(self, event: Any, path: str, place: Place) -> Json:
+    def _alias(self, event: Any, path: str) -> Json:
         if event.anchor not in self._anchors:
-            raise _MalformedError("bad_alias", f"*{event.anchor} is used before its anchor is complete", place)
-        return self._copy(self._anchors[event.anchor], path, place)
+            raise _MalformedError("bad_alias", f"*{event.anchor} is used before its anchor is complete", _mark(event))
+        return self._copy(self._anchors[event.anchor], path, event)
 
-    def _copy(self, value: Json, path: str, place: Place) -> Json:
+    def _copy(self, value: Json, path: str, event: Any) -> Json:
         """Copies an alias as a separate value, counted and placed like a written one."""
-        self._spend(1, place)
-        self.places.setdefault(path, place)
+        self._left -= 1
+        if self._left < 0:
+            raise _too_many(event)
+        self.places.setdefault(path, _mark(event))
         if isinstance(value, dict):
-            return {key: self._copy(item, f"{path}/{pointer_part(key)}", place) for key, item in value.items()}
+            return {key: self._copy(item, f"{path}/{pointer_part(key)}", event) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._copy(item, f"{path}/{index}", place) for index, item in enumerate(value)]
+            return [self._copy(item, f"{path}/{index}", event) for index, item in enumerate(value)]
         return value
 
     def _sequence(self, path: str, depth: int) -> Json:
         made: list[Json] = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
-            made.append(self._value(event, f"{path}/{len(made)}", depth + 1))
+            item_path = f"{path}/{len(made)}"
+            self.places[item_path] = _mark(event)
+            made.append(self._value(event, item_path, depth + 1))
         return made
 
     def _mapping(self, path: str, depth: int) -> Json:
         made: dict[str, Json] = {}
         merged: list[Json] = []
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            key, place = self._key(event), _mark(event)
+            key = self._key(event)
+            self.places[value_path := f"{path}/{pointer_part(key)}"] = place = _mark(event)
             if key in made:
                 raise _MalformedError("duplicate_key", f"the key `{key}` is written twice", place, "keep one of them")
-            value_path = f"{path}/{pointer_part(key)}"
-            self.places[value_path] = place
             value = self._value(self._next(), value_path, depth + 1)
             if key == "<<" and not event.style:
                 merged += value if isinstance(value, list) else [value]
@@ -206,21 +210,18 @@ class _Reader:
         return made
 
     def _key(self, event: Any) -> str:
-        if isinstance(event, yaml.AliasEvent):
-            key = self._alias(event, "", _mark(event))
-        elif isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, yaml.ScalarEvent):
             # A key is a name: `on:`, `1:` and `null:` are the strings they look like.
-            key = event.value
-        else:
-            key = None
+            return str(event.value)
+        key = self._alias(event, "") if isinstance(event, yaml.AliasEvent) else None
         if not isinstance(key, str):
             raise _MalformedError("bad_key", "a key must be a string", _mark(event), "quote it")
         return key
 
-    def _spend(self, values: int, place: Place) -> None:
-        self._left -= values
-        if self._left < 0:
-            raise _MalformedError("definition_too_large", f"more than {VALUES} values once aliases are expanded", place)
+
+def _too_many(event: Any) -> _MalformedError:
+    message = f"more than {VALUES} values once aliases are expanded"
+    return _MalformedError("definition_too_large", message, _mark(event))
 
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -234,30 +235,31 @@ _WORDS: dict[str, Json] = {"": None, "~": None} | {
 }
 
 
-def _scalar(event: Any, place: Place) -> Json:
+def _scalar(event: Any) -> Json:
     """Converts plain words by YAML 1.2's core schema; quoted words and `007` stay strings."""
     text: str = event.value
     if event.style or event.tag is not None:
         return text
     if text in _WORDS:
         return _WORDS[text]
-    if _NOT_FINITE.fullmatch(text):
-        raise _MalformedError("bad_number", f"{text} is not a finite number", place, "quote it if it is text")
-    if len(text) > 400 or not (text[0].isdigit() or text[0] in "+-."):
+    if text[0] not in "0123456789+-." or len(text) > 400:
         return text
+    if _NOT_FINITE.fullmatch(text):
+        raise _MalformedError("bad_number", f"{text} is not a finite number", _mark(event), "quote it if it is text")
     if _INT.fullmatch(text):
         return int(text)
     if _BASED.fullmatch(text):
         return int(text, 0)
     if _FLOAT.fullmatch(text) and not re.match(r"[-+]?0[0-9]", text):
         if not math.isfinite(number := float(text)):
-            raise _MalformedError("bad_number", f"{text} is too large for a number", place)
+            raise _MalformedError("bad_number", f"{text} is too large for a number", _mark(event))
         return number
     return text
 
 
 def _mark(event: Any) -> Place:
-    return event.start_mark.line + 1, event.start_mark.column + 1
+    mark = event.start_mark
+    return mark.line + 1, mark.column + 1
 
 
 def _error_place(error: yaml.MarkedYAMLError, text: str) -> Place:

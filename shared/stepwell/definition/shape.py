@@ -65,7 +65,7 @@ class Shape:
 
     document: dict[str, Json]
     problems: list[Problem] = field(default_factory=list)
-    written: dict[str, str] = field(default_factory=dict)  # JSON pointers in the document to those in the source
+    written: dict[str, str] = field(default_factory=dict)  # JSON pointers in the document to other ones in the source
     cuts: list[Path] = field(default_factory=list)  # the paths to cut out of the document
 
 
@@ -88,6 +88,11 @@ def check_shape(data: Mapping[str, Json], prefix: str = "") -> Shape:
 def _fields(model: type[BaseModel]) -> dict[str, tuple[str, type[BaseModel]] | None]:
     """Returns a model's keys, each with its nested model: one, a list or a map of them."""
     return {model_parts.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
+
+
+@cache
+def _unsupported_in(model: type[BaseModel]) -> dict[str, str]:
+    return {key: feature for (name, key), feature in UNSUPPORTED_KEYS.items() if name == model.__name__}
 
 
 def _fields_in(model: type[BaseModel], data: Mapping[str, Json]) -> dict[str, tuple[str, type[BaseModel]] | None]:
@@ -113,13 +118,11 @@ def _nested(annotation: Any) -> tuple[str, type[BaseModel]] | None:
 
 def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written: str, shape: Shape) -> dict[str, Json]:
     made: dict[str, Json] = {}
-    fields = _fields_in(model, data)
+    fields, lacking = _fields_in(model, data), _unsupported_in(model)
     for key, value in data.items():
         name = _spelled(key, fields)
         place = f"{written}/{pointer_part(key)}"
-        if feature := UNSUPPORTED_KEYS.get((model.__name__, _snake(key))) or UNSUPPORTED_KEYS.get(
-            (model.__name__, key)
-        ):
+        if lacking and (feature := lacking.get(_snake(key)) or lacking.get(key)):
             shape.problems.append(unsupported(feature, place))
             shape.cuts += [path] if model is models.WaitDef else []
         elif name not in fields:
@@ -132,7 +135,8 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
                 Problem("empty_value", f"`{key}` has no value", place, "give it a value, or remove the key")
             )
         else:
-            shape.written[pointer((*path, name))] = place
+            if name != key:
+                shape.written[pointer((*path, name))] = place
             made[name] = _inside(fields[name], value, (*path, name), place, shape)
     return made
 
@@ -161,8 +165,10 @@ def _inside(nested: tuple[str, type[BaseModel]] | None, value: Json, path: Path,
 
 
 def _spelled(key: str, fields: Mapping[str, object]) -> str:
+    if key in fields:
+        return key
     snake = _snake(key)
-    if key in fields or to_camel(snake) not in (key, to_camel(key)):
+    if to_camel(snake) not in (key, to_camel(key)):
         return key
     return snake if snake in fields else _FOREIGN.get(snake, key)
 

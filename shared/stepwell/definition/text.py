@@ -11,7 +11,10 @@ NAME_HINT = "letters, digits, `.`, `_` and `-`, beginning with a letter or digit
 
 
 def pointer_part(key: object) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")
+    text = str(key)
+    if "~" not in text and "/" not in text:
+        return text
+    return text.replace("~", "~0").replace("/", "~1")
 
 
 def pointer(path: Sequence[str | int]) -> str:
