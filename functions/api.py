@@ -28,4 +28,4 @@ app = create_app(entry.parts, (*delivery_routes(lambda: _sources), *stream_route
 
 @entry.observing.invocation
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return app.resolve(event, context)
+    return app.resolve(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.api.routes import app_of
+from stepwell.api.resolver import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_entry
@@ -21,4 +21,4 @@ app = app_of(entry.parts, webhook_routes(lambda: _sources))
 
 @entry.observing.invocation
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return app.resolve(event, context)
+    return app.resolve(event)

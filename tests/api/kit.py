@@ -10,8 +10,6 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
 from stepwell.api.routes import create_app
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.expressions import compile_expression
@@ -137,7 +135,7 @@ class World:
         self.app = create_app(self.parts)
 
     def send(self, event: Mapping[str, Any]) -> Reply:
-        return Reply(self.app.resolve(dict(event), LambdaContext()))
+        return Reply(self.app.resolve(dict(event)))
 
     def get(self, path: str, **query: Any) -> Reply:
         return self.send(event("GET", path, query=urlencode(query)))

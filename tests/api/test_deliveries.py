@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.routes import app_of
+from stepwell.api.resolver import app_of
 from stepwell.api.webhooks.keeping import kept_headers
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes

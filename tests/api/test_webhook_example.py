@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stepwell.api.routes import app_of
+from stepwell.api.resolver import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.runtime.starts.folder import load_folder
@@ -37,9 +36,7 @@ def test_the_payment_comes_as_a_webhook_twice_and_is_booked_once(
     def deliver(key: bytes) -> int:
         body = (ORDER / "events" / "payment_intent.succeeded.json").read_bytes()
         headers = standard(body, key=key, at=int(START.timestamp()))
-        return int(
-            app.resolve(event("POST", "/webhooks/payments", body, headers=headers), LambdaContext())["statusCode"]
-        )
+        return int(app.resolve(event("POST", "/webhooks/payments", body, headers=headers))["statusCode"])
 
     assert deliver(b"a guess") == 401
     assert run.view["current_steps"] == ["payment"]

@@ -27,13 +27,13 @@ def world() -> WebhookWorld:
 
 def test_a_delivery_resumes_the_run_that_waits_for_its_event(world: WebhookWorld) -> None:
     api = create_app(world.parts)
-    started = api.resolve(event("POST", "/workflows/paid/runs", '{"input":{"order":"A-1"},"run_id":"r1"}'), None)
+    started = api.resolve(event("POST", "/workflows/paid/runs", '{"input":{"order":"A-1"},"run_id":"r1"}'))
     assert started["statusCode"] == 201
     world.drain()
     reply = world.deliver("shop", BODY, standard(BODY))
     assert (reply.status, reply.json) == (202, {"event_id": "shop:msg_1"})
     world.drain()
-    run = json.loads(api.resolve(event("GET", "/runs/r1"), None)["body"])
+    run = json.loads(api.resolve(event("GET", "/runs/r1"))["body"])
     assert (run["status"], run["state"]["wait"]) == ("completed", {"amount": 7})
 
 

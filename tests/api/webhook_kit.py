@@ -8,7 +8,7 @@ import hmac
 from collections.abc import Mapping
 from typing import Any
 
-from stepwell.api.routes import app_of
+from stepwell.api.resolver import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.graph import Json

@@ -24,7 +24,7 @@ KEY = "a-key-of-this-test"
 
 def reply(forwarder: Forwarder, path: str, query: str = "", **headers: str) -> dict[str, Any]:
     scope = {"method": "GET", "path": path, "query_string": query.encode()}
-    return dict(asyncio.run(forwarder.resolve_async(http_event(scope, headers, b""), None)))
+    return dict(asyncio.run(forwarder.resolve_async(http_event(scope, headers, b""))))
 
 
 @pytest.fixture

@@ -78,12 +78,12 @@ def test_a_call_of_the_gateway_goes_on_when_its_pause_is_cut_short() -> None:
     ended: Future[None] = Future()
 
     class Resolver:
-        async def resolve_async(self, event: object, context: object) -> dict[str, int]:
+        async def resolve_async(self, event: object) -> dict[str, int]:
             threading.Timer(0.01, ended.set_result, [None]).start()
             await Pause(HOUR_MS, ended)
             return {"statusCode": 204}
 
     async def answered() -> int:
-        return (await asyncio.wait_for(call(Gateway(Resolver), scope("/wait")), DEADLINE_SECONDS))[0]
+        return (await asyncio.wait_for(call(Gateway(Resolver()), scope("/wait")), DEADLINE_SECONDS))[0]
 
     assert asyncio.run(answered()) == 204

@@ -96,7 +96,7 @@ class Resolver:
     def __init__(self) -> None:
         self.waiting, self.done = 0, False
 
-    async def resolve_async(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
+    async def resolve_async(self, event: dict[str, Any]) -> Mapping[str, Any]:
         if event["rawPath"] == "/health":
             return {"statusCode": 200, "body": f"{self.waiting} wait"}
         self.waiting += 1
@@ -110,7 +110,7 @@ class Resolver:
 
 def test_calls_that_wait_hold_no_thread_of_the_pool() -> None:
     resolver = Resolver()
-    gateway = Gateway(lambda: resolver)
+    gateway = Gateway(resolver)
 
     async def many() -> list[int]:
         waiting = [asyncio.ensure_future(call(gateway, scope("/wait"))) for _ in range(2 * THREADS)]
@@ -133,5 +133,5 @@ def test_a_client_that_leaves_ends_its_wait() -> None:
     async def send(message: Any) -> None:
         raise AssertionError(message)
 
-    asyncio.run(Gateway(lambda: resolver)(scope("/wait"), receive, send))
+    asyncio.run(Gateway(resolver)(scope("/wait"), receive, send))
     assert resolver.waiting == 0

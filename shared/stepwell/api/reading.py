@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.handlers.looking import installed_version
 from stepwell.api.requests import NoQuery
 
 _PAGE = Path(__file__).with_name("docs.html")
@@ -23,6 +22,7 @@ def reading_routes(routes: tuple[Route, ...]) -> tuple[Route, ...]:
 
     async def get_openapi(call: Call) -> Answer:
         """Generates the document at the first request, to keep cold starts fast."""
+        from stepwell.api.handlers.looking import installed_version  # noqa: PLC0415 - see below
         from stepwell.api.openapi import document  # noqa: PLC0415 - 4% of a cold start, for this call alone
 
         if not made:

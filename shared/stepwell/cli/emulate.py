@@ -129,7 +129,7 @@ def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
             auth = None if "authorization" in headers else signature
             return http.request(method, url, headers={**headers, "host": host}, content=content, auth=auth)
 
-        gateway = Gateway(lambda: Forwarder(send, "the emulator", feed=f"ws://{HOST}:{emulator.port}"))
+        gateway = Gateway(Forwarder(send, "the emulator", feed=f"ws://{HOST}:{emulator.port}"))
         try:
             yield gateway
         finally:

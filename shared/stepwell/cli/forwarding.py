@@ -37,7 +37,7 @@ class Forwarder:
         self._send, self._what, self._key, self._feed = send, what, key, feed
         self.cookie = f"stepwell_console_{hashlib.sha256(key.encode()).hexdigest()[:8]}"  # cookies know no ports
 
-    async def resolve_async(self, event: dict[str, Any], context: object) -> Reply:
+    async def resolve_async(self, event: dict[str, Any]) -> Reply:
         """Returns the API's answer, or 502 if it does not answer."""
         if self._key and not self._is_known(event):
             return self._admitted(event)

@@ -50,7 +50,7 @@ def _serve(url: str, port: int, *, browse: bool) -> int:
             return http.request(**api.arguments(asked))
 
         feed = feed_of(send)
-        gateway = Gateway(lambda: Forwarder(send, api.url, key, feed))
+        gateway = Gateway(Forwarder(send, api.url, key, feed))
         listening = listen(port)
         server = Server(gateway, threading.Event(), path=f"/?key={key}")
         if browse:

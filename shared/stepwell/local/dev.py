@@ -117,7 +117,7 @@ def _serve(
     )
     origins = cors_origins(project_of(folder).properties)
     watch = partial(local.live.serve, local.parts.service)
-    gateway = Gateway(lambda: create_app(local.parts, more), origins=origins, watch=watch)
+    gateway = Gateway(create_app(local.parts, more), origins=origins, watch=watch)
     if not is_built():
         log.warning(NOT_BUILT)
     server = Server(gateway, local.stopping, then, let_go=local.live.close)

@@ -21,8 +21,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
 from stepwell import cors
 from stepwell.api.exchange import Answer
 from stepwell.api.parsing import too_large
@@ -44,27 +42,26 @@ _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Resolver(Protocol):
-    """Answers the event of a request. It may block, and suspend with a Pause."""
+    """Answers the events of requests, several at once. It may block, and suspend with a Pause."""
 
-    async def resolve_async(self, event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]: ...
+    async def resolve_async(self, event: dict[str, Any]) -> Mapping[str, Any]: ...
 
 
 Watch: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Gateway:
-    """Holds a resolver for each call in progress, because a resolver stores its current event."""
+    """Answers requests with a resolver, each in a thread of its own until it suspends."""
 
     def __init__(
         self,
-        make_app: Callable[[], Resolver],
+        app: Resolver,
         seconds: Callable[[], float] = time.monotonic,
         origins: Sequence[str] = (),
         watch: Watch | None = None,
     ) -> None:
         """`origins`: of web pages that may call, as `cors_origins` has them. `watch`: serves WebSockets at /stream."""
-        self._make_app, self._origins, self._watch = make_app, origins, watch
-        self._free: list[Resolver] = []
+        self._app, self._origins, self._watch = app, origins, watch
         self._open_calls = TokenBucket(OPEN_CALLS_PER_SECOND, OPEN_CALLS_BURST, seconds)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
 
@@ -94,7 +91,7 @@ class Gateway:
         client = _Client(receive)
         answer: Mapping[str, Any] | None
         try:
-            answer = await self._resolve(event, client)
+            answer = await self._drive(self._app.resolve_async(event), client)
         except asyncio.CancelledError:
             answer = _as_event_answer(_STOPPING)
         finally:
@@ -112,12 +109,6 @@ class Gateway:
             await send({"type": "websocket.close", "code": 1008})
             return
         await self._watch(scope, receive, send)
-
-    async def _resolve(self, event: dict[str, Any], client: _Client) -> Mapping[str, Any] | None:
-        app = self._free.pop() if self._free else self._make_app()
-        answer = await self._drive(app.resolve_async(event, LambdaContext()), client)
-        self._free.append(app)
-        return answer
 
     async def _drive(self, call: Coroutine[Any, Any, Mapping[str, Any]], client: _Client) -> Mapping[str, Any] | None:
         """Returns the call's answer, or None if its client disconnected while it waited."""

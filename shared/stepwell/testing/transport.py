@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import httpx
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stepwell.api.routes import create_app
 from stepwell.local.gateway import http_event
@@ -29,7 +28,7 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
         url = request.url.copy_remove_param("wait")
         scope: Scope = {"method": request.method, "raw_path": url.raw_path.partition(b"?")[0], "path": url.path,
                         "query_string": url.query}  # fmt: skip
-        answer = self._app.resolve(http_event(scope, dict(request.headers), request.read()), LambdaContext())
+        answer = self._app.resolve(http_event(scope, dict(request.headers), request.read()))
         is_wait = request.method == "GET" and "wait" in request.url.params
         if is_wait and answer["statusCode"] == httpx.codes.ACCEPTED:
             run = url.path.split("/")[2]

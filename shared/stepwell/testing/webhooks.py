@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from stepwell.api.routes import app_of
+from stepwell.api.resolver import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.graph import Json
@@ -39,4 +37,4 @@ class Webhooks:
             "body": body,
             "isBase64Encoded": False,
         }
-        return int(self._app.resolve(call, LambdaContext())["statusCode"])
+        return int(self._app.resolve(call)["statusCode"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from stepwell.api.checked import CheckBody, check_view
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.graphs import workflow_summary, workflow_view
@@ -75,6 +73,8 @@ def _health(status: str, store: str) -> dict[str, object]:
 
 def installed_version() -> str:
     """Returns the version of this package, or `unknown` if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - loads email and zipfile too
+
     try:
         return version("stepwell")
     except PackageNotFoundError:

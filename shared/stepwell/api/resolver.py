@@ -1,0 +1,126 @@
+"""Answers the events of an API Gateway HTTP API (payload 2.0) from a table of routes.
+
+Every answer is made here from an Answer, also for unknown routes and defects, so each error is a problem document.
+A framework's resolver would be half of what the API loads at a cold start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+from stepwell.api.conditional import etag_of, is_known
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.identity import identity_of
+from stepwell.api.large import sendable
+from stepwell.api.parsing import body_bytes
+from stepwell.api.problems import problem, problem_answer
+from stepwell.api.reading import reading_routes
+from stepwell.runtime.assembly import Assembly
+from stepwell.runtime.loop.driving import run_now
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class Resolver:
+    """The routes over the parts of a store. It keeps nothing of a call, so threads may share it."""
+
+    def __init__(self, parts: Assembly, routes: Iterable[Route]) -> None:
+        """A path that is written out goes before one with parameters, whatever their order."""
+        self._parts = parts
+        self._rows: dict[int, list[tuple[tuple[str, ...], Route]]] = {}
+        for route in sorted(routes, key=lambda one: "{" in one.path):
+            words = _words(route.path)
+            self._rows.setdefault(len(words), []).append((words, route))
+
+    def resolve(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers an event; blocks where `resolve_async` suspends."""
+        return run_now(self.resolve_async(event))
+
+    async def resolve_async(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers an event; suspends where the clock's `sleep_ms` does."""
+        method, path = event["requestContext"]["http"]["method"], _path_of(event)
+        headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+        found = self._found(path)
+        wanted = "GET" if method == "HEAD" else method
+        route, names = next(((one, names) for one, names in found if one.method == wanted), (None, {}))
+        if route is None:
+            return _reply(_no_route(method, path, {one.method for one, _ in found}), method, {})
+        return _reply(await self._answer(route, names, event, headers), method, headers)
+
+    def _found(self, path: str) -> list[tuple[Route, Mapping[str, str]]]:
+        """Returns the routes of a path with their parameters."""
+        words = _words(path)
+        rows = self._rows.get(len(words), ())
+        return [(route, _parameters(row, words)) for row, route in rows if all(map(_fits, row, words))]
+
+    async def _answer(
+        self, route: Route, names: Mapping[str, str], event: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Answer:
+        try:
+            call = Call(
+                self._parts,
+                names,
+                event.get("rawQueryString") or "",
+                headers,
+                body_bytes(event.get("body"), bool(event.get("isBase64Encoded"))),
+                identity_of(event),
+            )
+            answer = await route.handle(call)
+            answer = replace(answer, body=_text(answer))
+            return await sendable(answer, _text(answer), names.get("run_id", ""), self._parts.ports.blobs)
+        except Exception as error:  # the last resort: logs the error and answers with a problem
+            return problem_answer(error)
+
+
+def app_of(parts: Assembly, routes: tuple[Route, ...]) -> Resolver:
+    """Builds a resolver for these routes and their document only."""
+    return Resolver(parts, (*routes, *reading_routes(routes)))
+
+
+def _words(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/"))
+
+
+def _fits(row: str, word: str) -> bool:
+    return bool(word) if row.startswith("{") else row == word
+
+
+def _parameters(row: tuple[str, ...], words: tuple[str, ...]) -> Mapping[str, str]:
+    return {name[1:-1]: unquote(word) for name, word in zip(row, words, strict=True) if name.startswith("{")}
+
+
+def _path_of(event: Mapping[str, Any]) -> str:
+    """Returns the path without the stage, which a URL of API Gateway's own has before it."""
+    path, stage = str(event["rawPath"]), event["requestContext"].get("stage", "$default")
+    return path if stage == "$default" else path.removeprefix(f"/{stage}")
+
+
+def _no_route(method: str, path: str, known: set[str]) -> Answer:
+    """Answers another method of a known path, or an unknown path."""
+    allow = ", ".join([*sorted(known), *(["HEAD"] if "GET" in known else []), "OPTIONS"])
+    if not known:
+        return problem(404, "unknown_route", f"there is no route {path[:200]!r}", hint="GET /docs lists the routes")
+    if method == "OPTIONS":
+        return Answer(204, "", headers={"Allow": allow})
+    return problem(405, "method_not_allowed", f"{method} is not served here", headers={"Allow": allow})
+
+
+def _text(answer: Answer) -> str:
+    return answer.body if isinstance(answer.body, str) else _encode(answer.body)
+
+
+def _reply(answer: Answer, method: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what API Gateway sends; an answer that can be read again has a tag, and a reader who has it gets 304."""
+    text = _text(answer)
+    headers, status = dict(answer.headers), answer.status
+    if status == 200 and method in ("GET", "HEAD"):
+        headers["ETag"] = etag = etag_of(text)
+        status = 304 if is_known(etag, asked) else 200
+    if status not in (204, 304):
+        headers = {"Content-Type": answer.content_type, **headers}
+    body = "" if method == "HEAD" or status == 304 else text
+    return {"statusCode": status, "headers": headers, "body": body, "isBase64Encoded": False, "cookies": []}
