@@ -58,6 +58,8 @@ class Explanation(TypedDict):
     """
 
     run_id: str
+    version: str
+    pinned: bool
     status: str
     phase: str
     why: str
@@ -106,6 +108,8 @@ def explain(
         wakers.append(Waker(what="deadline", at=iso(limit_ms), detail=detail))
     return Explanation(
         run_id=at.run_id,
+        version=at.header.version,
+        pinned=at.header.pinned,
         status=status.value,
         phase=phase_of(at),
         why=f"It was cancelled, and cleans up. {why.text}" if phase_of(at) == CLEANING_UP else why.text,

@@ -104,7 +104,11 @@ class StartBody(Body):
     tags: dict[str, str] | None = None
     priority: int | None = Field(None, ge=-PRIORITY, le=PRIORITY)
     start_at: InstantMs = Field(None, description="not before this time")
-    version: str = Field("", description="a version's hash, an alias, or latest; default: the one deployed now")
+    version: str = Field(
+        "",
+        description="latest (default): the one deployed now. pin: that one too, and what is made of the run keeps it. "
+        "Else a version's hash or an alias",
+    )
     event: RunEventBody | None = Field(None, description="for the run of this id: one that runs, else the new one")
     create_only: bool = Field(False, description="leave the run idle until POST /runs/{run_id}/start")
 
@@ -118,9 +122,20 @@ class EndBody(Body):
     by: By = ""
 
 
+_OF_VERSION: str = Field(
+    "",
+    description="of the definition: latest, pin (that of the run), a hash or an alias; default: latest, of a pinned "
+    "run pin",
+)
+
+
+class RerunBody(Body):
+    version: str = _OF_VERSION
+
+
 class RedriveBody(Body):
     from_: str = Field("", alias="from", description="the step to go on from; default: the one that failed")
-    version: str = Field("", description="of the definition: a hash or an alias; default: the one deployed now")
+    version: str = _OF_VERSION
     dry_run: bool = Field(False, description="answer what the new run would keep and run again, and do nothing")
     by: By = ""
 
@@ -131,7 +146,7 @@ class ForkBody(Body):
     state: dict[str, Any] = Field({}, description="names to set in the state that the run had there")
     result: Any = Field(None, description="what the step in that slot returns, instead of running")
     workflow: str = Field("", description="another workflow that is deployed; default: the run's own")
-    version: str = Field("", description="of the definition; default: the one deployed now")
+    version: str = _OF_VERSION
     dry_run: bool = Field(False, description="answer which way the run would take, and do nothing")
     by: By = ""
 
@@ -186,6 +201,7 @@ class ScheduleBody(Body):
     schedule: str = Field(description="cron(0 9 * * ? *), rate(5 minutes), or five fields of a crontab")
     timezone: str = Field("UTC", description="a name of the IANA database")
     input: Any = Field(default_factory=dict, description="of each run; checked against the input_schema")
+    version: str = Field("", description="of each run: as a start names it, read whenever the schedule fires")
     overlap: Literal["skip", "allow"] = "skip"
     catch_up: DurationMs = Field(
         None, description="how late a firing is made up for; default: the last one, however late"

@@ -19,6 +19,7 @@ class ScheduleView(TypedDict):
     overlap: str
     catch_up: float | None  # seconds
     input: Json  # null for a definition's, which has an expression
+    version: str  # as a start of its runs names it; "": the deployed one
     source: str  # definition | api
     next: list[str]
     last_at: str | None
@@ -42,6 +43,7 @@ def schedule_view(known: Known, now_ms: int) -> ScheduleView:
         overlap=schedule.overlap,
         catch_up=None if schedule.catch_up_ms is None else schedule.catch_up_ms / 1_000,
         input=schedule.input,
+        version=schedule.version,
         source="definition" if known.of_definition else "api",
         next=[iso(at_ms) for at_ms in next_ms(known, now_ms, NEXT_TIMES)],
         last_at=iso(last.at_ms) if last and last.run_id else None,

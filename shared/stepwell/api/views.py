@@ -86,11 +86,12 @@ class CostView(TypedDict):
 
 
 class RunView(TypedDict):
-    """A run."""
+    """A run. `pinned`: what is made of it takes its version, where no other is named."""
 
     run_id: str
     workflow: str
     version: str
+    pinned: bool
     status: str
     phase: str
     outcome: str | None
@@ -137,6 +138,7 @@ class RunSummary(TypedDict):
     run_id: str
     workflow: str
     version: str
+    pinned: bool
     status: str
     current_steps: list[str]
     waiting_for: str | None
@@ -185,6 +187,7 @@ def run_view(
         run_id=header.run_id,
         workflow=header.workflow,
         version=header.version,
+        pinned=header.pinned,
         status=status.value,
         phase=phase_of(at),
         outcome=outcome_of(at),
@@ -262,6 +265,7 @@ def run_summary(header: Header) -> RunSummary:
         run_id=header.run_id,
         workflow=header.workflow,
         version=header.version,
+        pinned=header.pinned,
         status=header.status.value,
         current_steps=[header.waiting_node] if header.waiting_node else [],
         waiting_for=header.waiting_for or None,

@@ -31,6 +31,7 @@ _NUMBERS = (
     "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
     "changed_ms", "expires_ms", "paused_ms",
 )  # fmt: skip
+_FLAGS = ("idle", "pinned")  # there only where they are true
 _DEFAULTS: Mapping[str, int | None] = {"deadline_ms": None, "waiting_until_ms": None, "rev": None}  # of others: 0
 
 
@@ -81,8 +82,7 @@ def header_item(header: Header) -> Item:
         value = getattr(header, name)
         if value != _DEFAULTS.get(name, 0):
             item[name] = number(value)
-    if header.idle:
-        item["idle"] = {"BOOL": True}
+    item.update({name: {"BOOL": True} for name in _FLAGS if getattr(header, name)})
     if header.tags:
         item["tags"] = text(encode(dict(header.tags)))
     if header.expires_ms:
@@ -108,6 +108,7 @@ def header_of(item: Item, given_input: str) -> Header:
         created_ms=created_ms,
         status=Status(item["status"]["S"]),
         idle="idle" in item,
+        pinned="pinned" in item,
         due_ms=keys.created_and_run(item["due"]["S"])[0] if "due" in item else None,
         watched="due_in" in item,
         tags=decode(item["tags"]["S"]) if "tags" in item else {},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepwell.cli.arguments import AsJson, By, Reason, RunId, Url, read_json
+from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, read_json
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -135,9 +135,7 @@ def redrive(
     since: Annotated[
         str, typer.Option("--from", metavar="STEP", show_default=False, help="Go on from this step instead.")
     ] = "",
-    version: Annotated[
-        str, typer.Option("--version", metavar="HASH", show_default=False, help="A version; else the deployed one.")
-    ] = "",
+    version: OfVersion = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what is kept, and what runs again.")] = False,
     by: By = "",
     as_json: AsJson = False,
@@ -166,12 +164,13 @@ def rerun(
     key: Annotated[
         str, typer.Option("--key", metavar="KEY", show_default=False, help="Repeated calls with it start one run.")
     ] = "",
+    version: OfVersion = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
     """Start a run anew, with the same input and tags."""
     with connect(url) as client:
-        answer = client.handle(run_id).rerun(key=key)
+        answer = client.handle(run_id).rerun(key=key, version=version)
     report(answer, as_json, f"{_origin_of(answer, run_id)} is started anew as {answer['run_id']}")
 
 
@@ -192,9 +191,7 @@ def fork(
     workflow: Annotated[
         str, typer.Option("--workflow", metavar="NAME", show_default=False, help="Another deployed workflow.")
     ] = "",
-    version: Annotated[
-        str, typer.Option("--version", metavar="HASH", show_default=False, help="A version; else the deployed one.")
-    ] = "",
+    version: OfVersion = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the way that the run would take.")] = False,
     key: Annotated[
         str, typer.Option("--key", metavar="KEY", show_default=False, help="Calls with other keys make other runs.")

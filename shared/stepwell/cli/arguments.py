@@ -31,6 +31,15 @@ RunId = Annotated[
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
 ]
+OfVersion = Annotated[
+    str,
+    typer.Option(
+        "--version",
+        metavar="pin|latest|HASH|ALIAS",
+        show_default=False,
+        help="The run's own (pin, default of a pinned run), the deployed one (latest, else the default), or another.",
+    ),
+]
 Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", show_default=False, help="The reason, for the history.")
 ]

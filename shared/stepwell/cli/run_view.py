@@ -141,7 +141,7 @@ def _cost_words(cost: Mapping[str, Any]) -> str:
 
 def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
     yield "run", Text(printable(str(run.get("run_id"))), style="bold")
-    yield "workflow", Text(f"{printable(str(run.get('workflow')))}  {_version(run.get('version'))}")
+    yield "workflow", Text(f"{printable(str(run.get('workflow')))}  {_version(run)}")
     yield "status", status_text(run.get("status"))
     if run.get("progress") not in {None, "", "0/0"}:
         yield "progress", _progress(str(run["progress"]), str(run.get("status")))
@@ -209,6 +209,7 @@ def _fork_words(fork: Mapping[str, Any]) -> str:
 
 def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
     yield "run", Text(printable(str(explanation.get("run_id"))), style="bold")
+    yield from _told("version", _version(explanation))
     yield "status", status_text(explanation.get("status"))
     yield from _told("why", local_times(str(explanation.get("why") or ""), now))
     since = parse_time(explanation.get("waiting_since"))
@@ -238,6 +239,6 @@ def _progress(progress: str, status: str) -> Text:
     return bar.append("━" * (BAR - filled), style="bright_black").append(f" {progress}", style="default")
 
 
-def _version(version: object) -> str:
-    kind, _, digest = str(version or "").partition(":")
-    return printable(digest[:8] if digest else kind[:8])
+def _version(run: Mapping[str, Any]) -> str:
+    kind, _, digest = str(run.get("version") or "").partition(":")
+    return printable(digest[:8] if digest else kind[:8]) + (", pinned" if run.get("pinned") else "")

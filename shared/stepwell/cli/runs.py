@@ -69,7 +69,13 @@ def run(
         str, typer.Option("--delay", metavar="DURATION", show_default=False, help="Not before 2h, 7d from now.")
     ] = "",
     version: Annotated[
-        str, typer.Option("--version", metavar="HASH|ALIAS", show_default=False, help="Else the deployed one.")
+        str,
+        typer.Option(
+            "--version",
+            metavar="pin|latest|HASH|ALIAS",
+            show_default=False,
+            help="The deployed one, kept by what is made of the run (pin) or not (latest, default), or another.",
+        ),
     ] = "",
     watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run ends, then show it.")] = False,

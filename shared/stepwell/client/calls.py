@@ -33,7 +33,7 @@ class StartOptions(TypedDict, total=False):
     tags: Mapping[str, str]
     priority: int
     start_at: str  # not before this time, in RFC 3339
-    version: str  # its hash, an alias, or latest
+    version: str  # latest, pin, its hash, or an alias
     create_only: bool  # leaves the run idle until `begin`
     trace: str  # the caller's `traceparent`: the run's spans belong to that trace
     event: EventOptions  # with an id: the run that is started gets it, or the one that runs already
@@ -230,10 +230,18 @@ def schedules() -> Request[list[JsonObject]]:
 
 
 def create_schedule(
-    name: str, workflow: str, schedule: str, *, given: Any = None, timezone: str = "UTC", overlap: str = "skip"
+    name: str,
+    workflow: str,
+    schedule: str,
+    *,
+    given: Any = None,
+    timezone: str = "UTC",
+    overlap: str = "skip",
+    version: str = "",
 ) -> Request[JsonObject]:
     """Creates a schedule: `cron(0 9 * * ? *)`, `rate(5 minutes)`, or five fields of a crontab."""
     body = {"name": name, "workflow": workflow, "schedule": schedule, "timezone": timezone, "overlap": overlap}
+    body |= filled({"version": version})
     return post("/schedules", body | ({} if given is None else {"input": given}), repeatable=True)
 
 

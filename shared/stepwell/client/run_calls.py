@@ -176,10 +176,10 @@ def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[Js
     return post(_run(run_id, "fork"), {"at": at, "dry_run": True, **changes}, repeatable=True)
 
 
-def rerun(run_id: str, *, key: str = "") -> Request[JsonObject]:
+def rerun(run_id: str, *, key: str = "", version: str = "") -> Request[JsonObject]:
     """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
     headers = {"Idempotency-Key": key or str(uuid4())}
-    return post(_run(run_id, "rerun"), {}, repeatable=True, headers=headers)
+    return post(_run(run_id, "rerun"), filled({"version": version}), repeatable=True, headers=headers)
 
 
 def begin(run_id: str, *, by: str = "") -> Request[JsonObject]:

@@ -39,7 +39,7 @@ def header_of(row: Row) -> Header:
     values["status"] = Status(values["status"])
     values["input"] = decode(values["input"])
     values["tags"] = decode(values["tags"])
-    values["idle"], values["watched"] = bool(values["idle"]), bool(values["watched"])
+    values |= {name: bool(values[name]) for name in ("idle", "watched", "pinned")}
     return Header(**values)
 
 

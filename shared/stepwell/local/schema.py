@@ -40,6 +40,7 @@ LATER_COLUMNS = (
     ("runs", "pause_of", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "failure", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "trace", "TEXT NOT NULL DEFAULT ''"),
+    ("runs", "pinned", "INTEGER NOT NULL DEFAULT 0"),
 )
 HAS_COLUMN = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
@@ -68,7 +69,8 @@ TABLES = (
         expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL,
         paused_ms INTEGER NOT NULL DEFAULT 0, paused_by TEXT NOT NULL DEFAULT '',
         pause_reason TEXT NOT NULL DEFAULT '', pause_of TEXT NOT NULL DEFAULT '', resumes_as TEXT NOT NULL DEFAULT '',
-        failure TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL DEFAULT '', tags TEXT NOT NULL,
+        failure TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL DEFAULT '', pinned INTEGER NOT NULL DEFAULT 0,
+        tags TEXT NOT NULL,
         input TEXT NOT NULL) WITHOUT ROWID""",
     # Each ends with the order of the lists, so that a page needs no sorting.
     "CREATE INDEX runs_by_time ON runs (created_ms, run_id)",

@@ -210,9 +210,9 @@ class Run:
         service = self._kit.service
         return Run(self._kit, run_now(service.forker.fork(run_now(service.header(self.id)), asked)).header.run_id)
 
-    def rerun(self) -> Run:
+    def rerun(self, version: str = "") -> Run:
         """Starts this run anew, with the same input and tags. Raises InvalidInput, NotFound."""
-        return Run(self._kit, run_now(self._kit.service.rerun(self.id)).header.run_id)
+        return Run(self._kit, run_now(self._kit.service.rerun(self.id, version=version)).header.run_id)
 
     def terminate(self, reason: str = "", by: str = "") -> bool:
         """Ends the run. Returns False if it had already ended."""

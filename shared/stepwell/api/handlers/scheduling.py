@@ -26,6 +26,7 @@ async def create_schedule(call: Call) -> Answer:
         input=body.input,
         overlap=body.overlap,
         catch_up_ms=body.catch_up,
+        version=body.version,
     )
     made, is_new = await call.parts.scheduling.create(schedule)
     return Answer(201 if is_new else 200, schedule_view(made, call.parts.ports.clock.now_ms()))
@@ -47,7 +48,7 @@ SCHEDULING_ROUTES = (
         {
             201: "created",
             200: "it exists, with the same body",
-            404: "no such workflow",
+            404: "no such workflow or version",
             409: "the name is another schedule's, or there are too many",
         },
         "ScheduleView",

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.requests import Body, NoQuery, StartBody, StartIdleBody, WaitQuery
+from stepwell.api.requests import NoQuery, RerunBody, StartBody, StartIdleBody, WaitQuery
 from stepwell.api.views import read_run
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
@@ -52,8 +52,8 @@ async def start_idle_run(call: Call) -> Answer:
 async def rerun_run(call: Call) -> Answer:
     """Starts a run anew, or finds the run that an earlier call of the same key started."""
     call.asked(NoQuery)
-    call.body(Body)
-    started = await call.parts.service.rerun(call.path["run_id"], key_of(call))
+    version = call.body(RerunBody).version
+    started = await call.parts.service.rerun(call.path["run_id"], key_of(call), version)
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
 
@@ -112,6 +112,7 @@ STARTING_ROUTES = (
             409: "the key was used with another body, or the workflow is internal",
         },
         shape="RunView",
+        body=RerunBody,
         headers={"Idempotency-Key": "repeated calls with the same key start one run"},
     ),
     Route(

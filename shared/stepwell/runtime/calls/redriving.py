@@ -37,6 +37,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import REDRIVE, Header
 from stepwell.runtime.starts.starting import Started, Starter
+from stepwell.runtime.starts.versions import PIN, asked_of
 
 
 class Redriver:
@@ -99,7 +100,7 @@ class Redriver:
         graph, plan, records = await self._plan(old, there, since, version)
         given = with_input(run_info(old), fold(records, Token())).input  # also of a run that ended before it began
         header = there or await self._created(
-            graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked
+            graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked, version
         )
         await self.copy(header.run_id, plan)
         for kept in plan.branches:
@@ -152,12 +153,12 @@ class Redriver:
                 await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
 
     async def graph_for(self, old: Header, there: Header | None, version: str) -> Graph:
-        """The version that was asked for, else the one deployed now. Raises NotFound."""
+        """The version that was asked for, else the one deployed now, or a pinned run's own. Raises NotFound."""
         if there is not None:
             return await self._starter.pinned(there)
-        return await self._starter.versions.graph(old.workflow, version)
+        return await self._starter.versions.graph(old.workflow, asked_of(old, version), old.version)
 
-    async def _created(self, graph: Graph, old: Header, last_ms: int, asked: str) -> Header:
+    async def _created(self, graph: Graph, old: Header, last_ms: int, asked: str, version: str) -> Header:
         now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # what it keeps is older than the run
         header = Header(
             run_id=redriven_id(old.run_id),
@@ -171,6 +172,7 @@ class Redriver:
             tags=dict(old.tags),
             origin=f"{REDRIVE}:{old.run_id}",
             trace=old.trace,
+            pinned=asked_of(old, version) == PIN,
             changed_ms=now_ms,
         )
         there = await self._starter.create(graph, header)

@@ -33,6 +33,7 @@ from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import FORK, Header
 from stepwell.runtime.starts.starting import Started, Starter, check_whole
+from stepwell.runtime.starts.versions import PIN, asked_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ class RunForker:
         return await self._redriver.mark(at, mark, by)
 
     async def _kept(self, old: Header, asked: RunFork, there: Header | None) -> tuple[Graph, tuple[Record, ...], Kept]:
-        named = replace(old, workflow=asked.workflow or old.workflow)
+        is_own = asked.workflow in ("", old.workflow)
+        named = old if is_own else replace(old, workflow=asked.workflow, pinned=False)
         graph = await self._redriver.graph_for(named, there, asked.version)
         records = tuple(await self._logbook.history(old.run_id, ROOT, -1, None))
         kept = kept_before(old.run_id, records, asked.at)
@@ -134,6 +136,7 @@ class RunForker:
             priority=old.priority,
             tags=dict(old.tags),
             origin=f"{FORK}:{old.run_id}",
+            pinned=graph.name == old.workflow and asked_of(old, asked.version) == PIN,
             changed_ms=now_ms,
         )
         return await self._starter.create(graph, header) or header

@@ -48,6 +48,7 @@ from stepwell.runtime.ports import Pause, PauseUntil, Ports
 from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
+from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
@@ -89,9 +90,12 @@ class Service:
 
     # -- starting
 
-    async def start(self, request: Start) -> Started:
-        """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
-        graph = await self._starter.versions.graph(request.workflow, request.version)
+    async def start(self, request: Start, own: str = "") -> Started:
+        """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body).
+
+        `own`: the version that PIN means.
+        """
+        graph = await self._starter.versions.graph(request.workflow, request.version, own)
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
@@ -146,6 +150,7 @@ class Service:
             tags=dict(request.tags),
             origin=request.origin,
             trace=checked(request.trace),
+            pinned=request.version == PIN,
             changed_ms=now_ms,
         )
 
@@ -164,7 +169,8 @@ class Service:
     async def redrive(self, run_id: str, since: str = "", version: str = "", who: str = "") -> Started:
         """Goes on from where an ended run failed, as a new run. Raises NotFound, Conflict, InvalidInput.
 
-        `since`: the step to go on from, instead. `version`: of the definition; else the one deployed now.
+        `since`: the step to go on from, instead. `version`: of the definition; else the one deployed now, or its own
+        where the run is pinned.
         """
         check_json([since, version, who], "redrive")
         return await self._redriver.redrive(await self.header(run_id), since, version, who)
@@ -174,12 +180,17 @@ class Service:
         check_json([since, version], "redrive")
         return await self._redriver.foretold(await self.header(run_id), since, version)
 
-    async def rerun(self, run_id: str, key: str = "") -> Started:
-        """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict."""
+    async def rerun(self, run_id: str, key: str = "", version: str = "") -> Started:
+        """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict.
+
+        `version`: as for a redrive.
+        """
         old = await self.header(run_id)
         given = (await self._standing(run_id)).run.input
-        started = await self.start(Start(old.workflow, given, key=key, tags=old.tags, priority=old.priority,
-                                         origin=f"{RERUN}:{run_id}"))  # fmt: skip
+        asked = PIN if asked_of(old, version) == PIN else version
+        again = Start(old.workflow, given, key=key, tags=old.tags, priority=old.priority, version=asked,
+                      origin=f"{RERUN}:{run_id}")  # fmt: skip
+        started = await self.start(again, old.version)
         await tell_original(self.ports, old, started.header.run_id)
         return started
 

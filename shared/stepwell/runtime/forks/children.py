@@ -99,9 +99,9 @@ class Children:
             raise InvalidInput(f"{CHILD_DEPTH} runs are above it; workflows that call each other need an end",
                                code="child_depth")  # fmt: skip
         try:
-            graph = self._starter.named(one.workflow)
+            graph = await self._starter.called(one.workflow, at.header)
             called_ms = at.token.last.at_ms if at.token.last else 0
-            header = self._starter.child(graph, run_id, one.input, caller, at.header.priority, called_ms,
+            header = self._starter.child(graph, run_id, one.input, caller, at.header, called_ms,
                                          traceparent(at.header, run_span(at.run_id)))  # fmt: skip
         except UserError:
             there = await self._ports.runs.get_run(run_id)

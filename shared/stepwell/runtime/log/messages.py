@@ -272,7 +272,7 @@ def _body(message: Message) -> dict[str, Json]:
             return {"type": "dead_letter", "wake": _body(wake)}
         case Scheduled(schedule, at_ms, made):
             body = {"type": "scheduled", "schedule": schedule, "at": iso(at_ms) if at_ms else SCHEDULED_TIME}
-            return {**body, "made": asdict(made)} if made else body
+            return {**body, "made": made.stored()} if made else body
         case Publish(event, kept):
             return {
                 "type": "publish",

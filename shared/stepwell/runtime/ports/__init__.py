@@ -9,7 +9,7 @@ Bodies are JSON text, opaque to the adapters. One adapter may be several ports.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -118,6 +118,12 @@ class Schedule:
     overlap: str = "skip"
     catch_up_ms: int | None = None
     since_ms: int = 0  # when a caller made it; 0 for a definition's
+    version: str = ""  # of its runs, as a start names it, read at each time
+
+    def stored(self) -> dict[str, Json]:
+        """As a note or a message keeps it: without a version, as releases that know none do."""
+        body: dict[str, Json] = asdict(self)
+        return body if self.version else {name: one for name, one in body.items() if name != "version"}
 
 
 class Log(Protocol):

@@ -48,6 +48,7 @@ class Header:
     resumes_as: str = ""  # of a paused run: the status that it has but for that
     trace: str = ""  # the caller's `traceparent`
     failure: str = ""  # of a run that failed: the error's fingerprint, its type and its step
+    pinned: bool = False  # what is made of it takes its version, where no other is named; else the one deployed then
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def origin_at(graph: Graph, header: Header) -> str:
             key = text_of_key(graph.gathering.key.evaluate(Names(moment, Token())), graph.gathering.mode)
         except ExpressionError as error:
             raise InvalidInput(str(error), code="bad_key", hint="the start's input must have the key") from error
-    parts = [graph.name, graph.version, key, sorted(header.tags.items()), header.priority]
+    parts = [graph.name, graph.version, key, sorted(header.tags.items()), header.priority, *([True] * header.pinned)]
     return f"{STARTS}:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
 
 

@@ -20,6 +20,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
 from stepwell.runtime.starts.starting import check_input
+from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
 
 SCHEDULE, FIRING = "schedule", "firing"  # kinds of notes
@@ -65,10 +66,12 @@ class Scheduling:
     async def create(self, schedule: Schedule) -> tuple[Known, bool]:
         """The schedule, and whether this call made it; a repeated call gets the first one's.
 
-        Raises InvalidInput, NotFound (the workflow), Conflict (the name is another schedule's; there are too many).
+        Raises InvalidInput, NotFound (the workflow, or its version), Conflict (the name is another schedule's, or there
+        are too many).
         """
         self._check(schedule)
         notes = self._ports.notes
+        await Versions(notes, self._catalog).graph(schedule.workflow, schedule.version)
         stored = await notes.notes(SCHEDULE)
         there = _read(stored[schedule.name]) if schedule.name in stored else None
         if there is None:
@@ -76,7 +79,7 @@ class Scheduling:
                 raise Conflict(f"there are {SCHEDULES} schedules already", code="too_many_schedules",
                                hint="delete one, or write it into the workflow's triggers")  # fmt: skip
             made = replace(schedule, since_ms=self._ports.clock.now_ms())
-            if not await notes.put_note(SCHEDULE, made.name, encode(asdict(made)), None):
+            if not await notes.put_note(SCHEDULE, made.name, encode(made.stored()), None):
                 return await self.create(schedule)  # somebody was quicker: look again
         else:
             made = there

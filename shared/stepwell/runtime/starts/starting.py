@@ -45,7 +45,7 @@ class Start:
     key: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     priority: int | None = None
-    version: str = ""  # its hash, an alias, or LATEST; "": the one deployed now
+    version: str = ""  # its hash, an alias, LATEST, or PIN: the deployed one, and none else; "": LATEST
     start_at_ms: int = 0
     create_only: bool = False
     origin: str = ""  # of the run's header
@@ -116,6 +116,11 @@ class Starter:
         """The definition that new runs of this workflow follow. Raises NotFound."""
         return self._catalog.named(workflow)
 
+    async def called(self, workflow: str, parent: Header) -> Graph:
+        """The definition that a child follows: its parent's, where that is pinned and of the same workflow."""
+        is_own = parent.pinned and workflow == parent.workflow
+        return await self.pinned(parent) if is_own else self.named(workflow)
+
     def event_settings(self, name: str) -> EventSettings:
         """What becomes of the events of this name."""
         return self._catalog.event_settings(name)
@@ -151,7 +156,7 @@ class Starter:
         run_id: str,
         given: Json,
         caller: Caller,
-        priority: int,
+        parent: Header,
         called_ms: int = 0,
         trace: str = "",
     ) -> Header:
@@ -159,8 +164,8 @@ class Starter:
         check_input(graph, given)
         given = alone(graph, given)
         now_ms = max(self._ports.clock.now_ms(), called_ms)
-        return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=priority,
-                      parent=str(caller), changed_ms=now_ms, trace=trace)  # fmt: skip
+        return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=parent.priority,
+                      parent=str(caller), changed_ms=now_ms, trace=trace, pinned=parent.pinned)  # fmt: skip
 
 
 def check_input(graph: Graph, given: Json) -> None:

@@ -74,9 +74,9 @@ class Triggers:
         except (UserError, ExpressionError) as refusal:
             self._tell(f"{graph.name} on event {event.topic.name} {event.id}", refusal)
 
-    async def _begin(self, workflow: str, run_id: str, given: Json) -> None:
-        graph = self._catalog.named(workflow)
-        started = await self._start(Start(workflow, given, run_id, create_only=graph.start_mode == "manual"))
+    async def _begin(self, workflow: str, run_id: str, given: Json, version: str = "") -> None:
+        is_manual = self._catalog.named(workflow).start_mode == "manual"
+        started = await self._start(Start(workflow, given, run_id, version=version, create_only=is_manual))
         if started.created:
             self.counts[STARTED] += 1
 
@@ -105,7 +105,8 @@ class Triggers:
             return
         expression = defined[1].input if defined else None
         try:
-            await self._begin(schedule.workflow, run_id, _given(schedule, expression, at_ms, made=bool(message.made)))
+            given = _given(schedule, expression, at_ms, made=bool(message.made))
+            await self._begin(schedule.workflow, run_id, given, schedule.version)
         except (UserError, ExpressionError) as refusal:
             self._tell(f"{schedule.workflow} on schedule {schedule.name} at {iso(at_ms)}", refusal)
 

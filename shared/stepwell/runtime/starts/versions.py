@@ -1,6 +1,7 @@
 """Versions of a workflow as callers name them: the deployed one, any that is stored, or an alias.
 
 An alias is a note that names a version until it is moved. It is read when a run is made, so a run keeps its version.
+PIN names the version that a run has, for what is made of it; a start with PIN is pinned to the deployed one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from stepwell.limits import ALIASES
 from stepwell.runtime.admission import check_name
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.ports import Notes
+from stepwell.runtime.ports.headers import Header
 
-LATEST = "latest"
+LATEST, PIN = "latest", "pin"
 _HASH = "sha256:"
 
 
@@ -24,14 +26,19 @@ class Versions:
     def __init__(self, notes: Notes, catalog: Catalog) -> None:
         self._notes, self._catalog = notes, catalog
 
-    async def graph(self, workflow: str, asked: str = "") -> Graph:
-        """`asked`: a version's hash, an alias, or LATEST; "": LATEST. Raises NotFound."""
+    async def graph(self, workflow: str, asked: str = "", own: str = "") -> Graph:
+        """`asked`: a version's hash, an alias, LATEST, or PIN; "": LATEST. Raises NotFound.
+
+        `own`: the version that PIN means; "": the deployed one.
+        """
+        if asked == PIN:
+            asked = own
         if asked in ("", LATEST):
             return self._catalog.named(workflow)
         version = asked if asked.startswith(_HASH) else await self._notes.get_note(_kind(workflow), asked)
         if version is None:
             raise NotFound(f"{workflow} has no version or alias {asked!r}", code="unknown_version",
-                           hint=f"stepwell versions {workflow} shows them")  # fmt: skip
+                           hint=f"{PIN}, {LATEST}, or one that `stepwell versions {workflow}` shows")  # fmt: skip
         try:
             graph = await self._catalog.pinned(version, self._notes)
         except EngineFault as fault:
@@ -50,7 +57,7 @@ class Versions:
         Raises NotFound, InvalidInput, Conflict `too_many_aliases`.
         """
         check_name(alias, "alias")
-        if alias == LATEST or alias.startswith(_HASH):
+        if alias in (LATEST, PIN) or alias.startswith(_HASH):
             raise InvalidInput(f"{alias!r} cannot be an alias", code="bad_name", hint="it names a version already")
         graph = await self.graph(workflow, asked)
         there = await self.aliases(workflow)
@@ -65,6 +72,11 @@ class Versions:
         """Raises NotFound. Runs that were started with it keep their version."""
         if not await self._notes.drop_note(_kind(workflow), alias):
             raise NotFound(f"{workflow} has no alias {alias!r}", code="unknown_version")
+
+
+def asked_of(old: Header, asked: str) -> str:
+    """The version that is asked for, of a run that is made of this one: a pinned one's own, where none is named."""
+    return asked or (PIN if old.pinned else LATEST)
 
 
 def _kind(workflow: str) -> str:
