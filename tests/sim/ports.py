@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepwell.errors import PortError
 from stepwell.runtime.ports import Lane
 from tests.sim.actors import Envelope, stop
 from tests.sim.batch_laws import watch_call
@@ -13,6 +14,18 @@ from tests.sim.tempting import hurry, tempt
 
 if TYPE_CHECKING:
     from tests.sim.world import World
+
+
+async def before(what: str) -> None:
+    """The stop before a call to a port, which may fail there."""
+    if await stop(what):
+        raise PortError(f"{what} did not answer")
+
+
+async def after(what: str) -> None:
+    """The stop after a call, which has happened even if whoever made it is told of an error."""
+    if await stop(f"{what} done"):
+        raise PortError(f"{what} happened, and nobody was told")
 
 
 class StoppingPort:
@@ -33,18 +46,16 @@ class StoppingPort:
             watch_call(world, kind)
             tempt(world, kind, args)
             hurry(world, kind, args)
-
-            async def do() -> Any:
-                looks(world, name)
-                if kind == "consume":
-                    world.pending = {topic: dict(events) for topic, events in world.memory._pending.items()}
-                made = await method(*args, **named)
-                if kind == "consume" and made is None:
-                    took(world, *args[:3], *named["consumes"])
-                note(world, kind, args, made)
-                return made
-
-            return await world.call(what, do)
+            await before(what)
+            looks(world, name)
+            if kind == "consume":
+                world.pending = {topic: dict(events) for topic, events in world.memory._pending.items()}
+            made = await method(*args, **named)
+            if kind == "consume" and made is None:
+                took(world, *args[:3], *named["consumes"])
+            note(world, kind, args, made)
+            await after(what)
+            return made
 
         self.__dict__[name] = call
         return call
@@ -61,14 +72,13 @@ class StoppingQueue:
         self._world = world
 
     async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
-        watch_call(self._world, "send")
-
-        async def put() -> None:
-            taken = self._world.current.envelope.body if self._world.current else None
-            self._world.has_left |= message is taken
-            self._world.post(Envelope(str(lane), message, at_ms or self._world.now_ms, is_left=message is taken))
-
-        await self._world.call(f"send {lane}", put)
+        world, what = self._world, f"send {lane}"
+        watch_call(world, "send")
+        await before(what)
+        taken = world.current.envelope.body if world.current else None
+        world.has_left |= message is taken
+        world.post(Envelope(str(lane), message, at_ms or world.now_ms, is_left=message is taken))
+        await after(what)
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Any]]) -> None:
         """One by one: whoever dies on the way has sent some."""
@@ -76,14 +86,13 @@ class StoppingQueue:
             await self.send(lane, message)
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Any], at_ms: int) -> None:
-        watch_call(self._world, "set")
-
-        async def put() -> None:
-            if name not in self._world.timers:
-                self._world.timers.add(name)
-                self._world.post(Envelope(str(lane), message, at_ms))
-
-        await self._world.call(f"timer {name}", put)
+        world, what = self._world, f"timer {name}"
+        watch_call(world, "set")
+        await before(what)
+        if name not in world.timers:
+            world.timers.add(name)
+            world.post(Envelope(str(lane), message, at_ms))
+        await after(what)
 
 
 class SkewedClock:

@@ -26,6 +26,7 @@ from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.gather_programs import make_gathered
 from tests.sim.handed_programs import make_handed
+from tests.sim.kept import CHECKED, kept_records
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
 from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
@@ -167,13 +168,17 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
         _limits(program),
         _large() if lane and is_large else nullcontext(),
         two_versions() if deploy else nullcontext(),
+        kept_records() as kept,
     ):
         world = World(seed, program, tell, deploy, lane)
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (seed >= BATCHES_FROM and seed % 8 > 5):
             make_zombies(world)
         if program.takes_ms:
             world.chances.error = 0  # where the queue does not answer, branches do wait
-        return _run(world)
+        broken = _run(world)
+        if seed % CHECKED == 0 and (changed := kept.changed()):
+            return f"law 1: somebody changed a record that was read: {changed[0]}"
+        return broken
 
 
 @contextmanager
@@ -234,18 +239,22 @@ def _play(world: World) -> None:
     """Until no actor and no envelope is left."""
     while world.envelopes or world.actors:
         world.calls += 1
-        _maybe_deploy(world)
+        if world.program.deploys:
+            _maybe_deploy(world)
         if world.calls > MOST_CALLS or world.written > MOST_RECORDS:
             raise BrokenLawError("law 5: the run comes to no end")
-        if not world.awake() and not [envelope for envelope in world.envelopes if envelope.at_ms <= world.now_ms]:
+        awake = world.awake()
+        if not awake and not world.due():
             if world.actors:
                 check_overlap(world)
             else:
                 check_quiet(world)
             _jump(world)
-        _maybe_deliver(world)
-        if world.awake():
-            _move(world, _whose_turn(world))
+            awake = world.awake()
+        if _maybe_deliver(world, len(awake)):
+            awake = world.awake()
+        if awake:
+            _move(world, _whose_turn(world, awake))
 
 
 def _maybe_deploy(world: World) -> None:
@@ -262,9 +271,8 @@ def _maybe_deploy(world: World) -> None:
                 world.post(Envelope(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
 
 
-def _whose_turn(world: World) -> Actor:
+def _whose_turn(world: World, awake: list[Actor]) -> Actor:
     """Bursts: an actor often goes on for a while, so that another falls far behind."""
-    awake = world.awake()
     if world.current not in awake or world.turns_left <= 0:
         world.current = world.rng.choice(awake)
         world.turns_left = world.rng.choice(BURSTS) if world.chances.bursts else 1
@@ -279,26 +287,27 @@ def _jump(world: World) -> None:
     world.now_ms = max(world.now_ms, first_ms) + world.rng.choice([0, 0, 500, 40_000])
 
 
-def _maybe_deliver(world: World) -> None:
+def _maybe_deliver(world: World, awake: int) -> bool:
+    """Whether somebody may have taken a message. `awake`: how many are at work."""
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
     if world.urgent:
         _deliver(world, world.urgent.pop())
         is_small = world.actors[-1].envelope.body.get("type") in {"publish", "wake"}  # to the other's very next call
         turns = (1, 2, 3, 3, 8) if is_small else (16, 64, 64, 64)
         world.current, world.turns_left = world.actors[-1], world.rng.choice(turns)
-        return
-    awake = len(world.awake())
+        return True
     if awake >= MOST_ACTORS or (awake and rng.random() > 0.3):
-        return
-    ready = [envelope for envelope in world.envelopes if envelope.at_ms <= world.now_ms]
+        return False
+    ready = world.due()
     if not calm and rng.random() < world.chances.early:
         soon_ms = world.now_ms + EARLY_MS
         ready = ready or [
             envelope for envelope in world.envelopes if envelope.kind != "client" and envelope.at_ms <= soon_ms
         ]
     if not ready:
-        return
+        return False
     _deliver(world, rng.choice(ready))
+    return True
 
 
 def _deliver(world: World, envelope: Envelope) -> None:
@@ -320,24 +329,28 @@ def _deliver(world: World, envelope: Envelope) -> None:
     actor = Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms)
     actor.since = world.written
     world.actors.append(actor)
-    world.say(f"{name}: takes {envelope}{' with old code' if is_old else ''}")
+    if world.tell:
+        world.say(f"{name}: takes {envelope}{' with old code' if is_old else ''}")
 
 
 def _move(world: World, actor: Actor) -> None:
     """One actor goes on to its next stop, or dies there, or is told that its call failed."""
-    rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
-    world.current = actor
-    if not calm and actor.at != "start" and rng.random() < chance_of_death(world, actor):
-        world.say(f"{actor.name}: dies at {actor.at}")
-        world.seen.crashes += 1
-        actor.coroutine.close()
-        _come_again(world, actor)
-        return
-    fails = not calm and actor.at != "start" and not actor.at.startswith("step") and rng.random() < world.chances.error
+    rng = world.rng
+    world.current, at = actor, actor.at
+    given: bool | None = None
+    if at != "start":
+        calm = world.calls > CALM_AFTER_CALLS
+        if not calm and rng.random() < chance_of_death(world, actor):
+            world.say(f"{actor.name}: dies at {at}")
+            world.seen.crashes += 1
+            actor.coroutine.close()
+            _come_again(world, actor)
+            return
+        given = not calm and not at.startswith("step") and rng.random() < world.chances.error
     try:
-        given = None if actor.at == "start" else fails
         actor.at = as_old(actor.coroutine.send, given) if actor.is_old else actor.coroutine.send(given)
-        world.say(f"{actor.name}: {actor.at}")
+        if world.tell:
+            world.say(f"{actor.name}: {actor.at}")
     except StopIteration:
         world.actors.remove(actor)
     except PortError as error:

@@ -33,14 +33,15 @@ async def _pass_time(world: World, call: Any, takes_ms: int) -> None:
     actor, began_ms = world.current, world.now_ms
     actor.step = call.run_id, call.token
     if call.late is not None and call.late_ms < takes_ms:
-        await _sleep_until(actor, began_ms + call.late_ms)
+        await _sleep_until(world, actor, began_ms + call.late_ms)
         await call.late()
-    await _sleep_until(actor, began_ms + takes_ms)
+    await _sleep_until(world, actor, began_ms + takes_ms)
     actor.step = "", ""
 
 
-async def _sleep_until(actor: Actor, until_ms: int) -> None:
+async def _sleep_until(world: World, actor: Actor, until_ms: int) -> None:
     actor.until_ms = until_ms
+    world.busy_until_ms = max(world.busy_until_ms, until_ms)
     await stop(f"step takes time until {(until_ms - START_MS) / 1000:.1f}s")
 
 

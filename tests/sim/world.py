@@ -9,12 +9,11 @@ from __future__ import annotations
 import copy
 import random
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 from stepwell.engine.records import Topic
-from stepwell.errors import PortError
 from stepwell.limits import FORKS_KEPT
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.store import MemoryStore
@@ -22,7 +21,7 @@ from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.outputs import Outputs
 from stepwell.runtime.ports import Blobs, Event, Ports
-from tests.sim.actors import START_MS, Actor, Envelope, stop
+from tests.sim.actors import START_MS, Actor, Envelope
 from tests.sim.fn_programs import workers_of
 from tests.sim.ports import SkewedClock, StoppingPort, StoppingQueue
 from tests.sim.programs import Program, expression
@@ -71,6 +70,7 @@ class World:
         self.past: list[Envelope] = []  # wakes that were delivered
         self.urgent: list[Envelope] = []  # to be delivered before others
         self.actors: list[Actor] = []
+        self.busy_until_ms = 0  # the end of the last of the steps that take time
         self.current: Actor | None = None
         self.turns_left = 0
         self.calls = self.sent = self.tempted = self.written = 0
@@ -147,7 +147,13 @@ class World:
 
     def awake(self) -> list[Actor]:
         """Those who are not in the midst of a step that takes time."""
+        if self.now_ms >= self.busy_until_ms:
+            return self.actors
         return [actor for actor in self.actors if actor.until_ms <= self.now_ms]
+
+    def due(self) -> list[Envelope]:
+        """The messages whose time has come."""
+        return [envelope for envelope in self.envelopes if envelope.at_ms <= self.now_ms]
 
     def say(self, text: str) -> None:
         if self.tell:
@@ -159,13 +165,5 @@ class World:
         self.envelopes.append(envelope)
         if envelope.body.get("type") == "end_run" and self.chances.tempt and self.rng.random() < 0.8:
             self.urgent.append(envelope)  # before whoever is about to start that run
-        self.say(f"    + {envelope} at {max(envelope.at_ms - START_MS, 0) / 1000:.1f}s")
-
-    async def call(self, what: str, inner: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """One call to a port: stop, do, stop. The second stop may raise although the call has happened."""
-        if await stop(what):
-            raise PortError(f"{what} did not answer")
-        made = await inner()
-        if await stop(f"{what} done"):
-            raise PortError(f"{what} happened, and nobody was told")
-        return made
+        if self.tell:
+            self.say(f"    + {envelope} at {max(envelope.at_ms - START_MS, 0) / 1000:.1f}s")

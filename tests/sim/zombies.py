@@ -46,7 +46,8 @@ def make_zombie(world: World, envelope: Envelope) -> None:
 
 
 def chance_of_death(world: World, actor: Actor) -> float:
-    return max(world.chances.crash, world.chances.zombies if actor.is_zombie else 0.0)
+    chances = world.chances
+    return max(chances.crash, chances.zombies) if actor.is_zombie else chances.crash
 
 
 @contextmanager

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from stepwell.engine import formats
 from stepwell.engine.codec import record_json, record_of
 from stepwell.engine.columns import columns_of, encode, part_of, row_of
 from stepwell.engine.forks import branch_id
+from stepwell.engine.jsons import read
 from stepwell.engine.members import mark_of, member_with
 from stepwell.engine.records import End, Record, Status
 
@@ -75,7 +75,7 @@ def arrived_in(body: str) -> set[str]:
 
 
 def _opened(body: str) -> dict[str, Json]:
-    raw: dict[str, Json] = json.loads(body)
+    raw: dict[str, Json] = read(body)
     formats.check_format(raw.get(formats.KEY, formats.OLDEST), "batch", formats.NEWEST)
     return raw
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
 from stepwell.engine.field_json import build, build_or_none, build_whole, known_fields, plain, shape_of
-from stepwell.engine.jsons import fast_encoder
+from stepwell.engine.jsons import fast_encoder, read
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -41,8 +41,6 @@ T = TypeVar("T")
 _encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 )
-_decoder: Any = json.JSONDecoder()
-_scan = _decoder.scan_once
 
 
 def encode_record(record: Record, *, is_newest: bool = False) -> str:
@@ -76,18 +74,9 @@ def _checked_record(raw: dict[str, Json]) -> Record:
 
 def _decoded(what: str, body: str, build: Callable[[dict[str, Json]], T]) -> T:
     try:
-        return build(_read(body))
+        return build(read(body))
     except formats.BROKEN as error:
         raise formats.unreadable(what, error) from error
-
-
-def _read(body: str) -> Json:
-    """Reads JSON as this module writes it, without a look for space around it."""
-    try:
-        found, end = _scan(body, 0)
-    except StopIteration:
-        end = -1
-    return found if end == len(body) else json.loads(body)
 
 
 def encode_token(token: Token) -> str:

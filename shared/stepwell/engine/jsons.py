@@ -1,12 +1,15 @@
-"""Encoders of JSON for what is written at every record."""
+"""Encodes and reads JSON at every record: quicker than `json` for texts that are short."""
 
 from __future__ import annotations
 
+import json
 import json.encoder
 from collections.abc import Callable
 from typing import Any
 
 _native: Any = json.encoder
+_decoder: Any = json.JSONDecoder()
+_scan = _decoder.scan_once
 
 
 def fast_encoder(encoder: json.JSONEncoder) -> Callable[[Any], str]:
@@ -19,3 +22,12 @@ def fast_encoder(encoder: json.JSONEncoder) -> Callable[[Any], str]:
         encoder.skipkeys, encoder.allow_nan,
     )  # fmt: skip
     return lambda value: "".join(make(value, 0))
+
+
+def read(text: str) -> Any:
+    """Returns what `json.loads` does, without a look for space around it where there is none."""
+    try:
+        found, end = _scan(text, 0)
+    except StopIteration:
+        end = -1
+    return found if end == len(text) else json.loads(text)

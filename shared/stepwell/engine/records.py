@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from stepwell import limits
 from stepwell.definition.graph import Json
+from stepwell.engine.copying import quick
 from stepwell.engine.formats import EVALUATOR
 
 ROOT = "0"
@@ -242,7 +243,8 @@ class Called:
     input: Json = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Parked:
     """A wait as it was registered: what ends it, and when it times out."""
 
@@ -342,7 +344,8 @@ class Record:
     together: int = 0  # of the last one of a batch: how many records one append wrote; 0: this one alone
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class RunInfo:
     """The data of a run that is fixed at its start."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
-from stepwell.engine.copying import quick
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.records import (
     ROOT,
     Called,
@@ -228,4 +228,9 @@ class Token:
         return self.end is not None
 
 
-NEW = Token()  # before its first record
+NEW = Token()  # the root before its first record
+
+
+def new_token(token_id: str) -> Token:
+    """Returns a token before its first record, at an eighth of what `Token(token_id)` costs."""
+    return NEW if token_id == ROOT else changed(NEW, id=token_id)

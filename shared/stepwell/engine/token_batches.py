@@ -9,7 +9,6 @@ reads 7 as the next. All readers get the records that a batch holds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from stepwell.definition.graph import Graph, Json
@@ -18,6 +17,7 @@ from stepwell.engine.actions import Write
 from stepwell.engine.codec import decode_record, encode_record, record_json, record_of
 from stepwell.engine.columns import columns_of, encode, row_of
 from stepwell.engine.effects import effects
+from stepwell.engine.jsons import read
 from stepwell.engine.records import Goto, Kind, Record
 from stepwell.engine.token import Token
 
@@ -63,7 +63,7 @@ def decode_records(body: str) -> list[Record]:
     if not is_batch(body):
         return [decode_record(body)]
     try:
-        raw: dict[str, Json] = json.loads(body)
+        raw: dict[str, Json] = read(body)
         formats.check_format(raw.get(formats.KEY, formats.OLDEST), BATCH, formats.NEWEST)
         return [record_of({"slot": raw[BATCH] + place} | row_of(raw, place)) for place in range(raw["count"])]
     except formats.BROKEN as error:

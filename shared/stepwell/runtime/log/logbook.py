@@ -17,7 +17,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.starts import with_input
-from stepwell.engine.token import Token
+from stepwell.engine.token import NEW, Token, new_token
 from stepwell.engine.token_batches import decode_records, encode_records
 from stepwell.engine.transact import Refusal
 from stepwell.limits import (
@@ -84,7 +84,7 @@ class Logbook:
             if header is None:
                 return None
             graph = await self.graph_of(header)
-            at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
+            at = await self._folded(Standing(header, run_info(header), graph, new_token(token_id), -1))
             at = changed(at, run=with_input(at.run, at.token))
             return at if at.is_whole else None
         parent_id, slot, index = place
@@ -298,7 +298,7 @@ class Logbook:
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
         """The last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
-        begun = Token()
+        begun = NEW
         if (place := parent_of(token_id)) is not None:
             parent_id, fork_slot, index = place
             fork = await self.fork(run_id, parent_id, fork_slot)

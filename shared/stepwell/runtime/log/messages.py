@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Json
 from stepwell.engine import formats
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
@@ -18,7 +19,8 @@ from stepwell.runtime.ports import Event, Schedule
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Wake:
     """Record `slot` of `token` wants pushing on; slot -1: the token has no record yet.
 
@@ -49,7 +51,7 @@ class Wake:
     @property
     def each(self) -> tuple[Wake, ...]:
         """A wake for each of its tokens, whose records name their own."""
-        return tuple(replace(self, token=token, count=1) for token in self.tokens)
+        return (self,) if self.count == 1 else tuple(changed(self, token=token, count=1) for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
+from stepwell.engine.copying import quick
 from stepwell.engine.records import Status
 
 REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # before the run's id in a header's `origin`
@@ -51,7 +52,8 @@ class Header:
     pinned: bool = False  # what is made of it takes its version, where no other is named; else the one deployed then
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class StatusChange:
     """A later state of a header: applied only if `rev` is greater than the stored one. Replaces these fields.
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import EventSettings, Graph, Json
+from stepwell.engine.copying import changed
 from stepwell.engine.gathering import alone
 from stepwell.engine.records import Status
 from stepwell.engine.routing import violations
 from stepwell.engine.starts import BATCH, ITEMS
-from stepwell.engine.token import Token
+from stepwell.engine.token import NEW
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import InvalidInput, Problem
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
@@ -135,14 +136,14 @@ class Starter:
 
     async def create(self, graph: Graph, header: Header) -> Header | None:
         """None when this call made the run; else the header of the one that has its id."""
-        limit_ms = deadline_ms(graph, run_info(header), Token())
+        limit_ms = deadline_ms(graph, run_info(header), NEW)
         await self._catalog.keep(graph, self._ports.notes)
         return await self._ports.runs.create_run(replace(header, deadline_ms=limit_ms))
 
     async def set_going(self, header: Header, wake_ms: int = 0) -> None:
         """The run's own deadline first, then the wake that makes it run, not before `wake_ms`."""
         graph = await self.pinned(header)
-        token = Token() if not header.idle else Token(started_ms=self._ports.clock.now_ms())
+        token = NEW if not header.idle else changed(NEW, started_ms=self._ports.clock.now_ms())
         limit_ms = deadline_ms(graph, run_info(header), token)
         if limit_ms is not None:
             await self._alarms.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 from stepwell.definition.graph import Json
+from stepwell.engine.jsons import fast_encoder, read
 from stepwell.errors import InvalidInput
 
-_AS_IT_IS = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+_as_it_is = fast_encoder(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+_ascii = fast_encoder(json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")))
 
 
 def encode(value: Json) -> str:
@@ -18,17 +19,18 @@ def encode(value: Json) -> str:
     (U+FFFE, U+FFFF) does not take.
     """
     try:
-        text = _AS_IT_IS.encode(value)
+        text = _as_it_is(value)
         if text.isascii() or not any(_is_odd(character) for character in text):
             return text
-        return _ASCII.encode(value)
+        return _ascii(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"not a JSON value: {error}", code="not_json") from error
 
 
 def decode(text: str) -> Json:
     """The value of a text that `encode` made."""
-    return json.loads(text)
+    found: Json = read(text)
+    return found
 
 
 def _is_odd(character: str) -> bool:
