@@ -6,7 +6,7 @@ import type { Action, Field } from "./actions";
 import { get, post, Refusal, remove } from "./api";
 import type { Json } from "./types";
 import { Command, Data, Dialog } from "./ui";
-import { plain, shortId } from "./words";
+import { counted, plain, shortId } from "./words";
 
 type Outcome = { status: number; body: Json } | { refused: Refusal } | { failed: string };
 
@@ -91,8 +91,9 @@ async function perform(action: Action, texts: Record<string, string>): Promise<O
 
 export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] }): JSX.Element {
   if ("status" in outcome) {
-    const body = (outcome.body ?? {}) as { status?: string; run_id?: string; name?: string; pending?: boolean; error?: { type: string; message: string } | null };
+    const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; name?: string; pending?: boolean; error?: { type: string; message: string } | null };
     if (body.name && body.error) return <div class="told is-refused" role="alert"><strong>{body.error.type}</strong> {body.error.message}</div>;
+    if (body.deleted_runs) return <div class="told is-done" role="status"><strong>Done.</strong> Deleted {counted(body.deleted_runs, "run")}. <a href="#/runs">All runs</a></div>;
     const isOther = body.run_id && typeof run === "string" && !run.startsWith(`/runs/${encodeURIComponent(body.run_id)}/`);
     return (
       <div class="told is-done" role="status">

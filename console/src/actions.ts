@@ -38,6 +38,7 @@ export function actionsOf(run: Run, answers: Record<string, Action>, event: stri
     if (run.status !== "completed" && run.status !== "compensated") actions["Redrive"] = redriving(run);
     actions["Run again"] = rerunning(run);
     if (isFunction) actions["Query"] = asking(run);
+    actions["Delete"] = deletion(run);
     return actions;
   }
   Object.assign(actions, answers);
@@ -123,6 +124,21 @@ function cancellation(run: Run): Action {
 function termination(run: Run): Action {
   const about = "It ends at once, as failed. Nothing is compensated and no code of the workflow runs again: cancel, unless that hangs.";
   return { ...ending(run, "terminate", { title: "Terminate this run", verb: "Terminate the run", about }), isMore: true };
+}
+
+function deletion(run: Run): Action {
+  return {
+    title: "Delete this run",
+    verb: "Delete the run",
+    about: "Its history, its data and its child runs are deleted now, and not only when their retention ends. Nothing brings them back.",
+    fields: [],
+    method: "DELETE",
+    path: base(run),
+    body: () => null,
+    command: () => commandLine("delete", run.run_id),
+    isDanger: true,
+    isMore: true,
+  };
 }
 
 function redriving(run: Run): Action {

@@ -1,18 +1,23 @@
 // What a person can answer to a wait, by its kind. Each answer is one route, with its line of the command line.
 
 import { approval, by, rejection, type Action, type Field } from "./actions";
-import type { Json, Run } from "./types";
+import type { Json, Run, Token } from "./types";
 import { commandLine, FOR_PEOPLE } from "./words";
 
 type Values = { [name: string]: Json };
 
 /** The answers to what the run asks of people, by the words on their buttons, the first one for the key `a`. */
 export function answersOf(run: Run): Record<string, Action> {
-  const token = run.tokens.find((one) => one.waiting_for === "approval") ?? run.tokens.find((one) => FOR_PEOPLE.includes(one.waiting_for ?? ""));
+  const asking = (...kinds: string[]): Token | undefined => run.tokens.find((one) => one.awaits.some((kind) => kinds.includes(kind)));
+  const token = asking("approval") ?? asking(...FOR_PEOPLE);
+  const kinds = FOR_PEOPLE.filter((kind) => token?.awaits.includes(kind)); // several, of an `any` or `all`
+  return Object.assign({}, ...kinds.map((kind) => token && answersTo(kind, run, token))) as Record<string, Action>;
+}
+
+function answersTo(kind: string, run: Run, { id, step }: Token): Record<string, Action> {
   const data = valuesOf(run.waiting_data);
-  const step = token?.step ?? run.current_steps[0] ?? "";
-  const wait = token && token.id !== "0" ? token.id : "";
-  switch (token?.waiting_for) {
+  const wait = id === "0" ? "" : id;
+  switch (kind) {
     case "approval":
       return { Approve: isForCost(run) ? raising(run, step) : approval(run, step, wait), Reject: rejection(run, step, wait) };
     case "response":

@@ -1,7 +1,7 @@
 // What waits for people, across runs, the next one due on top; one key for each answer.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Act } from "./act";
 import type { Action } from "./actions";
 import { answersOf, isForCost } from "./answers";
@@ -71,7 +71,36 @@ export function Inbox(): JSX.Element {
           <Asked key={current.run_id} run={current} onAct={answer} again={() => (live.again(), dated.again())} />
         </div>
       )}
+      <Callbacks />
     </>
+  );
+}
+
+/** What else an `all` waits for, when all that people end has come. */
+function nextOf(run: Run): string {
+  return [...new Set(run.tokens.flatMap((token) => token.awaits))].join(", ") || "its next step";
+}
+
+/** What waits for other systems: nothing that a person answers, and something to look at when it is late. */
+function Callbacks(): JSX.Element | null {
+  const live = useLive<Page<RunSummary>>("/runs" + query({ waiting_for: "callback", status: "waiting", limit: LISTED }), { isFed: true });
+  const runs = [...(live.value?.items ?? [])].sort((one, other) => due(one) - due(other));
+  if (!runs.length) return null;
+  const more = live.value?.next_cursor ? "at least " : "";
+  return (
+    <Card title="Waiting for another system" aside={<span class="muted">{more}{counted(runs.length, "run")}</span>} class="callbacks">
+      <p class="muted">Each waits for a callback. There is nothing to answer here.</p>
+      <ul>
+        {runs.map((run) => (
+          <li key={run.run_id}>
+            <a href={`#/runs/${encodeURIComponent(run.run_id)}`} title={run.run_id}>{shortId(run.run_id)}</a>
+            <span>{run.current_steps.join(", ")}</span>
+            <span class="muted">{run.workflow}</span>
+            <span class="muted">{run.waiting_until ? <>due <Time at={run.waiting_until} /></> : run.waiting_since && <>since <Time at={run.waiting_since} /></>}</span>
+          </li>
+        ))}
+      </ul>
+    </Card>
   );
 }
 
@@ -89,8 +118,17 @@ function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary
     setAction(begun);
     onAct(begun && run);
   };
+  const early = useRef(""); // a key that was pressed before the run was read
   const press = (name: string | undefined): void => void (name && answers[name] && act(answers[name]));
-  useKeys({ a: () => press(names[0]), r: () => press("Reject") });
+  const keyed = (key: string): void => {
+    if (whole) press(key === "r" ? "Reject" : names[0]);
+    else early.current = key;
+  };
+  useEffect(() => {
+    if (whole && early.current) keyed(early.current);
+    if (whole) early.current = "";
+  }, [whole]);
+  useKeys({ a: () => keyed("a"), r: () => keyed("r") });
   return (
     <Card title={run.current_steps.join(", ") || run.waiting_for} aside={<a href={`#/runs/${encodeURIComponent(run.run_id)}`}>{shortId(run.run_id)}</a>} class="asked">
       {whole && isForCost(whole) && <p class="cost">{Object.values(answers)[0]?.about}</p>}
@@ -101,6 +139,7 @@ function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary
           <Data value={whole.input} />
         </details>
       )}
+      {whole && !names.length && <p class="muted">People have answered. It still waits for {nextOf(whole)}.</p>}
       <footer>
         {names.map((name, index) => (
           <button type="button" key={name} class={index ? "danger" : "primary"} aria-keyshortcuts={index ? "r" : "a"} onClick={() => press(name)}>

@@ -14,7 +14,7 @@ import { RunPage } from "./run";
 import { RunsPage } from "./runs";
 import type { Stats } from "./types";
 import { Empty } from "./ui";
-import { clock, FOR_PEOPLE, span } from "./words";
+import { clock, FOR_PEOPLE, span, tally } from "./words";
 import { WorkflowPage, WorkflowsPage } from "./workflows";
 
 const COUNTED_MS = 5000; // between two looks at the counts where they are the page
@@ -79,7 +79,7 @@ function Console(): JSX.Element {
   const link = (name: string, text: string, count = 0): JSX.Element => (
     <a href={`#/${name}`} aria-current={room === name || (room === "check" && name === "workflows") ? "page" : undefined}>
       {text}
-      {count > 0 && <b class="count">{count}</b>}
+      {count > 0 && <b class="count">{tally(count, stats?.at_least.includes("waiting"))}</b>}
     </a>
   );
   return (

@@ -144,7 +144,8 @@ function Head({ run, why, pause, isFunction, again }: { run: Run; why: Explanati
       </div>
       {why && <Why why={why} run={run.run_id} isOver={TERMINAL.has(run.status)} />}
       <Pauses pauses={pause ? [pause] : []} again={again} />
-      {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
+      {/* The page of a run that was deleted stays, so that the dialog can say so. */}
+      {action && <Act action={action} onClose={() => setAction(null)} onDone={() => void (action.method !== "DELETE" && again())} />}
     </header>
   );
 }

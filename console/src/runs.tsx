@@ -9,8 +9,8 @@ import { pauseOf, Pauses } from "./pauses";
 import { Spark } from "./spark";
 import { Start } from "./start";
 import type { Page, RunSummary, Stats, WorkflowPause, WorkflowSummary } from "./types";
-import { Empty, Status, Time, useInSight, useKeys, useNow } from "./ui";
-import { ago, plain, shortId, span, STATUSES } from "./words";
+import { Empty, Status, Tally, Time, useInSight, useKeys, useNow } from "./ui";
+import { ago, plain, shortId, span, STATUSES, tally } from "./words";
 
 type Asked = Record<string, string>;
 
@@ -81,15 +81,16 @@ function Statuses(given: { stats: Stats | null; workflow: string; chosen: string
   const count = (status: string): number => (workflow ? stats?.workflows[workflow]?.[status] : stats?.statuses[status]?.count) ?? 0;
   const shown = STATUSES.filter((status) => count(status) || status === chosen);
   const total = shown.reduce((sum, status) => sum + count(status), 0);
+  const isBounded = (status: string): boolean => Boolean(stats?.at_least.includes(status));
   return (
     <div class="chips" role="group" aria-label="Status">
       <button type="button" aria-pressed={!chosen} onClick={() => choose("")}>
-        all <b>{total}</b>
+        all <Tally count={total} isBounded={shown.some(isBounded)} />
       </button>
       {shown.map((status) => (
         <button type="button" key={status} class={`is-${status}`} aria-pressed={chosen === status} onClick={() => choose(chosen === status ? "" : status)}>
           <i aria-hidden="true" />
-          {plain(status)} <b>{count(status)}</b>
+          {plain(status)} <Tally count={count(status)} isBounded={isBounded(status)} />
         </button>
       ))}
     </div>
@@ -118,7 +119,7 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
           <option value="">anything</option>
           {waits.map((kind) => (
             <option key={kind} value={kind}>
-              {kind} ({stats?.waits[kind] ?? 0})
+              {kind} ({tally(stats?.waits[kind] ?? 0, stats?.at_least.includes("waiting"))})
             </option>
           ))}
         </select>

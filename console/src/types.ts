@@ -45,6 +45,7 @@ export interface Token {
   step: string;
   phase: string;
   waiting_for: string | null;
+  awaits: string[]; // the kinds of what can still come: several of an `any` or `all`
   waiting_until: string | null;
 }
 
@@ -234,6 +235,7 @@ export interface LogLine {
 
 export interface Stats {
   total: number;
+  at_least: string[]; // statuses of which there are too many to count
   statuses: Record<string, { count: number }>;
   workflows: Record<string, Record<string, number>>;
   waits: Record<string, number>;

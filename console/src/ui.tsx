@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ErrorView, Json } from "./types";
-import { ago, counted, full, localized, plain, shortId } from "./words";
+import { ago, counted, full, localized, plain, shortId, tally } from "./words";
 
 const LONG_TEXT = 4000;
 const MANY = 100; // items of a list or an object that are shown at once
@@ -33,6 +33,11 @@ export function Status({ value }: { value: string }): JSX.Element {
       {plain(value)}
     </span>
   );
+}
+
+/** A count of runs, which may be the least that there are. */
+export function Tally({ count, isBounded }: { count: number; isBounded: boolean }): JSX.Element {
+  return <b title={isBounded ? "At least so many: there are too many to count" : undefined}>{tally(count, isBounded)}</b>;
 }
 
 export function Time({ at }: { at: string }): JSX.Element {

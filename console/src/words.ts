@@ -74,6 +74,11 @@ export function counted(count = 0, what = ""): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
+/** A count; `isBounded`: there are more, too many to count. */
+export function tally(count: number, isBounded = false): string {
+  return `${isBounded ? "≥ " : ""}${count}`;
+}
+
 export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 4)}…${id.slice(-6)}` : id;
 }

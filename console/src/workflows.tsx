@@ -11,7 +11,7 @@ import { Start } from "./start";
 import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
 import { Card, Copy, Data, Empty, Status } from "./ui";
 import { Versions } from "./versions";
-import { counted, shortVersion, span, STATUSES } from "./words";
+import { counted, shortVersion, span, STATUSES, tally } from "./words";
 
 export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount: () => void }): JSX.Element {
   const page = useLive<Page<WorkflowSummary>>("/workflows").value;
@@ -30,7 +30,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
         {page?.items.map((one) => (
           <Card key={one.name} title={<a href={`#/workflows/${encodeURIComponent(one.name)}`}>{one.name}</a>} aside={<span class="tag">{one.format}</span>}>
             <p>{one.description || <span class="muted">No description.</span>}</p>
-            <Counts name={one.name} counts={stats?.workflows[one.name] ?? {}} />
+            <Counts name={one.name} stats={stats} />
           </Card>
         ))}
       </div>
@@ -40,13 +40,14 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
   );
 }
 
-function Counts({ name, counts }: { name: string; counts: Record<string, number> }): JSX.Element {
+function Counts({ name, stats }: { name: string; stats: Stats | null }): JSX.Element {
+  const counts = stats?.workflows[name] ?? {};
   const shown = STATUSES.filter((status) => counts[status]);
   return (
     <p class="counts">
       {shown.map((status) => (
         <a key={status} href={"#/runs" + query({ workflow: name, status })}>
-          {counts[status]} <Status value={status} />
+          {tally(counts[status] ?? 0, stats?.at_least.includes(status))} <Status value={status} />
         </a>
       ))}
       {!shown.length && <span class="muted">no runs</span>}
@@ -101,7 +102,7 @@ export function WorkflowPage({ name, stats, recount }: { name: string; stats: St
               <dd>{workflow.timeout_seconds === null ? "none" : span(workflow.timeout_seconds)}</dd>
               <dt>Runs</dt>
               <dd>
-                <Counts name={workflow.name} counts={stats?.workflows[workflow.name] ?? {}} />
+                <Counts name={workflow.name} stats={stats} />
               </dd>
             </dl>
           </Card>

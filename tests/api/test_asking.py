@@ -284,6 +284,30 @@ def test_explain_of_an_approval_in_whose_place_an_event_may_come() -> None:
     assert "for approval or settled since" in world.get(f"/runs/{world.start('either')}/explain").json["why"]
 
 
+def test_a_wait_for_several_things_is_found_by_what_people_bring_and_tells_what_is_open() -> None:
+    """An approval comes first, then an answer or a document; an event is a machine's."""
+    world = World(
+        "workflow: either\ntimeline: [{name: ask, wait: {any: [{for: event, name: settled}, {for: response}]}}]",
+        "workflow: both\ntimeline: [{name: ask, wait: {all: [{for: approval}, {for: document}]}}]",
+        "workflow: machines\ntimeline: [{name: ask, wait: {any: [{for: event, name: settled}, {for: callback}]}}]",
+    )
+    either, both, machines = (world.start(name) for name in ("either", "both", "machines"))
+
+    def awaited(run_id: str) -> tuple[str, list[str]]:
+        run = world.get(f"/runs/{run_id}").json
+        return run["waiting_for"], run["tokens"][0]["awaits"]
+
+    assert awaited(either) == ("response", ["event", "response"])
+    assert awaited(both) == ("approval", ["approval", "document"])
+    assert awaited(machines) == ("event", ["event", "callback"])
+    listed = world.get("/runs", waiting_for="response").json["items"]
+    assert [run["run_id"] for run in listed] == [either]
+    assert "for approval and DOCUMENT_UPLOADED since" in world.get(f"/runs/{both}/explain").json["why"]
+
+    world.post(f"/runs/{both}/approve", {"by": "ana"})
+    assert awaited(both) == ("approval", ["document"])
+
+
 def test_explain_of_a_queued_run_an_idle_one_and_an_ended_one(world: World) -> None:
     queued = world.post("/workflows/quick/runs", {}).json["run_id"]
     told = world.get(f"/runs/{queued}/explain").json

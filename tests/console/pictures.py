@@ -7,10 +7,12 @@ uv run python -m tests.console.pictures --docs     # those of the documentation,
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 def rich_pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """The same of runs that are not simple."""
     names = ("nested", "dag", "loop", "deep", "tasks", "slow", "late", "parent", "agent", "big", "paused", "line-2",
-             "redriven", "forked", "digest", "costly", "errand")  # fmt: skip
+             "redriven", "forked", "digest", "costly", "errand", "loan", "registered")  # fmt: skip
     return {
         **{f"rich-{name}": (f"#/runs/{runs[name]}", "") for name in names},
         "rich-runs": ("#/runs", ""),
@@ -78,6 +80,17 @@ def rich_pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         "rich-parent-workflow": ("#/workflows/parent", ""),
         "rich-big-workflow": ("#/workflows/big", ""),
     }
+
+
+@contextmanager
+def neutral(folder: Path) -> Iterator[Path]:
+    """Copies what is served to a place of a short name: tracebacks show it, and pictures show those."""
+    place = Path(tempfile.gettempdir()) / "shop"
+    shutil.copytree(folder, place, ignore=shutil.ignore_patterns("__pycache__"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
 
 
 def oversize(dev: Dev) -> str:
@@ -130,8 +143,8 @@ def main() -> int:
     wanted = list(IN_DOCS) if is_docs else sys.argv[1:]
     folder = DOCS if is_docs else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as data, browsing() as browser:
-        dev = Dev(DEMO, Path(data) / "data")
+    with tempfile.TemporaryDirectory() as data, neutral(DEMO) as demo, browsing() as browser:
+        dev = Dev(demo, Path(data) / "data")
         try:
             runs = {**furnish(dev), "long": oversize(dev)}
             for form in FORMS:

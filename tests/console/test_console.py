@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.conftest import Served
-from tests.console.kit import DEMO, HOSTILE, start
+from tests.console.kit import DEMO, HOSTILE, reaches, start
 from tests.local.kit import Dev, until
 
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
@@ -153,6 +153,23 @@ def test_the_inbox_answers_by_the_keyboard(served: Served, page: Page) -> None:
     expect(page.locator(".told.is-done")).to_be_visible()
     page.keyboard.press("Escape")
     expect(row).to_have_count(0)
+
+
+def test_an_ended_run_is_deleted_and_the_dialog_says_so(served: Served, page: Page) -> None:
+    run_id = reaches(served.dev, start(served.dev, "order", {"order_id": "A-7", "amount": 1}), "waiting")
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.locator(".menu button", has_text="Terminate")).to_have_count(1)
+    expect(page.locator(".menu button", has_text="Delete")).to_have_count(0)  # it has not ended
+    served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "ana"})
+    expect(page.locator(".title .status")).to_have_text("cancelled")
+    page.locator("summary", has_text="More").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("dialog .command code")).to_have_text(f"stepwell delete {run_id}")
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_contain_text("Deleted 1 run.")
+    page.locator(".told a", has_text="All runs").click()
+    expect(page.locator(".runs")).to_be_visible()
+    assert served.dev.call("GET", f"/runs/{run_id}")[0] == 404
 
 
 def test_what_callers_send_is_shown_and_never_executed(served: Served, page: Page) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.conftest import Served
 from tests.console.kit import reaches, start
@@ -158,6 +158,80 @@ def test_questions_and_missing_documents_are_answered_in_the_inbox_by_the_keyboa
         until(partial(has_come, steered.dev, run_id, paper), f"{paper} is there")
     expect(page.locator(".inbox li", has_text="hiring")).to_have_count(0)
     assert steered.dev.status(run_id) == "completed"
+
+
+def test_an_approval_and_documents_of_one_wait_are_both_answered_in_the_inbox(steered: Served, page: Page) -> None:
+    """What has been answered is offered no more, and the run leaves when all has come."""
+    page.goto(f"{steered.dev.url}/#/inbox")
+    row = page.locator(".inbox li", has_text="loan")
+    row.locator("button").click()
+    buttons = page.locator(".asked footer button")
+    expect(buttons).to_have_text(["Approve", "Reject", "Hand in"])
+    expect(page.locator(".asked")).to_contain_text("missing2 items")
+    press(page, "a")
+    page.get_by_label("Your name").fill("ana")
+    send(page, f"stepwell approve {steered.runs['loan']} --by ana")
+    expect(buttons).to_have_text(["Hand in"])
+    for paper in ("payslip", "passport"):
+        expect(page.locator(".asked")).to_contain_text(paper)
+        press(page, "a")
+        page.get_by_label("Document that is missing").select_option(paper)
+        page.get_by_label("Where it is").fill(f"https://files.example/{paper}.pdf")
+        page.locator("dialog button[type=submit]").click()
+        expect(page.locator(".told.is-done")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.locator("dialog")).to_have_count(0)
+        until(partial(has_left, steered.dev, steered.runs["loan"], paper), f"{paper} is there")
+    expect(row).to_have_count(0)
+
+
+def has_left(dev: Dev, run_id: str, paper: str) -> bool:
+    run = dev.call("GET", f"/runs/{run_id}")[1]
+    return run["waiting_for"] == "callback" or paper in run["waiting_data"]["received"]
+
+
+def test_a_callback_is_shown_as_waiting_and_as_nobodys_work(steered: Served, page: Page) -> None:
+    run_id = steered.runs["registered"]
+    page.goto(f"{steered.dev.url}/#/inbox")
+    row = page.locator(".callbacks li", has=page.locator(f"a[title={run_id}]"))
+    expect(row).to_contain_text("register")
+    expect(page.locator(".inbox li", has_text=run_id[-6:])).to_have_count(0)
+    url = steered.dev.call("GET", f"/runs/{run_id}")[1]["waiting_data"]["callback_url"]
+    steered.dev.call("POST", url.removeprefix(steered.dev.url), {"ok": True})
+    expect(row).to_have_count(0)
+    page.locator(".inbox li", has_text=run_id[-6:]).locator("button").click()  # of two things, one is for people
+    expect(page.locator(".asked h2")).to_have_text("title")
+    expect(page.locator(".asked footer button")).to_have_text(["Answer"])
+
+
+def test_a_key_that_is_pressed_before_the_run_is_read_counts_once_it_is(steered: Served, page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/runs/run_\w+$"), hold, times=1)
+    page.goto(f"{steered.dev.url}/#/inbox")
+    expect(page.locator(".asked")).to_contain_text("Reading")
+    page.keyboard.press("a")
+    until(lambda: page.wait_for_timeout(20) or held, "it asks for the run")
+    expect(page.locator("dialog")).to_have_count(0)
+    held[0].continue_()
+    expect(page.locator("dialog")).to_be_visible()
+
+
+def test_counts_that_are_bounded_say_at_least(steered: Served, page: Page) -> None:
+    stats = steered.dev.call("GET", "/stats")[1] | {"at_least": ["waiting"]}
+    page.route("**/stats", lambda route: route.fulfill(json=stats))
+    page.goto(f"{steered.dev.url}/#/runs")
+    waiting = stats["statuses"]["waiting"]["count"]
+    expect(page.locator(".chips .is-waiting b")).to_have_text(f"≥ {waiting}")
+    expect(page.locator(".chips .is-pending b")).not_to_contain_text("≥")
+    expect(page.locator(".chips b").first).to_contain_text("≥")
+    expect(page.locator("nav .count")).to_contain_text("≥")
+    expect(page.locator("option[value=approval]")).to_contain_text("≥")
+    page.goto(f"{steered.dev.url}/#/workflows")
+    expect(page.locator(".card", has_text="errand").locator(".counts")).to_contain_text("≥")
 
 
 def has_come(dev: Dev, run_id: str, paper: str) -> bool:

@@ -37,6 +37,7 @@ from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
+from stepwell.engine.waits.several import shown_as
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.standing import Standing
@@ -278,7 +279,7 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
     found = wakers_of(parked, at.token.node, at.run_id, _branch_of(at))
     reason = waits.kind_named(parked.kind).reason(parked, at.token.node, at.run_id)
     if reason is not None:
-        return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, parked.kind)
+        return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, shown_as(parked))
     children = waited_for(at, at.token, statuses)
     at_last = [one for one in found if one.what == "timer"]
     wakers = [
@@ -292,7 +293,7 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
         text += f", until {iso(parked.until_ms)}{late}"
     if not can_wake(parked, found):
         text += "; nothing can wake it, which is a defect of Stepwell"
-    return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
+    return _Why(text + ".", tuple(wakers), parked.since_ms, shown_as(parked))
 
 
 def _what(parked: Parked, children: Sequence[ChildView]) -> str:
@@ -304,7 +305,9 @@ def _what(parked: Parked, children: Sequence[ChildView]) -> str:
         ended = f", of which {count} {'has' if count == 1 else 'have'} ended," if is_known else ""
         return f"its {len(children)} child runs{ended}"
     names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
-    between = " or " if waits.kind_named(parked.kind).asks_people else " "  # an event may come in place of the answer
+    between = " "
+    if waits.kind_named(parked.kind).asks_people:  # an event may come in place of the answer, or beside it
+        between = " and " if parked.is_all else " or "
     return f"{parked.kind}{between}{', '.join(names)}" if names else parked.kind
 
 

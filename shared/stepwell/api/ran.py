@@ -14,8 +14,10 @@ from stepwell.definition.graph import END, Graph
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
+from stepwell.engine.parts import open_kinds
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
+from stepwell.engine.waits.several import shown_as
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
 
@@ -25,12 +27,16 @@ _COUNTED = ("completed", "failed", "skipped", "cancelled", "compensated", *_LIVE
 
 
 class TokenView(TypedDict):
-    """A live token: the run's own, or a branch; of a wide fork, its parent."""
+    """A live token: the run's own, or a branch; of a wide fork, its parent.
+
+    `awaits`: the kinds of what can still come, several for a wait `any` or `all`.
+    """
 
     id: str
     step: str
     phase: str
     waiting_for: str | None
+    awaits: list[str]
     waiting_until: str | None
 
 
@@ -56,7 +62,8 @@ def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed])
             id=token.id,
             step=wait[1] if wait else node,
             phase=token.phase.value,
-            waiting_for=wait[0].kind if wait else None,
+            waiting_for=shown_as(wait[0]) if wait else None,
+            awaits=(open_kinds(token) or [wait[0].kind]) if wait else [],
             waiting_until=time_of(wait[0].until_ms) if wait else None,
         )
     for fork in forks:

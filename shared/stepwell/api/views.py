@@ -37,6 +37,7 @@ from stepwell.engine.names import iso, state_of
 from stepwell.engine.records import Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
+from stepwell.engine.waits.several import shown_as
 from stepwell.limits import TOKENS_SHOWN
 from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
@@ -193,7 +194,7 @@ def run_view(
         outcome=outcome_of(at),
         current_steps=current_steps(at),
         progress=progress(at, steps),
-        waiting_for=parked.kind if parked else header.waiting_for if is_shown_waiting(at) else None,
+        waiting_for=shown_as(parked) if parked else header.waiting_for if is_shown_waiting(at) else None,
         waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, status, now_ms),

@@ -33,6 +33,14 @@ def open_arm(token: Token, kind: str) -> int | None:
     return next((index for index, arm in arms if arm.kind == kind and not is_complete(token, index)), None)
 
 
+def open_kinds(token: Token) -> list[str]:
+    """Returns the kinds of the arms that are not complete, each once; empty if the token waits for nothing."""
+    if token.parked is None or token.resumption is not None:
+        return []
+    arms = enumerate(token.parked.arms)
+    return list(dict.fromkeys(arm.kind for index, arm in arms if not is_complete(token, index)))
+
+
 def completes(token: Token, came: Resumption) -> bool:
     """Tells whether this ends the wait; otherwise it is a part."""
     parked, coming = token.parked, coming_of(came)

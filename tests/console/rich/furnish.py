@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.console.kit import reaches, start
-from tests.local.kit import Dev
+from tests.local.kit import Dev, until
 
 RICH = Path(__file__).parent
 ASKED = 50  # approvals in the inbox
@@ -80,4 +80,16 @@ def flow(dev: Dev) -> dict[str, str]:
     costly = reaches(dev, start(dev, "costly", {}), "waiting")
     dev.call("POST", "/workflows/errand/pause", {"by": "ana", "reason": "the street is closed"})
     dev.call("POST", "/workflows/errand/aliases", {"alias": "stable"})
-    return {"digest": digests.pop(), "errand": knocks, "costly": costly}
+    loan = reaches(dev, start(dev, "loan", {"amount": 9000}), "waiting")
+    registered = consented(dev, start(dev, "loan", {"amount": 70}))
+    return {"digest": digests.pop(), "errand": knocks, "costly": costly, "loan": loan, "registered": registered}
+
+
+def consented(dev: Dev, run_id: str) -> str:
+    """Brings a loan to where it waits for another system."""
+    reaches(dev, run_id, "waiting")
+    dev.call("POST", f"/runs/{run_id}/approve", {"by": "ana"})
+    for paper in ("payslip", "passport"):
+        dev.call("POST", f"/runs/{run_id}/events", {"name": "DOCUMENT_UPLOADED", "payload": {"document": paper}})
+    until(lambda: dev.call("GET", f"/runs/{run_id}")[1]["waiting_for"] == "callback", "it waits for a callback")
+    return run_id

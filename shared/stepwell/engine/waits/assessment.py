@@ -2,4 +2,8 @@
 
 from stepwell.engine.waits.event import EventWait
 
-TEST = EventWait("test", sets={"testScore": ("testScore", "score"), "testResult": ("testResult", "result")})
+TEST = EventWait(
+    "test",
+    of_people=True,
+    sets={"testScore": ("testScore", "score"), "testResult": ("testResult", "result")},
+)

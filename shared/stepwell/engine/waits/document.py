@@ -51,4 +51,4 @@ def _name(payload: Json) -> str:
     return next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), "")
 
 
-DOCUMENT = DocumentWait("document", judges=True, sets={"documentUrls": ()})
+DOCUMENT = DocumentWait("document", of_people=True, judges=True, sets={"documentUrls": ()})

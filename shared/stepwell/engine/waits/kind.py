@@ -70,6 +70,7 @@ class WaitKind:
     over: str = ""  # the history entry of its end by its timer
     is_timed: bool = False  # its timer completes it: there is no time-out
     is_all: bool = False  # each of its arms has to end
+    of_people: bool = False  # a person brings its event: of several waits, lists show this one
     judges: bool = False  # its `flaw` is told to whoever sends an event to its run
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names it sets: the keys of its value to look in
     comings: Mapping[str, Coming] = field(default_factory=dict)  # what can reach this kind alone

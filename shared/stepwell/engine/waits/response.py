@@ -16,4 +16,4 @@ class ResponseWait(EventWait):
         return at_ms >= max(asked, default=0)
 
 
-RESPONSE = ResponseWait("response", sets={"lastResponse": ()})
+RESPONSE = ResponseWait("response", of_people=True, sets={"lastResponse": ()})

@@ -35,6 +35,14 @@ def parked_as(arms: Iterable[Wait]) -> str:
     return DELAY.name if signals == {Signal.SLEPT} else EVENT.name
 
 
+def shown_as(parked: Parked) -> str:
+    """Returns the kind that a reader sees: of several waits, the first that people end."""
+    kind = kind_named(parked.kind)
+    if len(parked.arms) < 2 or kind.asks_people:
+        return parked.kind
+    return next((arm.kind for arm in parked.arms if kind_named(arm.kind).of_people), parked.kind)
+
+
 def operation_of(parked: Parked) -> str:
     """The operation of a durable function that parked it so."""
     if len(parked.arms) == 1 or parked.children:

@@ -4,5 +4,6 @@ from stepwell.engine.waits.event import EventWait
 
 SIGNATURE = EventWait(
     "signature",
+    of_people=True,
     sets={"signedDocumentUrl": ("signedDocumentUrl", "url"), "signedAt": ("signedAt", "signed_at")},
 )
