@@ -9,6 +9,7 @@ from unittest import mock
 
 from stepwell.engine import decide, effects, receiving
 from stepwell.engine.records import Kind
+from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.loop import coordinator, worker
@@ -85,6 +86,13 @@ def told_though_begun() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def kept_on_another_way() -> Iterator[None]:
+    """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
+    with mock.patch.object(Session, "follows", return_value=True):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -92,4 +100,5 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (header_of_before, (6_041_000_175,)),
     (granted_to_the_ended, (3_540_000_324,)),
     (told_though_begun, (3_570_000_802,)),
+    (kept_on_another_way, (4_093_000_618,)),
 )

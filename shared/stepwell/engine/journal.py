@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import Json
@@ -149,6 +150,17 @@ class Journal:
 
     def _now(self) -> Entry:
         return self._open or Entry("", "", -1)
+
+
+def entries(records: Iterable[Record], *, has_tasks: bool) -> Iterator[Entry]:
+    """Yields what these records hold, where no operation is in progress but those of tasks."""
+    journal = Journal(has_tasks=has_tasks)
+    return (entry for record in records if (entry := journal.take(record)) is not None)
+
+
+def first_own(found: Iterator[Entry]) -> Entry | None:
+    """Returns the first operation that the function asked for."""
+    return next((entry for entry in found if entry.kind not in INPUTS), None)
 
 
 def continued_as(record: Record) -> str:

@@ -31,7 +31,7 @@ from stepwell.engine.asking import (
     shown,
     takes_no_updates,
 )
-from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal
+from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal, entries, first_own
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import ENDED, TASKS, UPDATE, Failure, Place, Record, Resumption
 from stepwell.engine.runner import Pending, Runner
@@ -92,6 +92,13 @@ class Session:
             self._take(record, records, at + 1)
             self.slot = record.slot
 
+    def follows(self, records: list[Record]) -> bool:
+        """Tells whether it came here the way of new records. Another worker may have code from before its patches."""
+        if not self._fresh or self._journal.open is not None:
+            return True
+        own = first_own(entries(records, has_tasks=self._journal.has_tasks))
+        return own is None or {*self._fresh} <= {*own.patches}
+
     @property
     def is_replaying(self) -> bool:
         """Tells whether the log already holds the function's next operation."""
@@ -127,7 +134,7 @@ class Session:
     def patched(self, name: str) -> bool:
         """Tells whether the code after a patch runs. The first answer is recorded, and stays."""
         if name not in self._recorded:
-            coming = next((entry for entry in self._coming() if entry.kind not in INPUTS), None)
+            coming = first_own(self._coming())
             in_force = coming is None or name in coming.patches
             self._recorded[name] = in_force
             if in_force:
@@ -136,7 +143,7 @@ class Session:
 
     def is_recorded_fork(self, asked: Asked) -> bool:
         """Tells whether the log has this next, as a fork of coroutines, which releases before 0.2 made of it."""
-        coming = next((entry for entry in self._coming() if entry.kind not in INPUTS), None)
+        coming = first_own(self._coming())
         if coming is None or not coming.may_be_coroutines:
             return False
         return (coming.kind, coming.name, coming.width) == (asked.kind, asked.name, asked.width)
@@ -189,9 +196,7 @@ class Session:
 
     def _coming(self) -> Iterator[Entry]:
         """What the log has next: looked for only when the function wants to know."""
-        records, at = self._ahead
-        ahead = Journal(has_tasks=self._journal.has_tasks)
-        return (entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None)
+        return entries(islice(*self._ahead, None), has_tasks=self._journal.has_tasks)
 
     def _can_go_on(self) -> bool:
         """Tells whether an update has woken a task, or came when a timer was due."""
@@ -206,7 +211,8 @@ class Session:
             if len(fresh) == 1 and self._is_alone():
                 return Suspended(fresh[0].asked, -1, self._is_whole)
             if not fresh and runner.due_ms is not None and not self.takes_updates:
-                return Suspended(self._sleep(runner.due_ms))
+                wait = Wait("sleep", timeout_ms=max(runner.due_ms - self.now_ms, 0))
+                return Suspended(Asked("sleep", "sleep", wait=wait))
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
             return Failed(never_ends(runner.place))
         if any(one.asked.kind in OF_LOCKS for one in fresh):
@@ -248,9 +254,6 @@ class Session:
         if self._journal.has_tasks or self.open or runner.due_ms is not None or self._result is not None:
             return False
         return not (self.takes_updates and runner.is_shared)  # an update may let another task go on
-
-    def _sleep(self, due_ms: int) -> Asked:
-        return Asked("sleep", "sleep", wait=Wait("sleep", timeout_ms=max(due_ms - self.now_ms, 0)))
 
     def _update_again(self, record: Record, came: Resumption) -> None:
         """As it was made when the function stood here. What its code says now must not be another thing."""

@@ -175,9 +175,12 @@ class Sessions:
         if session is not None and not can_go_on(session, at):
             self._let_go(session)
             session = None
+        records = [] if session is None else await self._new_records(at, session.slot)
+        if session is not None and not session.follows(records):
+            self._let_go(session)
+            session = None
         if session is None:
             return await self._begun(at)
-        records = await self._new_records(at, session.slot)
         return self._run(at, partial(self._go_on, session, records, at))
 
     def close(self) -> None:
