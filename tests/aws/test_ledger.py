@@ -28,6 +28,14 @@ nodes:
 """
 TWO_STEPS = FORK.replace("{to: join}", "{to: more}") + "  more: {run: python:m.more, transitions: [{to: join}]}\n"
 SOME_FAIL = FORK.replace("policy: all", "policy: all, tolerate: {percent: 50}")
+NAPS = """
+workflow: flow
+nodes:
+  split: {transitions: [{to: each, foreach: "{{ input.items }}"BOUND}]}
+  each: {run: python:m.each, transitions: [{to: nap, when: "{{ result }}"}, {to: join}]}
+  nap: {sleep: "NAP", transitions: [{to: join}]}
+  join: {fan_in: {policy: all}}
+"""
 LIMITED = CHAIN.replace("timeline", "concurrency: {limit: 5}\nrate_limit: {limit: 9, per: 1s}\ntimeline")
 
 BATCHED = CHAIN.replace("timeline", "durability: batch\ntimeline")
@@ -92,6 +100,35 @@ def test_the_ledger_of_a_fork_with_lanes_is_what_was_counted(definition: str, re
         cost = ledger(world, run_id)
     assert abs(cost.write_units - units) <= (0 if cost.is_whole else 0.05 * units)
     assert abs(cost.objects - objects) <= (0 if cost.is_whole else 0.05 * objects)
+
+
+IN_TURN = "{{ branch.item + 1 }}s"
+
+
+@pytest.mark.parametrize(
+    ("nap", "bound", "lane", "items", "off"),
+    [
+        ("1m", "", 0, 100, 0),
+        ("1m", "", FORK_LANE, 30, 0),
+        (IN_TURN, "", 0, 30, 0),
+        (IN_TURN, ", max_concurrency: 7", FORK_LANE, 30, 0),
+        ("1m", ", max_concurrency: 7", 0, 30, 0.05),  # of those who wake in one millisecond, nobody knows the order
+        ("1m", "", 0, 120, 0.05),  # of two pages, the first stands for the other
+    ],
+)
+def test_the_ledger_of_a_fork_of_which_a_third_sleeps_is_what_was_counted(
+    nap: str, bound: str, lane: int, items: int, off: float
+) -> None:
+    with aws_world(NAPS.replace("NAP", nap).replace("BOUND", bound), lane=lane) as world:
+        world.steps.of["each"] = lambda call: int(call.token.rpartition(".")[2]) % 3 == 0
+        lived(world, {"items": [1]})
+        world.meter.clear()
+        world.sent.clear()
+        run_id = lived(world, {"items": list(range(items))})
+        units, calls = world.meter.units.total(), Counter(world.sent)
+        cost = ledger(world, run_id)
+    assert abs(cost.write_units - units) <= off * units
+    assert abs(cost.invocations - calls["DeleteMessage"]) <= off * cost.invocations
 
 
 def _fails(definition: str, call: StepCall) -> bool:

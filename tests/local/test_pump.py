@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,25 @@ def test_a_bell_that_rang_since_one_looked_lets_nobody_sleep() -> None:
     seen = bell.count
     bell.ring()
     bell.wait(seen, None, 0)  # returns at once, or this test hangs
+
+
+def test_who_fell_asleep_last_is_rung_first_and_the_watcher_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(belling, "WATCH_MS", HOUR_MS)
+    bell, woken = Bell(), queue.SimpleQueue[str]()
+
+    def sleeper(name: str) -> None:
+        bell.wait(0, None, 0)
+        woken.put(name)
+
+    names = ["watcher", "second", "third"]
+    for count, name in enumerate(names, 1):
+        threading.Thread(target=sleeper, args=(name,), daemon=True).start()
+        until(partial(bell.sleeps, count), "it to sleep")
+    order = []
+    for _ in names:
+        bell.ring()
+        order.append(woken.get(timeout=WAIT_MS / 1_000))
+    assert order == ["third", "second", "watcher"]
 
 
 def test_a_worker_that_sees_an_earlier_message_watches_for_it_itself() -> None:

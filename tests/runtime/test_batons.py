@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
+from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import run_apart
 from stepwell.runtime.steps.batons import Baton, away, compute_with
+from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.steps.threads import StepThreads
+from stepwell.runtime.stores.clocks import RealClock
 
 LONG_SECONDS = 60.0
+GATED = f"""
+import threading
+
+GATE = threading.Event()
+
+def gated():
+    return GATE.wait({LONG_SECONDS} / 2)
+"""
 
 
 def begin(message: Callable[[], Coroutine[Any, Any, None]], free: threading.Lock) -> threading.Thread:
@@ -73,6 +86,27 @@ def test_a_step_that_takes_long_holds_up_other_messages_once_and_not_again() -> 
 
     run_apart(short(), free)
     assert not threads.long
+
+
+def test_nobody_who_shares_a_message_waits_for_a_step_that_took_long_when_it_last_ran(tmp_path: Path) -> None:
+    """The step ends because the others were let begin, long before they would be let begin anyway."""
+    (tmp_path / "m.py").write_text(GATED)
+    steps, let_begin = FunctionSteps(tmp_path, RealClock()), list[str]()
+    steps._threads.long.add("python:m.gated")
+
+    async def message() -> None:
+        async def late() -> None:
+            let_begin.append("the others")
+            sys.modules["m"].GATE.set()
+
+        long_ms = int(LONG_SECONDS * 1_000)
+        call = StepCall("python:m.gated", None, "r1", "w", "0", "n", 1, "k", 2 * long_ms, None, {},
+                        late_ms=long_ms, is_shared=True, late=late)  # fmt: skip
+        outcome = await steps.run(call)
+        assert outcome.value is True
+
+    run_apart(message(), threading.Lock())
+    assert let_begin
 
 
 def test_a_baton_that_another_thread_gave_up_is_not_taken_again() -> None:

@@ -3,7 +3,8 @@
     worker:  seen = bell.count ── receive: none ── wait(seen, due) ──▶ returns at once if the count has moved on
     sender:                 send ── ring: count + 1, wake one
 
-One idle worker at a time, the watcher, sleeps until the next message is due; the others sleep until they are rung.
+One idle worker at a time, the watcher, sleeps until the next message is due; the others sleep until they are rung. Who
+fell asleep last is rung first, and the watcher last: few threads do all work, and theirs is what the process has warm.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class Bell:
     """A bell that rings for each sent message."""
 
     def __init__(self) -> None:
-        self._rung = threading.Condition()
+        self._lock = threading.Lock()
+        self._asleep: list[threading.Lock] = []  # each of an idle worker, which sleeps until it is released
+        self._watching: list[threading.Lock] = []  # the same, of those who sleep until a message is due
         self._count = 0
         self._watched_ms = _NOBODY
 
@@ -33,35 +36,57 @@ class Bell:
 
     def ring(self) -> None:
         """Wakes one idle worker after a send."""
-        with self._rung:
+        with self._lock:
             self._count += 1
-            self._rung.notify()
+            self._wake_one()
 
     def ring_all(self) -> None:
         """Wakes all workers: the server stops, or has released leases."""
-        with self._rung:
+        with self._lock:
             self._count += 1
-            self._rung.notify_all()
+            while self._wake_one():
+                pass
 
     def wait(self, seen: int, due_ms: int | None, now_ms: int) -> None:
         """Returns when it rings or at `due_ms`, or at once if it rang since `seen`."""
-        with self._rung:
+        rung = threading.Lock()
+        rung.acquire()
+        with self._lock:
             if self._count != seen:
                 return
             until_ms = min(due_ms if due_ms is not None else _NOBODY, now_ms + WATCH_MS)
-            if until_ms >= self._watched_ms:
-                self._rung.wait()
-                return
-            self._watched_ms = until_ms
-            self._rung.wait(max(until_ms - now_ms, 0) / 1_000)
+            watches = until_ms < self._watched_ms
+            (self._watching if watches else self._asleep).append(rung)
+            if watches:
+                self._watched_ms = until_ms
+        if not watches:
+            rung.acquire()
+            return
+        rung.acquire(timeout=max(until_ms - now_ms, 0) / 1_000)
+        with self._lock:
+            if rung in self._watching:
+                self._watching.remove(rung)
             if self._watched_ms == until_ms:
                 self._watched_ms = _NOBODY
 
+    def sleeps(self, count: int) -> bool:
+        """Whether so many sleep."""
+        with self._lock:
+            return len(self._asleep) + len(self._watching) == count
+
     def busy(self) -> None:
         """Tells the bell that the caller is busy; if it was the watcher, another idle worker takes over."""
-        with self._rung:
+        with self._lock:
             if self._watched_ms == _NOBODY:
-                self._rung.notify()
+                self._wake_one()
+
+    def _wake_one(self) -> bool:
+        """Whether anybody slept."""
+        idle = self._asleep or self._watching
+        if not idle:
+            return False
+        idle.pop().release()
+        return True
 
 
 class RingingQueue:

@@ -9,6 +9,7 @@ A timer is a message that is due later; its name is stored separately, so that s
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping, Sequence
 
 from stepwell.definition.graph import Json
@@ -42,6 +43,7 @@ class SqliteQueue:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._db = database
         self._clock = clock
+        self._receiving = threading.Lock()  # of the threads of this process; they would all try to lease the oldest
 
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         # `at once` counts from now: as 0 it would be older than every timer that is due, and go before it for ever.
@@ -61,13 +63,14 @@ class SqliteQueue:
                 execute(SEND, (lane.value, at_ms, text))
 
     def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
-        while True:
-            found = [(*row, lane) for lane in lanes for row in self._db.rows(OLDEST_DUE, (lane.value, now_ms))]
-            if not found:
-                return None
-            delivery = self._lease(min(found), now_ms, lease_ms)
-            if delivery is not None:
-                return delivery  # otherwise another receiver was faster: try again
+        with self._receiving:
+            while True:
+                found = [(*row, lane) for lane in lanes for row in self._db.rows(OLDEST_DUE, (lane.value, now_ms))]
+                if not found:
+                    return None
+                delivery = self._lease(min(found), now_ms, lease_ms)
+                if delivery is not None:
+                    return delivery  # otherwise another process was faster: try again
 
     def _lease(self, found: Row, now_ms: int, lease_ms: int) -> Delivery | None:
         _, seq, text, deliveries, lane = found

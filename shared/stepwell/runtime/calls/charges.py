@@ -46,7 +46,6 @@ from stepwell.engine.fold import apply
 from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell
 from stepwell.engine.lanes import LaneLog
-from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import (
@@ -111,19 +110,22 @@ def of_tokens(
     header: Header,
     logs: Iterable[tuple[Token, Sequence[Record]]],
     in_lanes: Mapping[str, int] | None = None,
+    actors: set[str] | None = None,
 ) -> Counts:
     """Counts what the records of these tokens were written for. Each token is as it was before its first one.
 
     `in_lanes`: how many of a token's records lie in its lane, which is counted by `of_lanes`.
+    `actors`: the messages that are counted already, to which those are added that are counted here.
     """
     since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
-    actors: set[str] = set()
+    actors = set() if actors is None else actors
+    before = len(actors)
     for token, records in logs:
         shared = in_lanes.get(token.id, 0) if in_lanes else 0
         for name, amount in _of_token(graph, header.run_id, token, records, actors, since_ms, shared):
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
-    messages = len(actors)
+    messages = len(actors) - before
     counts["messages"] += messages
     counts["sends"] += messages
     return counts
@@ -312,24 +314,6 @@ def _of_status(token: Token, shown: ShowStatus) -> Iterator[Charge]:
         yield "write_units", 1
     else:
         yield "write_units", _COMPLETED if shown.status is Status.COMPLETED else _ENDED_ELSE
-
-
-def header_changes(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> int:
-    """Counts how often the header changed because all branches waited, or no longer did."""
-    indexes = {branch_id(name, index): index for index in range(fork.width)}
-    lived = sorted((record.at_ms, record.slot, indexes[token]) for token, records in logs.items() for record in records)
-    waiting, ended, shows_wait, changes = set[int](), set[int](), False, 0
-    for _, slot, index in lived:
-        record = logs[branch_id(name, index)][slot]
-        waiting.discard(index)
-        if isinstance(record.next, End):
-            ended.add(index)
-        elif record.kind in {Kind.WAITING, Kind.RECEIVED}:
-            waiting.add(index)
-        live = {one for one in range(fork.width) if one not in ended and awaited(fork, one).is_over(ended)}
-        if live and (live <= waiting) is not shows_wait:
-            shows_wait, changes = not shows_wait, changes + 1
-    return changes
 
 
 def _is_of_tasks(token: Token) -> bool:

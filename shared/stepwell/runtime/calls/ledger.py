@@ -18,7 +18,8 @@ from stepwell.engine.members import is_arrival
 from stepwell.engine.records import ROOT, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
-from stepwell.runtime.calls.charges import Counts, begun_apart, header_changes, of_lanes, of_start, of_tokens, reports
+from stepwell.runtime.calls.charges import Counts, begun_apart, of_lanes, of_start, of_tokens, reports
+from stepwell.runtime.calls.shown import shown_writes
 from stepwell.runtime.calls.survey import begun_branch, may_fork
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
@@ -94,13 +95,14 @@ class Ledger:
 
     def __init__(self, logs: Logs) -> None:
         self._logs, self._left, self._is_whole = logs, SURVEY_BRANCHES, True
+        self._actors: set[str] = set()  # a message that ends a fork moves its branch and its parent
 
     async def cost(self, at: Standing) -> Cost:
         """Returns what the run has used until now, without its child runs."""
         length = at.token.slot + 1
         most = SURVEY_RECORDS if may_fork(at.graph) else LEDGER_RECORDS
         records = await self._logs.history(at.run_id, ROOT, -1, None if length <= most else LEDGER_RECORDS)
-        counts = of_tokens(at.graph, at.header, [(Token(), records)])
+        counts = of_tokens(at.graph, at.header, [(Token(), records)], actors=self._actors)
         counts += await self._forks(at, ROOT, records)
         counts = self._scaled(counts, length, len(records))
         for name, amount in of_start(at.graph, at.header):
@@ -153,14 +155,15 @@ class Ledger:
             at.header,
             ((begun_branch(token_id, begun[token_id], fork), records) for token_id, records in logs.items()),
             {branch_id(name, index): len(lane.records(index)) for lane in lanes for index in lane.place.indexes},
+            self._actors,
         )
         for charge, amount in of_lanes(at.run_id, lanes):
             counts[charge] += amount  # type: ignore[assignment]  # as in `of_tokens`
         apart = begun_apart(fork, name, logs)
         told = reports(at.graph, fork, page, logs.values())
         counts.update(messages=apart, sends=apart, write_units=told)
-        if any(record.kind is Kind.WAITING for records in logs.values() for record in records) and is_one_set(fork):
-            counts["write_units"] += header_changes(fork, name, logs)
+        if any(record.kind is Kind.WAITING for records in logs.values() for record in records):
+            counts["write_units"] += shown_writes(fork, name, page, logs)
         for token_id, records in logs.items():
             counts += await self._forks(at, token_id, records)
         return counts

@@ -280,6 +280,7 @@ class Worker:
             trace=_trace(at),
             emit=self._outputs.of(at, action).emit,
             late_ms=late_ms,
+            is_shared=late is not None and not at.is_open,
             late=late,
         )
 

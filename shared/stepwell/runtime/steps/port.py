@@ -35,6 +35,7 @@ class StepCall:
     emit: Callable[[Json], None] | None = None  # to the readers of the run's output
     trace: str = ""  # the `traceparent` for whoever the step calls
     late_ms: int = 0  # when `late` is awaited, if the attempt still runs
+    is_shared: bool = False  # `late` is for others: a step that took long when it last ran does not keep them
     late: Callable[[], Coroutine[Any, Any, None]] | None = None  # lets what shares its worker's message run beside it
 
 

@@ -120,9 +120,14 @@ class Attempt:
         look_seconds: float,
         now: Callable[[], float] = time.monotonic,
         tell_long: Callable[[], None] = lambda: None,
+        tell_short: Callable[[], None] | None = None,
     ) -> None:
-        """`tell_long` is called where it takes longer than `look_seconds`."""
+        """`tell_long` is called where it takes longer than `look_seconds`.
+
+        `tell_short`: of one that took long before, called where this time it does not.
+        """
         self._function, self._then, self._limit_seconds, self._tell_long = function, then, limit_seconds, tell_long
+        self._tell_short = tell_short
         self._answer: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._context = copy_context()  # such as the ids in its log lines
         self._now, self._began = now, now()
@@ -136,6 +141,11 @@ class Attempt:
     def __await__(self) -> Generator[Attempt, None, None]:
         """Whoever drives the coroutine calls `run_here`."""
         yield self
+
+    @property
+    def is_expected_long(self) -> bool:
+        """Whether it took long when it last ran."""
+        return self._tell_short is not None
 
     def start(self) -> None:
         """Begins it in a thread of its own."""
@@ -181,15 +191,20 @@ class Attempt:
                 return
             made = self._then(made)
         except BaseException as error:
-            self._answer.put((None, error))
+            self._end((None, error))
         else:
-            self._answer.put((made, None))
+            self._end((made, None))
+
+    def _end(self, answered: Answered) -> None:
+        if self._tell_short is not None and self._now() - self._began < BATON_SECONDS:
+            self._tell_short()
+        self._answer.put(answered)
 
     def _hand_over(self, coroutine: Coroutine[object, object, object]) -> None:
         """To the loop, unless the time is up: then whoever stops the attempt has not seen that there is a coroutine."""
         from stepwell.runtime.steps.loop import Running  # noqa: PLC0415 - asyncio, which only async steps need
 
-        self._running = Running(coroutine, self._then, self._answer.put)
+        self._running = Running(coroutine, self._then, self._end)
         if self._is_over:
             coroutine.close()
         else:
@@ -296,18 +311,12 @@ class StepThreads:
             await attempt
             return attempt
         if name in self.long:
-            return self._expected_long(function, limit_seconds, then, name)
+            attempt = Attempt(function, limit_seconds, then, 0, tell_short=partial(self.long.discard, name))
+            attempt.start()
+            return attempt
         look_seconds, learn = min(look_seconds, BATON_SECONDS), partial(self.long.add, name)
         attempt = Attempt(function, limit_seconds, then, look_seconds, tell_long=learn)
         await attempt
-        return attempt
-
-    def _expected_long(
-        self, function: Callable[[], object], limit_seconds: float, then: Callable[[object], object], name: str
-    ) -> Attempt:
-        attempt = self.start(function, limit_seconds, then)
-        if attempt.ends_within(BATON_SECONDS):
-            self.long.discard(name)
         return attempt
 
     def start(
