@@ -71,10 +71,35 @@ def test_a_hundred_calls_over_a_long_prompt_leave_a_short_log(
     _long(stepwell, monkeypatch, calls=CALLS)
     assert stepwell.start("research", {"question": "word " * (PROMPT_BYTES // 5)}).result == "done"
     assert len(ASKED) == CALLS + 1
-    memory = stepwell.service.ports.log
+    assert ANSWER_BYTES * CALLS < _log_bytes(stepwell) < LOG_BYTES
+
+
+def test_so_do_a_hundred_calls_beside_each_other(stepwell: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tool has answered stands once, although its call and the agent both have records of it."""
+    model = _module(stepwell)
+    before = _log_bytes(stepwell)
+
+    async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        ASKED.append(len(messages))
+        if len(ASKED) > 1:
+            return ModelResponse([TextPart("done")])
+        calls = [
+            ToolCallPart("look_up", {"name": f"{n:03}" + "x" * (ANSWER_BYTES // 2)}, f"c{n}") for n in range(CALLS)
+        ]
+        return ModelResponse(calls)
+
+    monkeypatch.setattr(model.MODEL, "function", reply)
+    run = stepwell.start("research", {"question": "word " * (PROMPT_BYTES // 5)})
+    assert run.result == "done"
+    assert ANSWER_BYTES * CALLS < _log_bytes(stepwell) - before < LOG_BYTES
+    ended = [one for one in run.history if one["type"] == "operation.ended"]
+    assert [len(one["data"]["output"]) > ANSWER_BYTES for one in ended] == [True] * CALLS
+
+
+def _log_bytes(kit: Stepwell) -> int:
+    memory = kit.service.ports.log
     assert isinstance(memory, MemoryStore)
-    size = sum(len(saved.body.encode()) for log in memory._logs.values() for saved in log.records.values())
-    assert ANSWER_BYTES * CALLS < size < LOG_BYTES
+    return sum(len(saved.body.encode()) for log in memory._logs.values() for saved in log.records.values())
 
 
 def _module(kit: Stepwell) -> Any:

@@ -43,6 +43,7 @@ PERMITS_TOGETHER = 20  # holders of a limit in one item: what a write of it cost
 PRIORITY_MS = HOUR_MS  # the age that a point of priority is worth, so that no waiting run is overtaken for ever
 FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
 OUTPUT_PENDING = 100_000  # pieces of live output of one run, in an hour
+OUTPUT_HELD_BYTES = 1_000  # of an operation of tasks: a larger one stands in its branch's record, and not in both
 TASKS_BEGUN = 1_000  # operations of a durable function's tasks that one record begins
 FORK_CHUNK = 10  # branches that one message wakes
 BATCH_RECORDS = 10  # of a token, in one append, with `durability: batch`

@@ -81,6 +81,26 @@ def test_a_body_comes_back_as_it_was_written(store: Store, body: str) -> None:
     assert run(store.load("läuft-🏃", "1")).snapshot == Saved(0, body)
 
 
+def test_bodies_are_read_by_their_places_in_any_logs_and_marks_are_none(store: Store) -> None:
+    fill(store, 3)
+    places = [(f"0/{fork}.{index}", slot) for fork in range(3) for index in (0, 50, 150) for slot in (0, 2)]
+    for token, slot in places:
+        assert run(store.append("r1", token, slot, f"{token} {slot}")) is None
+    run(store.append("r2", "0/1.0", 1, "another run's"))
+    assert run(store.mark("r1", "0/1.0", 1))
+    wanted = [*places, ("0", 1), ("0", 9), ("0/1.0", 1), ("0/9.0", 0)]
+    found = run(store.read_bodies("r1", wanted))
+    assert found == {**{(token, slot): f"{token} {slot}" for token, slot in places}, ("0", 1): '{"slot":1}'}
+    assert run(store.read_bodies("r1", [])) == {}
+
+
+@pytest.mark.parametrize("count", [1, 250])
+def test_many_bodies_are_read_at_once(store: Store, count: int) -> None:
+    fill(store, count)
+    places = [("0", slot) for slot in range(count)]
+    assert run(store.read_bodies("r1", [*places, *places])) == {place: f'{{"slot":{place[1]}}}' for place in places}
+
+
 def test_loading_an_unknown_token_gives_nothing(store: Store) -> None:
     assert run(store.load("r1", "0")) == Loaded(None, [])
 

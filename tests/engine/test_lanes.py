@@ -81,7 +81,7 @@ def test_what_all_records_of_a_batch_share_is_stored_once() -> None:
 def test_older_code_leaves_lanes_to_newer_code() -> None:
     batch = json.loads(encode_batch(ended(20), "0/3"))
     forked = encode_record(Record(3, Kind.MOVED, "me", 5, "n", next=WIDE))
-    assert batch[formats.KEY] == json.loads(forked)[formats.KEY] == formats.NEWEST
+    assert batch[formats.KEY] == json.loads(forked)[formats.KEY] == formats.GATHERED
     assert json.loads(encode_record(record(20)))[formats.KEY] == formats.FORMAT
     assert decode_record(forked).next == WIDE
     with pytest.raises(NewerFormat):
@@ -163,6 +163,6 @@ def test_a_golden_log_of_lanes_is_read_as_it_was_meant_and_still_written() -> No
 def test_older_code_can_read_nothing_of_what_only_lanes_explain() -> None:
     """The fork, the batches, and what is in the own log of a branch that began in a lane."""
     logs = json.loads(FILE.read_text(encoding="utf-8"))["logs"]
-    newer = {token for token, log in logs.items() if any(one.get(formats.KEY) == formats.NEWEST for one in log)}
+    newer = {token for token, log in logs.items() if any(one.get(formats.KEY) == formats.GATHERED for one in log)}
     assert newer == {"0", "0/0.0+10", "0/0.10+10", "0/0.2"}
     assert any("moved" in one for one in logs["0/0.0+10"])

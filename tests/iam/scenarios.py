@@ -24,6 +24,7 @@ def play(stack: Stack) -> None:
     ask(stack)
     queue_up(stack)
     fan_out(stack)
+    recall(stack)
     act_together(stack)
     stop(stack)
     name_versions(stack)
@@ -180,6 +181,19 @@ def fan_out(stack: Stack) -> None:
     assert [branch["status"] for branch in page["items"][:3]] == ["completed", "waiting", "waiting"]
     assert stack.call("POST", f"/runs/{again['run_id']}/cancel", {})[0] == 200
     stack.deliver()
+
+
+def recall(stack: Stack) -> None:
+    """A function that another pool's worker replays, and a history: outputs are read where they stand. One watches."""
+    run_id = stack.start({}, "recalls")
+    stack.deliver()
+    run = stack.run(run_id)
+    assert (run["status"], run.get("result")) == ("completed", 5_001), run
+    assert stack.call("GET", f"/runs/{run_id}/history")[0] == 200
+    _, found = stack.call("GET", f"/stream?run={run_id}")
+    assert stack.watch("connect", "recalls", ticket=found["url"].partition("ticket=")[2]) == 200
+    assert stack.watch("message", "recalls", '{"after": ""}') == 200
+    assert stack.watch("disconnect", "recalls") == 200
 
 
 def act_together(stack: Stack) -> None:

@@ -38,6 +38,7 @@ from tests.sim.schedule import (
     LANES_FROM,
     LIMITED_FROM,
     LOCKED_FROM,
+    OUTPUTS_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
     RACES_FROM,
@@ -133,6 +134,7 @@ OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
 OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
+OF_OUTPUTS = {mutant.__name__ for mutant in task_mutants.OF_OUTPUTS}
 OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
 OF_STREAM_MUTANTS = {mutant.__name__ for mutant in stream_mutants.OF_STREAMS}
 OF_HANDED_MUTANTS = {mutant.__name__ for mutant in handed_mutants.OF_HANDED}
@@ -152,6 +154,7 @@ _FIRST_SEEDS = (
     (OF_LOCKS, LOCKED_FROM),
     (OF_SESSIONS, DURABLE_FROM),
     (OF_TASK_MUTANTS, TASKS_FROM),
+    (OF_OUTPUTS, OUTPUTS_FROM),
     (OF_ASKED_MUTANTS, ASKED_FROM),
     (OF_STREAM_MUTANTS, STREAMS_FROM),
     (OF_DEPLOYS, DEPLOYS_FROM),

@@ -42,7 +42,7 @@ from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.overlap_mutants import OF_OVERLAP
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.stream_mutants import OF_STREAMS
-from tests.sim.task_mutants import OF_TASKS
+from tests.sim.task_mutants import OF_OUTPUTS, OF_TASKS
 from tests.sim.throttle_mutants import OF_THROTTLES
 from tests.sim.turn_mutants import OF_TURNS
 from tests.sim.undo_mutants import OF_UNDOING
@@ -245,6 +245,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_FORKS,
         *OF_FUNCTIONS,
         *OF_TASKS,
+        *OF_OUTPUTS,
         *OF_STREAMS,
         *OF_DAGS,
         *OF_CHILDREN,

@@ -54,6 +54,7 @@ ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive t
 OVERLAPS_FROM = 8_000_000_000  # seeds from here on are of steps that take time
 LANES_FROM = 9_000_000_000  # seeds from here on are those of all families, with lanes
 BATCHES_FROM = 10_000_000_000  # seeds from here on are of chains, and of all families, whose records are gathered
+OUTPUTS_FROM = 6_500_000_000  # seeds from here on are of tasks whose outputs stand once; odd ones of two versions
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
@@ -111,6 +112,8 @@ def program_of(seed: int) -> Program:
     seed, _ = with_lane(seed)
     if seed >= OVERLAPS_FROM:
         return _with_times(seed - OVERLAPS_FROM)
+    if has_outputs_once(seed):
+        return make_tasks(random.Random(f"outputs {seed}"))
     first = next((first for first in (ZOMBIES_FROM, DEPLOYS_FROM) if seed >= first), None)
     if first is not None:
         number, family = divmod(seed - first, len(_OTHERS))
@@ -125,6 +128,11 @@ def program_of(seed: int) -> Program:
 
 
 _OTHERS = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
+
+
+def has_outputs_once(seed: int) -> bool:
+    """Whether each operation of a function's tasks has its output in its own log alone."""
+    return OUTPUTS_FROM <= seed < ZOMBIES_FROM
 
 
 _LANED = (0, SHOWN_FROM, OVERLAPS_FROM, DURABLE_FROM, DEPLOYS_FROM, ZOMBIES_FROM, FAMILIES, PARTS_FROM, LOCKED_FROM)
@@ -163,9 +171,11 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     program = program_of(seed)
     is_large = random.Random(f"large {seed}").random() < 0.3
     seed, lane = with_lane(seed)
-    deploy = Deploy(random.Random(f"deploy {seed}")) if DEPLOYS_FROM <= seed < ZOMBIES_FROM else None
+    is_deployed = bool(seed % 2) if has_outputs_once(seed) else DEPLOYS_FROM <= seed < OUTPUTS_FROM
+    deploy = Deploy(random.Random(f"deploy {seed}")) if is_deployed else None
     with (
         _limits(program),
+        mock.patch.object(limits, "OUTPUT_HELD_BYTES", 0) if has_outputs_once(seed) else nullcontext(),
         _large() if lane and is_large else nullcontext(),
         two_versions() if deploy else nullcontext(),
         kept_records() as kept,

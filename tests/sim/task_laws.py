@@ -18,6 +18,7 @@ from tests.sim.fn_programs import has_tasks
 from tests.sim.fn_shapes import OddLogError, check, from_json
 from tests.sim.fn_values import digest
 from tests.sim.task_plain import Cut, PlainContext, PlainLoop
+from tests.sim.tree import in_full
 from tests.sim.world import World
 
 
@@ -26,6 +27,7 @@ def laws_of_tasks(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     if not has_tasks(world.program) or not logs.get(ROOT):
         return
     shown: dict[int, Any] = {}
+    logs = in_full(logs)
     try:
         _run(world, logs, shown)
     except OddLogError as odd:

@@ -8,19 +8,21 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import effects, task_records
+from stepwell.engine import effects, referring, task_records
 from stepwell.engine.actions import Action
 from stepwell.engine.effect_kinds import Close, ShowStatus
 from stepwell.engine.records import Kind
 from stepwell.engine.session import Session
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.log import logbook
 
 _go_on = Session.go_on
 _ended = task_records.ended
 _close = Forking.close
 _shown = effects._shown_tasks
 _ran = Sessions.ran
+_source_of = referring.source_of
 
 
 @contextmanager
@@ -108,6 +110,30 @@ def shown_as_it_begins() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def outputs_left_out() -> Iterator[None]:
+    """A replay gives the function what the record says, and not the output to which it refers."""
+
+    async def in_full(log: Any, blobs: Any, run_id: str, token: str, records: Any) -> Any:
+        return records
+
+    with mock.patch.object(logbook, "in_full", in_full):
+        yield
+
+
+@contextmanager
+def output_of_another() -> Iterator[None]:
+    """A replay reads the output of the first of the operations that began together."""
+
+    def source_of(token: str, record: Any) -> referring.Source:
+        branch, slot = _source_of(token, record)
+        return f"{branch.rpartition('.')[0]}.0", slot
+
+    with mock.patch.object(referring, "source_of", source_of):
+        yield
+
+
+OF_OUTPUTS = (outputs_left_out, output_of_another)
 OF_TASKS = (
     closure_of_a_stale_session,
     arrivals_reordered,

@@ -34,6 +34,7 @@ from tests.sim.schedule import (
     LANES_FROM,
     LIMITED_FROM,
     LOCKED_FROM,
+    OUTPUTS_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
     RACES_FROM,
@@ -61,6 +62,7 @@ OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
 OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
+OF_OUTPUTS = 40  # schedules of tasks whose outputs stand once
 OF_TASKS = 60  # schedules of durable functions with tasks
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_STARTS = 60  # schedules of starts that become one run
@@ -209,6 +211,11 @@ def test_every_durable_function_does_what_its_program_does_when_it_is_run_plainl
 def test_every_function_with_tasks_does_what_plain_asyncio_makes_of_the_same_ends() -> None:
     """Gathers, groups, races, limits, pools, tasks that are left behind; under kills, copies, cancels and deploys."""
     assert lawful(range(TASKS_FROM, TASKS_FROM + OF_TASKS)) is None
+
+
+def test_an_output_that_stands_once_is_found_by_each_replay_of_any_version() -> None:
+    """In the log of its operation; old code leaves what refers to it to newer code."""
+    assert lawful(range(OUTPUTS_FROM, OUTPUTS_FROM + OF_OUTPUTS)) is None
 
 
 def test_every_function_with_callers_makes_each_update_once_and_tells_what_its_log_has() -> None:

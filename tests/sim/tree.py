@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from stepwell.engine.batches import Batch, decode_batch
@@ -125,6 +125,18 @@ def completed(tokens: Iterable[Token]) -> int:
 def batch_of(body: str, fork: str, blobs: Blobs) -> Batch:
     """A stored batch, which a large one leaves to a blob."""
     return decode_batch(run_now(fetch(body, blobs)), fork)
+
+
+def in_full(logs: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """The records of a run, with the outputs that the logs of their operations have."""
+    return {token: [_in_full(logs, token, one) for one in records] for token, records in logs.items()}
+
+
+def _in_full(logs: dict[str, list[Record]], token: str, record: Record) -> Record:
+    if record.output_at < 0 or record.resumption is None:
+        return record
+    (whole,) = (one for one in logs[f"{token}/{record.resumption.part}"] if one.slot == record.output_at)
+    return replace(record, output=whole.output)
 
 
 class Logs:

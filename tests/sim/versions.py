@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 OLD = (formats.FORMAT, formats.FOLD)
 NEW = (formats.FORMAT + 1, formats.FOLD + 1)
+_NEVER = 1_000_000_000  # bytes
 
 
 class Deploy:
@@ -71,15 +72,16 @@ def is_new() -> bool:
 def _become(new: bool) -> None:
     if new != is_new():
         formats.FORMAT, formats.FOLD = NEW if new else OLD
-        formats.NEWEST = formats.FORMAT  # old code knows no lanes
+        formats.NEWEST = formats.REFERRING if new else formats.FORMAT  # old code knows no lanes
         limits.PAGE_BRANCHES += 1 if new else -1
+        limits.OUTPUT_HELD_BYTES -= _NEVER if new else -_NEVER  # it has each output where it ended
 
 
 @contextmanager
 def two_versions() -> Iterator[None]:
     """Whoever is not run by `as_old` is new code: the laws too, which read everything."""
     with (
-        mock.patch.multiple(formats, FORMAT=NEW[0], FOLD=NEW[1], NEWEST=NEW[0]),
+        mock.patch.multiple(formats, FORMAT=NEW[0], FOLD=NEW[1], NEWEST=formats.REFERRING),
         mock.patch.object(limits, "PAGE_BRANCHES", limits.PAGE_BRANCHES + 1),
         mock.patch.object(codec, "_record_to_json", _record_to_json),
         mock.patch.object(codec, "_record_from_json", _record_from_json),

@@ -214,11 +214,13 @@ class Table:
         pages = self._pages(condition, values, Select="COUNT", ConsistentRead=False, **request)
         return sum(int(page["Count"]) for page in pages)
 
-    def get_many(self, places: Iterable[Item]) -> list[Item]:
-        """The items that are there, in no order; eventually consistent, for lists."""
+    def get_many(self, places: Iterable[Item], *, consistent: bool = False) -> list[Item]:
+        """The items that are there, in no order; for lists eventually consistent."""
         found: list[Item] = []
         for batch in _batches(places, BATCH_GET_KEYS):
-            answers = self.retry.until_all("BatchGetItem", self._get_batch, {self.name: {"Keys": batch}})
+            answers = self.retry.until_all(
+                "BatchGetItem", self._get_batch, {self.name: {"Keys": batch, "ConsistentRead": consistent}}
+            )
             found.extend(item for items in answers for item in items)
         return found
 

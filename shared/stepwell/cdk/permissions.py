@@ -69,11 +69,12 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("lambda:InvokeFunction",), "lambdas"),
         (("secretsmanager:GetSecretValue",), "step_secrets"),
         (("ssm:GetParameter",), "step_parameters"),
-        (_LIST, "batched"),
+        (_LIST, "table"),
         (("dynamodb:Query",), "batched_indexes"),
     ),
     "stream": (
         (_READ, "table"),
+        (_LIST, "table"),
         (("dynamodb:BatchWriteItem",), "table"),
         (_FOLLOW, "stream"),
         (("s3:GetObject",), "blobs"),
@@ -88,6 +89,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     ),
     "live": (
         (_READ, "table"),
+        (_LIST, "table"),
         (("s3:GetObject",), "blobs"),
         *_LINK,
         ((*_READ, "dynamodb:PutItem", "dynamodb:DeleteItem"), "connections"),

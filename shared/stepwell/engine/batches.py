@@ -34,7 +34,7 @@ def encode_batch(batch: Batch, fork: str) -> str:
     out: dict[str, Json] = {"lane": list(batch.records)}
     out |= columns_of(rows)
     out |= {"moved": sorted(batch.moved)} if batch.moved else {}
-    return encode(out | {formats.KEY: formats.NEWEST})
+    return encode(out | {formats.KEY: formats.GATHERED})
 
 
 def decode_batch(body: str, fork: str) -> Batch:

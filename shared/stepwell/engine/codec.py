@@ -43,12 +43,12 @@ _encode = fast_encoder(
 )
 
 
-def encode_record(record: Record, *, is_newest: bool = False) -> str:
+def encode_record(record: Record, *, is_gathered: bool = False) -> str:
     """Encodes a record as one line of JSON with the format's number; default values are left out.
 
-    `is_newest`: of a branch that began in a lane, which only newer code finds.
+    `is_gathered`: of a branch that began in a lane, which only newer code finds.
     """
-    number = formats.NEWEST if is_newest else _number_of(record.next)
+    number = max(_number_of(record), formats.GATHERED if is_gathered else 0)
     return _encode(_record_to_json(record) | {formats.KEY: number})
 
 
@@ -120,13 +120,19 @@ def encode_token(token: Token) -> str:
             out[name] = part_to_json(part)
     if token.tasks:
         out["tasks"] = {str(slot): _begun_to_json(one) for slot, one in token.tasks.items()}
-    number = max(_number_of(token.fork), _number_of(token.last.next if token.last else None))
+    number = max(_number_of_next(token.fork), _number_of(token.last) if token.last else 0)
     return _encode(out | {formats.KEY: number, "fold": formats.FOLD})
 
 
-def _number_of(following: Next | None) -> int:
-    """Returns the number of the format: code that knows no lanes must not read a fork that has some."""
-    return formats.NEWEST if isinstance(following, Fork) and following.lane else formats.FORMAT
+def _number_of(record: Record) -> int:
+    """Returns the number of the format: code that knows nothing of an output elsewhere must not read it as none."""
+    return max(_number_of_next(record.next), formats.REFERRING if record.output_at >= 0 else 0)
+
+
+def _number_of_next(following: Next | None) -> int:
+    """The same of what follows: code that knows no lanes must not read a fork that has some."""
+    is_gathered = isinstance(following, Fork) and following.lane
+    return max(formats.FORMAT, formats.GATHERED) if is_gathered else formats.FORMAT
 
 
 def decode_token(body: str) -> Token:
@@ -237,6 +243,8 @@ def told_failure(failure: Failure | None) -> dict[str, Json] | None:
 
 def _record_to_json(record: Record) -> dict[str, Json]:
     out = plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(record)
+    if record.output_at >= 0:
+        out.pop("output", None)
     if record.error:
         out["error"] = plain(record.error)
     if record.next:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from stepwell.errors import EngineFault, NewerFormat
 
 FORMAT = 2  # of records, snapshots, messages and events; data without a number is format 1
-NEWEST = 3  # of records and snapshots that this code reads; it writes it of forks with lanes, and of what is in them
+GATHERED = 3  # of forks with lanes, of what is in them, and of records that one append wrote together
+REFERRING = 4  # of a record whose output another one has, and of a snapshot with it
+NEWEST = REFERRING  # of records and snapshots that this code reads
 FOLD = 3  # of the fold: a snapshot of another one is ignored, and the log is folded anew
 EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it evaluates as its record says
 KEY = "v"  # of the number in stored JSON

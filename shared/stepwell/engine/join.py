@@ -116,23 +116,26 @@ class Arrival:
     timed_out: bool
     without_output: bool  # it completed, and not at the join
     member: Token | None  # the whole of it, where it is one of a node's members
+    slot: int = -1  # of the branch's own log, whose record alone holds the output as it is; -1: none does
 
 
 def arrival_of(fork: Fork, branch: Token) -> Arrival:
     """Raises EngineFault for a branch that has not ended."""
     if branch.branch is None or branch.end is None or branch.last is None:
         raise EngineFault(f"{branch.id} is no branch that has ended", code="broken_log")
-    index, end = branch.branch.index, branch.end
+    index, end, last = branch.branch.index, branch.end, branch.last
     is_failed = end.status is not Status.COMPLETED
+    output = _of_failed(fork, end.error, index) if end.error else _output_of(fork, branch)
     return Arrival(
         index=index,
-        at_ms=branch.last.at_ms,
+        at_ms=last.at_ms,
         calls=branch.calls,
-        output=_of_failed(fork, end.error, index) if end.error else _output_of(fork, branch),
+        output=output,
         error=_error_of(branch.branch.start, branch) if is_failed else None,
         timed_out=end.status is Status.TIMED_OUT,
         without_output=not is_failed and not end.at_join,
         member=branch if fork.needs else None,
+        slot=last.slot if fork.is_of_tasks and not last.together and last.output == output else -1,
     )
 
 

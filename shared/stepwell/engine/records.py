@@ -316,6 +316,9 @@ class Record:
     attempt: int = 0  # STEP, BEGAN, ACTED, UNDONE: the try; WAITING: how often it was waited before
     started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began; REDRIVEN: when `first_run` did
     output: Json = None  # STEP, MOVED, ACTED, UNDONE: the result; RECEIVED, RESUMED: an operation's; GATHERED: an input
+    output_at: int = (
+        -1
+    )  # RECEIVED, RESUMED: the slot of the operation's log whose record holds the output; -1: this one
     error: Failure | None = (
         None  # STEP, MOVED, ACTED, JOINED, UNDONE, REDRIVEN: what failed; RECEIVED, RESUMED: an operation
     )

@@ -9,6 +9,7 @@ from stepwell.engine.actions import Action, Drop, Rest, Write
 from stepwell.engine.join import Arrival
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ENDED, TASKS, Arm, Fork, Group, Kind, Parked, Record, Resumption, Tally
+from stepwell.engine.referring import output_at
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import named
 from stepwell.engine.token import Token
@@ -69,5 +70,5 @@ def ended(moment: Moment, token: Token, slot: int, arrival: Arrival) -> Action:
     came = Resumption(ENDED, part=named((slot, arrival.index)))
     tally = Tally(1, int(arrival.error is not None), calls=arrival.calls)
     output = arrival.output if arrival.error is None else None
-    return Write(Record(token.next_slot, kind, moment.by, at_ms, token.node, output=output, error=arrival.error,
-                        resumption=came, tally=tally))  # fmt: skip
+    return Write(Record(token.next_slot, kind, moment.by, at_ms, token.node, output=output,
+                        output_at=output_at(arrival), error=arrival.error, resumption=came, tally=tally))  # fmt: skip

@@ -43,14 +43,14 @@ def waits(graph: Graph, token: Token, write: Write, after: Token) -> bool:
     return not effects(graph, after)
 
 
-def encode_records(records: Sequence[Record], *, is_newest: bool = False) -> str:
-    """Encodes what one append writes as one line of JSON. `is_newest`: as of `encode_record`, for a single one."""
+def encode_records(records: Sequence[Record], *, is_gathered: bool = False) -> str:
+    """Encodes what one append writes as one line of JSON. `is_gathered`: as of `encode_record`, for a single one."""
     if len(records) == 1:
-        return encode_record(records[0], is_newest=is_newest)
+        return encode_record(records[0], is_gathered=is_gathered)
     rows = [record_json(record) for record in records]
     for row in rows:
         del row["slot"]
-    return encode({BATCH: records[0].slot, "count": len(rows), **columns_of(rows), formats.KEY: formats.NEWEST})
+    return encode({BATCH: records[0].slot, "count": len(rows), **columns_of(rows), formats.KEY: formats.GATHERED})
 
 
 def is_batch(body: str) -> bool:

@@ -253,6 +253,10 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         logs = {token: await self.read_log(run_id, token) for token in tokens}
         return {token: log for token, log in logs.items() if log}
 
+    async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+        found = {place: self._db.rows(SELECT_SLOT, (run_id, *place)) for place in places}
+        return {place: rows[0][0] for place, rows in found.items() if rows and rows != [(MARK,)]}
+
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         topic = (event.topic.name, event.topic.key)
         values = (event.id, event.at_ms, event.expires_ms, event.consumed_by, event.format, encode(event.payload))

@@ -253,6 +253,10 @@ class MemoryStore(MemoryItems, MemoryNotes):
         logs = {token: self._logs.get((run_id, token)) for token in tokens}
         return {token: log.after(-1, None) for token, log in logs.items() if log is not None and log.records}
 
+    async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+        found = {(token, slot): self._logs.get((run_id, token)) for token, slot in places}
+        return {place: log.records[place[1]].body for place, log in found.items() if log and place[1] in log.records}
+
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         events, pending = self._events[event.topic], self._pending[event.topic]
         payload = encode(event.payload)

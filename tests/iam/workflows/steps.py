@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 
@@ -17,6 +18,16 @@ async def counted(ctx: Any) -> None:
 
 
 counted.__stepwell_workflow__ = "counted"  # type: ignore[attr-defined]  # functions take any attribute
+
+
+async def recalls(ctx: Any) -> int:
+    """A durable function whose tasks bring large outputs, and then ask another pool."""
+    found = await asyncio.gather(ctx.step(give, 2_000), ctx.step(give, 3_000))
+    few, _ = await asyncio.gather(ctx.step(give, 1, pool="heavy"), ctx.step(give, 2, pool="heavy"))
+    return sum(map(len, (*found, few)))
+
+
+recalls.__stepwell_workflow__ = "recalls"  # type: ignore[attr-defined]  # functions take any attribute
 
 
 def recover(ctx: Any) -> int:

@@ -26,6 +26,7 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import BATCH_RECORDS, EXPORT_BYTES
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
+from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.ports import Ports, Saved
 from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.stores.jsontext import encode
@@ -34,6 +35,7 @@ FORMAT = "stepwell.export/1"
 Place: TypeAlias = tuple[tuple[int, int], ...]  # (fork's slot, index) for each branch on the way, then (-1, slot)
 
 _CURSOR = re.compile(r"(0[0-9/.]{0,400})@(-1|[0-9]{1,9})")
+_TOGETHER = 100  # records whose outputs are read at once
 _NONE, _ALL = -1, 1 << 62  # slots before and after all others
 
 
@@ -105,8 +107,10 @@ class _Walk:
         """The token's own records, then its forks'. `read`: its log, where it was read with others of its page."""
         last = self._slot_passed(token)
         log = await self._log(token, last) if read is None else read
-        async for slot, body in self._bodies([saved for saved in log if saved.slot > last - BATCH_RECORDS]):
-            if slot > last:
+        bodies = self._bodies([saved for saved in log if saved.slot > last - BATCH_RECORDS])
+        own = [(slot, body) async for slot, body in bodies if slot > last]
+        for first in range(0, len(own), _TOGETHER):
+            for slot, body in await self._in_full(token, own[first : first + _TOGETHER]):
                 yield token, slot, body
         if read is None and last > _NONE:
             log = await self._log(token, _NONE)
@@ -157,6 +161,13 @@ class _Walk:
                 yield record.slot, encode_record(changed(record, together=0))
             if not found:
                 yield saved.slot, body
+
+    async def _in_full(self, token: str, bodies: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """The records of a token, with the outputs to which they refer: who reads an export need not look for them."""
+        referring = [record for _, body in bodies if '"output_at":' in body for record in decode_records(body)]
+        whole = await in_full(self.ports.log, self.ports.blobs, self.run_id, token, referring)
+        shown = {record.slot: encode_record(changed(record, output_at=-1)) for record in whole}
+        return [(slot, shown.get(slot, body)) for slot, body in bodies]
 
     async def _forks(self, records: Sequence[Saved]) -> list[tuple[int, Fork]]:
         """Each with its slot."""

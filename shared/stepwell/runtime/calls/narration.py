@@ -114,7 +114,8 @@ class Narrator:
         for page in fork.fork.pages:
             for branch, records in await self.logbook.page_logs(fork, page):
                 turn = turns[branch.branch.index] if branch.branch else 0
-                found += await self._of_branch(branch, records, (token.slot, turn))
+                whole = await self.logbook.in_full(self.run.run_id, branch.id, records)
+                found += await self._of_branch(branch, whole, (token.slot, turn))
         return found
 
     async def _of_branch(self, token: Token, records: Sequence[Record], outer: Place) -> list[Placed]:

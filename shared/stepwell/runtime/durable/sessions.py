@@ -333,7 +333,7 @@ class Sessions:
     async def _new_records(self, at: Standing, after: int) -> list[Record]:
         """Up to where the token stands here: its log may have gone on since."""
         if at.token.slot == after + 1 and at.token.last is not None:
-            return [at.token.last]
+            return await self._logbook.in_full(at.run_id, at.token.id, [at.token.last])
         if at.token.slot == after:
             return []
         return list(await self._logbook.history(at.run_id, at.token.id, after, at.token.slot - after))

@@ -33,6 +33,7 @@ from stepwell.runtime.log.claims import claim_of, fetch, stow
 from stepwell.runtime.log.due import whole_minute
 from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
+from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.log.sizes import about_bytes, token_bytes
 from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info
 from stepwell.runtime.log.waypoints import Waypoints
@@ -317,8 +318,12 @@ class Logbook:
         self._waypoints.keep(run_id, token, self._clock.now_ms())
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
-        """Records as they were written, for people."""
-        return await self.lanes.token(run_id, token_id, after, limit)
+        """Records with their outputs, for people and replays."""
+        return await self.in_full(run_id, token_id, await self.lanes.token(run_id, token_id, after, limit))
+
+    async def in_full(self, run_id: str, token_id: str, records: Sequence[Record]) -> list[Record]:
+        """The records with the outputs to which they only refer, which no fold needs."""
+        return await in_full(self._log, self._blobs, run_id, token_id, records)
 
     async def expose(self, at: Standing, record: Record) -> None:
         """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.
@@ -348,7 +353,7 @@ class Logbook:
             await self.expose(at, write.record)
         if at.lane is not None and (there := await self._lane_decided(at, at.lane, write)) is not None:
             return None if there is write.record else [there]
-        body = await stow(encode_records(records, is_newest=at.lane is not None), self._blobs, at.run_id)
+        body = await stow(encode_records(records, is_gathered=at.lane is not None), self._blobs, at.run_id)
         found = await self._log.append(
             at.run_id, at.token.id, records[0].slot, body, consumes=write.consumes, also=write.also
         )

@@ -27,6 +27,7 @@ from stepwell.engine.token_batches import decode_records
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
+from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import Blobs, Log, Runs, Saved
 from stepwell.runtime.ports.headers import FORK, REDRIVE, Header
@@ -122,7 +123,8 @@ class Teller:
             batch = decode_batch(body, lane[0])
             records = [(branch_id(lane[0], index), one) for index, one in batch.records.items()]
         else:
-            records = [(token_id, one) for one in decode_records(body)]
+            whole = await in_full(self._log, self._blobs, run_id, token_id, decode_records(body))
+            records = [(token_id, one) for one in whole]
         told = [await self._told(header, token, one, len(body)) for token, one in records]
         return [notice for notices in told for notice in notices]
 

@@ -148,6 +148,9 @@ class Log(Protocol):
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         """All records of these tokens, branches of one fork; tokens without records are left out."""
 
+    async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+        """The bodies in these slots of these tokens, of any forks; a place without a record is left out."""
+
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         """Keeps the newest (greatest slot) only."""
 

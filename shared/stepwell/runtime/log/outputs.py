@@ -1,0 +1,25 @@
+"""Reads the outputs to which records refer (`engine.referring`): a hundred of them in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Record
+from stepwell.engine.referring import Source, sources, with_outputs
+from stepwell.engine.token_batches import decode_records
+from stepwell.runtime.log.claims import fetch
+from stepwell.runtime.ports import Blobs, Log
+
+
+async def in_full(log: Log, blobs: Blobs, run_id: str, token: str, records: Sequence[Record]) -> list[Record]:
+    """The records of a token with their outputs, wherever these are stored. Raises EngineFault for one that is lost."""
+    wanted = sources(token, records)
+    if not wanted:
+        return list(records)
+    bodies = await log.read_bodies(run_id, wanted)
+    found: dict[Source, Json] = {}
+    for source, body in bodies.items():
+        (record,) = decode_records(await fetch(body, blobs))
+        found[source] = record.output
+    return with_outputs(token, records, found)
