@@ -11,6 +11,7 @@ import pytest
 from stepwell.cli.checking import print_problems
 from stepwell.definition import cel_compile, models
 from stepwell.definition.compiler import Compiled, compile_definition
+from stepwell.errors import Problem
 
 RULES = 39  # of each node
 CALLS = 80  # of Python functions for a rule: 73 as measured; 274 where each rule is compiled by itself
@@ -81,3 +82,12 @@ def test_the_file_of_many_problems_is_read_once(
     assert len(made.problems) > 10
     assert reads == [file]
     assert "    3 |   n0:" in capsys.readouterr().out
+
+
+def test_a_problem_without_a_line_is_printed_without_an_excerpt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_problems([Problem("no_workflows", "there are no workflows", hint="stepwell init", file=str(tmp_path))])
+    error, hint = capsys.readouterr().out.splitlines()
+    assert error.endswith("error there are no workflows [no_workflows]")
+    assert hint == "  hint: stepwell init"

@@ -45,7 +45,7 @@ def told() -> tuple[Told, ...]:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                for one in _in_function(function):
+                for one in _in_function(function, tree):
                     if one.place == "call" and file.relative_to(CODE).parts[0] in _NOT_THE_API:
                         one = replace(one, kind="")  # noqa: PLW2901 - the same error, without a status
                     held = found.get((one.place, one.code))
@@ -58,8 +58,8 @@ def _length(one: Told) -> tuple[int, int]:
     return len(one.hint), len(one.message)
 
 
-def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Told]:
-    names = {
+def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module) -> Iterator[Told]:
+    names = _given(function, module) | {
         target.id: node.value
         for node in ast.walk(function)
         if isinstance(node, ast.Assign)
@@ -69,6 +69,19 @@ def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[T
     for call in ast.walk(function):
         if isinstance(call, ast.Call) and (one := _of_call(call, names)):
             yield one
+
+
+def _given(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module) -> dict[str, ast.expr]:
+    """Returns what the module's calls give for the parameters of a function, of each the longest text."""
+    given: dict[str, ast.expr] = {}
+    parameters = [one.arg for one in function.args.args]
+    for call in ast.walk(module):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function.name:
+            pairs = [*zip(parameters, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
+            for name, value in pairs:
+                if name is not None and len(_text(value, {})) > len(_text(given.get(name), {})):
+                    given[name] = value
+    return given
 
 
 def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import typer.main
@@ -26,9 +27,18 @@ def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _section(path: str, command: Any) -> str:
-    rows = [[_name(one), (getattr(one, "help", None) or "").replace("|", "\\|")] for one in command.params]
+    rows = [[_name(one), _meaning(one).replace("|", "\\|")] for one in command.params]
     text = " ".join((command.help or "").split())
     return "\n\n".join([f"## {path}", text, *([table(["argument or option", "meaning"], rows)] if rows else [])])
+
+
+def _meaning(one: Any) -> str:
+    """Returns the help of an option, with the words that it takes."""
+    meaning = getattr(one, "help", None) or ""
+    if not isinstance(one.default, Enum):
+        return meaning
+    words = [f"`{word.value}`" for word in type(one.default) if word is not one.default]
+    return f"{meaning} `{one.default.value}` (default), {', '.join(words)}.".strip()
 
 
 def _name(one: Any) -> str:

@@ -135,7 +135,8 @@ def _cell(text: str) -> str:
 
 def _limit(name: str, says: str) -> list[str]:
     value = getattr(values, name)
-    shown = show_duration(value) if name.endswith("_MS") and isinstance(value, int) else _number(name, value)
+    times = value if isinstance(value, tuple) else (value,)
+    shown = ", ".join(map(show_duration, times)) if name.endswith("_MS") else _number(name, value)
     error = _ERROR.search(says)
     words = re.sub(r"_(MS|BYTES|CHARACTERS|SECONDS)$", "", name.replace("_PER_SECOND", " a second"))
     return [words.lower().replace("_", " "), shown, _cell(_ERROR.sub("", says)), f"`{error[1]}`" if error else ""]
@@ -164,7 +165,9 @@ def _default(value: ast.expr | None) -> str:
     if value is None:
         return "required"
     text = ast.unparse(value)
-    known = {"''": "", "()": "", "None": "", "field(default_factory=dict)": "", "MAX_STEPS": "100000"}
+    known = {"''": "", "()": "", "None": "", "field(default_factory=dict)": "", "MAX_STEPS": f"`{values.RUN_STEPS}`",
+             "AWS_CLIENTS[0]": "`'thin'`", "cdk.RemovalPolicy.RETAIN": "`RETAIN`",
+             "logs.RetentionDays.ONE_MONTH": "`ONE_MONTH`"}  # fmt: skip
     if text.startswith("field("):
         return known.get(text, "one pool, `default`")
     return known.get(text, f"`{text}`")

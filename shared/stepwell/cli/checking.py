@@ -140,7 +140,7 @@ class _Lines:
     def excerpt(self, problem: Problem) -> list[str]:
         """Returns the line and a caret under its column; nothing if the place is unknown."""
         lines = self._of(problem.file) if problem.file and problem.line else []
-        if problem.line > len(lines):
+        if not lines or problem.line > len(lines):
             return []
         number, text = f"{problem.line:>5} | ", printable(lines[problem.line - 1].replace("\t", " "))
         caret = [" " * (len(number) + problem.column - 1) + "^"] if problem.column else []
