@@ -236,6 +236,22 @@ def test_a_slot_with_a_record_takes_no_mark_and_loses_nothing_to_its_removal(sto
     assert run(store.read_log("r1", "0")) == [Saved(0, "a")]
 
 
+def test_a_mark_tells_who_rests_before_it_and_changes_what_it_tells_for_one(store: Store) -> None:
+    assert not run(store.rest("r1", "0", 0, "woken", "rests"))  # there is no mark
+    assert run(store.rest("r1", "0", 0, "rests"))
+    assert run(store.mark("r1", "0", 0))  # it tells the same still
+    assert run(store.load("r1", "0")) == Loaded(None, [], is_marked=True)
+    assert run(store.append("r1", "0", 0, "a")) == Marked()
+    assert run(store.rest("r1", "0", 0, "woken", "rests"))
+    assert run(store.rest("r1", "0", 0, "woken", "rests"))  # asked again
+    assert not run(store.rest("r1", "0", 0, "goes on", "rests"))
+    assert run(store.rest("r1", "0", 0, "rests"))
+    run(store.unmark("r1", "0", 0))
+    assert run(store.append("r1", "0", 0, "a")) is None
+    assert not run(store.rest("r1", "0", 0, "rests"))
+    assert run(store.read_log("r1", "0")) == [Saved(0, "a")]
+
+
 def test_a_branch_that_is_marked_before_it_begins_is_not_blank(store: Store) -> None:
     assert run(store.mark("r1", "0/3.7", 0))
     assert not run(store.is_blank("r1", "0/3.7"))

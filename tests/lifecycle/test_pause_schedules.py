@@ -54,7 +54,7 @@ def no_marks() -> Iterator[None]:
 def no_wakes() -> Iterator[None]:
     """The run goes on in its header alone."""
 
-    async def push(self: Pausing, at: Standing) -> None:
+    async def push(self: Pausing, at: Standing, after_ms: int) -> None:
         return None
 
     with mock.patch.object(Pausing, "_push", push):

@@ -142,8 +142,8 @@ def test_a_worker_looks_at_most_once_in_five_seconds() -> None:
     assert world.store.calls["notes"] == 2
 
 
-def test_on_dynamodb_it_costs_a_write_unit_and_each_run_that_stops_two_more() -> None:
-    """The header as it stops and as it goes on, and no mark in its log."""
+def test_on_dynamodb_it_costs_a_write_unit_and_each_run_that_stops_five_more() -> None:
+    """The header as it stops and as it goes on; the mark that says who rests, that it is woken, and its removal."""
     with aws_world(FLOW) as world:
         run_id = world.start()
         world.deliver()
@@ -157,7 +157,7 @@ def test_on_dynamodb_it_costs_a_write_unit_and_each_run_that_stops_two_more() ->
         go_on(world)
         world.pass_time(2 * MINUTE_MS)
         assert {world.header(one).status for one in (run_id, other)} == {Status.COMPLETED}
-        assert world.meter.units - plain == Counter(RUN=2, NOTE=1)
+        assert world.meter.units - plain == Counter(RUN=2, LOG=3, NOTE=1)
 
 
 def test_a_pause_reaches_another_worker_within_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def no_message() -> Iterator[None]:
 def header_alone() -> Iterator[None]:
     """Runs go on in their headers, and none of their tokens is woken."""
 
-    async def push(self: Pausing, at: Standing) -> None:
+    async def push(self: Pausing, at: Standing, after_ms: int) -> None:
         return None
 
     with mock.patch.object(Pausing, "_push", push):

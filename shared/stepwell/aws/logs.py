@@ -25,7 +25,7 @@ _PAGE_RECORDS = 1_000  # read at once if a limit is given
 _LAST_SLOT = 10**10 - 1
 _BLOB = "body_blob"
 CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
-_MARK = "mark"  # an attribute of a mark's item
+_MARK, _RESTS = "mark", "rests"  # attributes of a mark's item
 _MEMBERS, _ORDER = "members", "order"  # a set, or a list where their order counts
 _REPORT = "@"  # attributes of a join's numbers, `@7` for place 7; those of a hundred pages must fit into one write unit
 
@@ -56,6 +56,23 @@ class Logs(OnTable):
         place = keys.record_key(run_id, token, slot)
         there = self._table.put_new({**place, _MARK: {"BOOL": True}, "body": text(MARK), **self._table.until()})
         return there is None or _MARK in there
+
+    async def rest(self, run_id: str, token: str, slot: int, told: str, before: str = "") -> bool:
+        values = {_MARK: {"BOOL": True}, "body": text(MARK), _RESTS: text(told), **self._table.until()}
+        bound = {f":{name}": value for name, value in values.items()}
+        names = {f"#{name}": name for name in values}
+        condition = f"#{_RESTS} = :before" if before else f"attribute_not_exists(pk) OR attribute_exists(#{_MARK})"
+        try:
+            self._table.update(
+                keys.record_key(run_id, token, slot),
+                UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in values),
+                ConditionExpression=condition,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=bound | ({":before": text(before)} if before else {}),
+            )
+        except Refused as refused:
+            return refused.item is not None and refused.item.get(_RESTS) == text(told)
+        return True
 
     async def unmark(self, run_id: str, token: str, slot: int) -> None:
         self._table.delete_if(keys.record_key(run_id, token, slot), "body = :mark", {":mark": text(MARK)})

@@ -73,7 +73,13 @@ STATS = """SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000
     min(created_ms) FROM runs GROUP BY workflow, status, waiting_for ORDER BY workflow, status, waiting_for"""
 
 APPEND = "INSERT INTO log (run_id, token, slot, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-UNMARK = "DELETE FROM log WHERE run_id = ? AND token = ? AND slot = ? AND body = ?"
+_IS_MARK = f"substr(body, 1, {len(MARK) - 1}) = '{MARK[:-1]}'"  # also of one that tells who rests before it
+UNMARK = f"DELETE FROM log WHERE run_id = ? AND token = ? AND slot = ? AND {_IS_MARK}"
+REST = f"""INSERT INTO log (run_id, token, slot, body) VALUES (:run_id, :token, :slot, :told)
+    ON CONFLICT (run_id, token, slot) DO UPDATE SET body = excluded.body WHERE {_IS_MARK}"""
+REST_AFTER = (
+    "UPDATE log SET body = :told WHERE (run_id, token, slot) = (:run_id, :token, :slot) AND body IN (:told, :before)"
+)
 SELECT_SLOT = "SELECT body FROM log WHERE run_id = ? AND token = ? AND slot = ?"
 SELECT_LOG = "SELECT slot, body FROM log WHERE run_id = ? AND token = ? AND slot > ? ORDER BY slot LIMIT ?"
 SELECT_SNAPSHOT = "SELECT slot, body FROM snapshots WHERE run_id = ? AND token = ?"
@@ -191,10 +197,15 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
 
     async def mark(self, run_id: str, token: str, slot: int) -> bool:
         self._db.change(APPEND, (run_id, token, slot, MARK))
-        return self._db.rows(SELECT_SLOT, (run_id, token, slot)) == [(MARK,)]
+        return all(_is_mark(body) for (body,) in self._db.rows(SELECT_SLOT, (run_id, token, slot)))
+
+    async def rest(self, run_id: str, token: str, slot: int, told: str, before: str = "") -> bool:
+        place = {"run_id": run_id, "token": token, "slot": slot}
+        bound = {**place, "told": _resting(told), "before": _resting(before)}
+        return self._db.change(REST_AFTER if before else REST, bound) == 1
 
     async def unmark(self, run_id: str, token: str, slot: int) -> None:
-        self._db.change(UNMARK, (run_id, token, slot, MARK))
+        self._db.change(UNMARK, (run_id, token, slot))
 
     async def is_blank(self, run_id: str, token: str) -> bool:
         return not self._db.rows(SELECT_LOG, (run_id, token, -1, 1))
@@ -310,11 +321,20 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
 
 
 def _winner(row: Row) -> str | Marked:
-    return Marked() if row[0] == MARK else str(row[0])
+    return Marked() if _is_mark(row[0]) else str(row[0])
 
 
 def _records(rows: Iterable[Row]) -> list[Saved]:
-    return [Saved(slot, body) for slot, body in rows if body != MARK]
+    return [Saved(slot, body) for slot, body in rows if not _is_mark(body)]
+
+
+def _is_mark(body: str) -> bool:
+    return body.startswith(MARK[:-1])
+
+
+def _resting(told: str) -> str:
+    """The mark that tells it."""
+    return f'{MARK[:-1]},"rests":{encode(told)}}}'
 
 
 def _joined(read: Callable[[str, tuple[str, str]], Iterable[Row]], run_id: str, join: str) -> Joined:

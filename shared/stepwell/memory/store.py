@@ -58,7 +58,7 @@ class _Log:
     def __init__(self) -> None:
         self.slots: list[int] = []  # in order
         self.records: dict[int, Saved] = {}
-        self.marks: set[int] = set()
+        self.marks: dict[int, str] = {}  # with who rests before them
         self.snapshot: Saved | None = None
 
     def append(self, slot: int, body: str) -> None:
@@ -186,11 +186,18 @@ class MemoryStore(MemoryItems, MemoryNotes):
     async def mark(self, run_id: str, token: str, slot: int) -> bool:
         log = self._log(run_id, token)
         if slot not in log.records:
-            log.marks.add(slot)
+            log.marks.setdefault(slot, "")
         return slot not in log.records
 
+    async def rest(self, run_id: str, token: str, slot: int, told: str, before: str = "") -> bool:
+        log = self._log(run_id, token)
+        if slot in log.records or (before and log.marks.get(slot) not in (before, told)):
+            return False
+        log.marks[slot] = told
+        return True
+
     async def unmark(self, run_id: str, token: str, slot: int) -> None:
-        self._log(run_id, token).marks.discard(slot)
+        self._log(run_id, token).marks.pop(slot, None)
 
     async def is_blank(self, run_id: str, token: str) -> bool:
         log = self._logs.get((run_id, token))

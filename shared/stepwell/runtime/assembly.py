@@ -27,6 +27,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.loop.sharing import SHARING, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.loop.sweeper import Sweeper
@@ -102,7 +103,8 @@ def assemble(
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)
     advance = Advance(ports, logbook, door, performer)
     pauses = Pauses(ports.notes, ports.clock)
-    pausing = Pausing(ports, logbook, door, advance, pauses)
+    resting = Resting(ports, logbook)
+    pausing = Pausing(ports, logbook, door, advance, pauses, resting)
     stopping = Stopping(ports, logbook, pausing, pauses)
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)
@@ -117,7 +119,7 @@ def assemble(
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, stopping, own, pool, sharing, spending.usd),
+        Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.usd),
         coordinator,
         service,
         sweeper,

@@ -130,17 +130,20 @@ class Shut:
 
 @dataclass(frozen=True, slots=True)
 class HoldPage:
-    """One page's branches are to be held, because the run is paused; or to go on."""
+    """One page's branches are to be held, because the run is paused; or to go on.
+
+    `after_ms`: the time of the pause that is over; 0: they are to be held.
+    """
 
     run_id: str
     parent: str
     slot: int
     page: int
-    goes_on: bool = False
+    after_ms: int = 0
 
     @property
     def id(self) -> str:
-        return f"{'go_on' if self.goes_on else 'hold'}:{self.parent}/{self.slot}@{self.page}"
+        return f"{'go_on' if self.after_ms else 'hold'}:{self.parent}/{self.slot}@{self.page}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +327,17 @@ def _of_page(message: Shut | HoldPage) -> dict[str, Json]:
     place: dict[str, Json] = {"run_id": message.run_id, "parent": message.parent, "slot": message.slot}
     if isinstance(message, Shut):
         return {"type": "shut", **place, "page": message.page}
-    return {"type": "hold_page", **place, "page": message.page, **({"goes_on": True} if message.goes_on else {})}
+    return {
+        "type": "hold_page",
+        **place,
+        "page": message.page,
+        **({"goes_on": message.after_ms} if message.after_ms else {}),
+    }
 
 
 def _page_of(raw: Mapping[str, Json]) -> Shut | HoldPage:
     place = raw["run_id"], raw["parent"], raw["slot"], raw["page"]
-    return Shut(*place) if raw["type"] == "shut" else HoldPage(*place, goes_on=raw.get("goes_on", False))
+    return Shut(*place) if raw["type"] == "shut" else HoldPage(*place, after_ms=raw.get("goes_on", 0))
 
 
 def _brief(message: Deadline | Deployed | GoOn | GoOnAll | Erase) -> dict[str, Json]:

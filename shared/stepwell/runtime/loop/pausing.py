@@ -3,7 +3,7 @@
     pause     header: paused ── a mark into the next slot of each live token ── answered
     worker    its record is refused by the mark ── header: paused ── the record, and the mark behind it ── rests
     unpause   a message, which does the rest ── header: as before ── answered
-    message   header: as before ── a wake for each token that can move
+    message   header: as before ── a wake for each token that rests
 
 A fork's slot stays the last of its parent, and an attempt keeps its idempotency key. A worker that meets no mark reads
 and writes nothing more than before, so a run that nobody pauses pays nothing. A mark that was left behind costs its
@@ -17,26 +17,28 @@ from collections.abc import Collection, Mapping, Sequence
 from stepwell import limits
 from stepwell.engine import throttles
 from stepwell.engine.actions import Drop, Refuse
-from stepwell.engine.forks import is_to_begin, live_forks
+from stepwell.engine.forks import live_forks
 from stepwell.engine.inputs import Paused, Unpaused
 from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT
-from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
 from stepwell.runtime.log.standing import ForkedParent, Standing
-from stepwell.runtime.loop.advance import Advance, can_move
+from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.pauses import Pauses
+from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
 
 
 class Pausing:
     """Pauses runs and has them go on. Every call may be made twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, pauses: Pauses) -> None:
+    def __init__(
+        self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, pauses: Pauses, resting: Resting
+    ) -> None:
         self._ports, self._logbook, self._door, self._advance = ports, logbook, door, advance
-        self._pauses = pauses
+        self._pauses, self._resting = pauses, resting
 
     async def pause(self, at: Standing, pause: Pause) -> Refuse | None:
         """Nobody begins a step of the run when this returns None, but those who were about to."""
@@ -74,10 +76,10 @@ class Pausing:
         return None
 
     async def go_on(self, given: GoOn) -> None:
-        """Ends the pause of that time, if it is not over, and wakes what can move."""
+        """Ends the pause of that time, if it is not over, and wakes what rests."""
         at = await self._end(given)
         if at is not None and not at.run.is_paused:
-            await self._push(at)
+            await self._push(at, given.paused_ms)
 
     async def _end(self, given: GoOn) -> Standing | None:
         """Ends the pause of that time, if it is not over. The run as it stands then."""
@@ -94,12 +96,12 @@ class Pausing:
             return
         fork = await self._logbook.fork(message.run_id, message.parent, message.slot)
         if fork is not None:
-            await self._turn(fork, message.page, goes_on=message.goes_on)
+            await self._turn(fork, message.page, message.after_ms)
 
     async def hold(self, at: Standing) -> Standing:
         """Marks the token and its live branches, and theirs. The token as it stands then."""
         at = await self._logbook.mark(at)
-        await self._each_page(at, goes_on=False)
+        await self._each_page(at)
         return at
 
     async def _held(self, at: Standing, pause: Pause) -> bool:
@@ -108,36 +110,28 @@ class Pausing:
     async def _again(self, at: Standing) -> Standing:
         return await self._logbook.load(at.run_id, ROOT) or at
 
-    async def _push(self, at: Standing) -> None:
-        """Wakes the token and its live branches, and theirs."""
-        if can_move(at.token) or throttles.waits(at.token):
+    async def _push(self, at: Standing, after_ms: int) -> None:
+        """Wakes the token and its live branches, and theirs, where they rest or have left the line of a limit."""
+        if throttles.waits(at.token) or await self._resting.is_woken(at, after_ms):
             await self._advance.wake(at)
-        await self._each_page(at, goes_on=True)
+        await self._each_page(at, after_ms)
 
-    async def _each_page(self, at: Standing, *, goes_on: bool) -> None:
+    async def _each_page(self, at: Standing, after_ms: int = 0) -> None:
         for slot in live_forks(at.token):
             fork = await self._logbook.fork(at.run_id, at.token.id, slot)
             pages = fork.fork.pages if fork is not None else range(0)
             if fork is not None and len(pages) <= limits.HELD_PAGES:
                 for page in pages:
-                    await self._turn(fork, page, goes_on=goes_on)
+                    await self._turn(fork, page, after_ms)
             elif pages:
-                each = [to_json(HoldPage(at.run_id, at.token.id, slot, page, goes_on)) for page in pages]
+                each = [to_json(HoldPage(at.run_id, at.token.id, slot, page, after_ms)) for page in pages]
                 await self._ports.queue.send_all(Lane.RESUME, each)
 
-    async def _turn(self, fork: ForkedParent, page: int, *, goes_on: bool) -> None:
-        indexes = fork.fork.page_indexes(page)
-        live = [(index, one) for index, one in zip(indexes, await self._logbook.branches(fork, page), strict=True)
-                if not one.token.ended]  # fmt: skip
-        if not goes_on:
-            for _, one in live:
-                await self.hold(one)
-            return
-        waits = {index: awaited(fork.fork, index) for index, one in live if is_to_begin(one.token)}
-        is_over = await are_over(self._ports.log, fork, waits.values())
-        for index, one in live:
-            if index not in waits or is_over[waits[index]]:
-                await self._push(one)
+    async def _turn(self, fork: ForkedParent, page: int, after_ms: int) -> None:
+        """Holds the page's live branches, or has them go on after the pause of that time."""
+        for one in await self._logbook.branches(fork, page):
+            if not one.token.ended:
+                await (self._push(one, after_ms) if after_ms else self.hold(one))
 
 
 def begins_ms(

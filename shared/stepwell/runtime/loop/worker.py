@@ -41,6 +41,7 @@ from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.outputs import Outputs
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.loop.sharing import Share, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Ports
@@ -64,6 +65,7 @@ class Worker:
         advance: Advance,
         performer: Performer,
         stopping: Stopping,
+        resting: Resting,
         steps: Steps,
         pool: str | None,
         sharing: Sharing,
@@ -73,7 +75,7 @@ class Worker:
         self._spending = spending
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
-        self._door, self._advance, self._stopping = door, advance, stopping
+        self._door, self._advance, self._stopping, self._resting = door, advance, stopping, resting
         self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
@@ -120,17 +122,23 @@ class Worker:
     async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
         """The same, once the last record's effects are there. What waits in an open batch has none."""
         if is_held(at.run, at.token) and can_move(at.token):
-            await self._stopping.goes_on(at.header)
-            return None
+            return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.ended:  # nothing follows an end but its effects
             return moved
         if await self._stopping.stops(at):  # it has given back what its last step held
-            return None
+            return await self._rests(at)
         is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before another picked it up
         if is_behind and has_begun(at.token):
             at = await self._logbook.refreshed(at)
         return await self._next(await self._performer.rollback.prepare(at, turn.by), turn)
+
+    async def _rests(self, at: Standing) -> Standing | None:
+        """Stops for a pause, unless that is over. Then the token goes on: here, or where it was woken."""
+        on = await self._resting.rests(at)
+        if on is None:
+            await self._stopping.goes_on(at.header)
+        return on
 
     async def _next(self, at: Standing, turn: _Turn) -> Standing | None:
         answer = await self._asked(at, turn)
@@ -140,7 +148,7 @@ class Worker:
             case Rest(int(until_ms)):
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
             case Rest() if is_held(answer.at.run, answer.at.token):
-                await self._stopping.goes_on(answer.at.header)
+                return await self._rests(answer.at)
             case RunStep() as action:
                 return await self._attempt(answer.at, action, turn)
             case Write() if answer.is_mine:
@@ -222,6 +230,8 @@ class Worker:
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
             begins = StepBegins(action, policy.timeout_ms, at.token.slot)
             answer = await self._door.put(at, begins, turn.by, turn.budget)
+            if isinstance(answer.action, Rest):
+                return await self._rests(answer.at)
             if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
                 return answer.at if answer.is_mine else None
             at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for

@@ -173,6 +173,12 @@ class Marks(Protocol):
     async def mark(self, run_id: str, token: str, slot: int) -> bool:
         """Puts a mark into the slot, which is no record and holds up the one to come. False where a record has it."""
 
+    async def rest(self, run_id: str, token: str, slot: int, told: str, before: str = "") -> bool:
+        """Has the mark of the slot tell who rests before it; there is one then. False where a record has the slot.
+
+        `before`: only where it tells this, or `told` already; else it tells something else, and nothing is changed.
+        """
+
     async def unmark(self, run_id: str, token: str, slot: int) -> None:
         """Takes the mark out of the slot; a record stays. Idempotent."""
 

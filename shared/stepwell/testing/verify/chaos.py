@@ -35,8 +35,8 @@ _DEATHS = 3  # at most, of one schedule by chance
 
 WRITES = frozenset({
     "append", "arrive", "change_status", "create_run", "drop_note", "forget_waiter", "hold", "mark", "put",
-    "put_definition", "put_event", "put_note", "put_waiter", "report", "save_snapshot", "send", "send_all", "set",
-    "unmark", "watch",
+    "put_definition", "put_event", "put_note", "put_waiter", "report", "rest", "save_snapshot", "send", "send_all",
+    "set", "unmark", "watch",
 })  # fmt: skip
 
 
