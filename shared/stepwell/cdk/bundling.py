@@ -6,7 +6,6 @@ worker   the same, the project's dependencies, and the project below project/   
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import re
@@ -25,6 +24,7 @@ import stepwell
 from stepwell.cdk.bytecode import compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.locking import Target, engine_requirements, lock, run
+from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, remove, trim_compiled
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, StepwellError
 from stepwell.project import Project, name_of
@@ -42,24 +42,6 @@ LARGEST = 3  # how many names a report has
 NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "local", "testing", "aws/emulator*.py", "aws/deployment.py",
                 "definition/at_import.py", "definition/code*.py", "definition/signatures.py",
                 "project.py", "runtime/starts/code.py", "runtime/starts/imports.py")  # fmt: skip
-# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions, Powertools
-# a page for browsers.
-UNREAD = (
-    ".lock",
-    "bin",
-    "bazel-project",
-    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
-    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
-    "cel_expr_python/ext/ext_bindings.*",
-    "cel_expr_python/ext/ext_encoders.*",
-    "cel_expr_python/ext/ext_optional.*",
-    "cel_expr_python/ext/ext_proto.*",
-    "*.dist-info/RECORD",
-    "*.dist-info/licenses",
-    "*.dist-info/sboms",
-    "*.pyi",
-    "*/__pycache__",
-)
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
 _SLOW = (
     "without bytecode, because this machine has no Python {0}: cold starts take twice as long (uv python install {0})"
@@ -113,7 +95,9 @@ def build(
     install(worker, lock(project, into, target, asked=asked), target)
     if platform == "lambda":
         check_glibc(worker, python)
+    trim_compiled(worker)
     copy_needed(worker, engine, asked)
+    remove(engine, UNREAD_BY_OURS)
     for tree in (engine, worker):
         remove(tree, UNREAD)
         _copy_own(tree)
@@ -202,14 +186,6 @@ def copy_project(project: Project, into: Path) -> None:
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
-
-
-def remove(tree: Path, patterns: Iterable[str]) -> None:
-    """Deletes files that match a pattern relative to the tree; `*` also matches folders."""
-    wanted = tuple(patterns)
-    for path in sorted(tree.rglob("*"), reverse=True):  # contents before their folder
-        if any(fnmatch.fnmatch(path.relative_to(tree).as_posix(), pattern) for pattern in wanted):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def size_bytes(tree: Path) -> int:
