@@ -16,7 +16,9 @@ from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.waits.permits import Runs
 from tests.runtime.kit import NOW_MS, World
 
 HOLD = """
@@ -268,6 +270,15 @@ def test_a_permit_of_a_run_that_has_ended_is_taken_by_the_next_one() -> None:
     end(world, gone)
     run_now(world.store.put_note("permits:flow", "h00", f'["{gone}"]', None))
     assert statuses(world, *started(world, 1)) == ["waiting"]
+
+
+def test_a_run_that_found_its_permit_by_itself_is_not_woken() -> None:
+    """That wake would have another name than its worker's, and could run its next step twice."""
+    world = World(HOLD)
+    run_id = started(world, 1)[0]
+    world.lose_messages()
+    assert run_now(Runs(world.parts.ports, Logbook(world.parts.ports, world.catalog)).tell(run_id))
+    assert world.lose_messages() == 0
 
 
 @pytest.mark.parametrize("refusals", [0, 1])

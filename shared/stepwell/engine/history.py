@@ -15,6 +15,7 @@ from stepwell.engine.fold import signals
 from stepwell.engine.journal import continued_as
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
+    CALLERS,
     ENDED,
     ROOT,
     UPDATE,
@@ -136,7 +137,7 @@ def _trigger(record: Record) -> str:
     if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate | CleanUp):
         if record.by.startswith("parent:"):
             return "internal"
-        called = record.by.startswith(("cancel:", "terminate:"))
+        called = record.by.startswith(CALLERS)
         return "call" if called else _END_TRIGGERS.get(record.next.status, "internal")
     return "internal"
 

@@ -20,6 +20,7 @@ ROOT = "0"
 TASKS = "tasks"  # of a durable function: the kind of their wait, and where the branches of their operations meet
 ENDED = "ended"  # of a Resumption: an operation of a durable function's tasks has ended
 UPDATE = "update"  # of a Resumption: what a caller had a durable function's handler do, while it waited
+CALLERS = ("cancel:", "terminate:")  # how the `by` of a record begins with which a caller ended the run
 
 
 Place: TypeAlias = tuple[int, int]  # of an operation of a function's tasks: the slot that began it, and its index there

@@ -8,7 +8,7 @@ from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.decide import is_stale
 from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
-from stepwell.engine.records import ROOT, Failure, Kind
+from stepwell.engine.records import CALLERS, ROOT, Failure, Record
 from stepwell.engine.table import PARKED
 from stepwell.engine.waits import run_of
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
@@ -194,9 +194,9 @@ class Coordinator:
     async def end(self, run_id: str, given: Input, by: str) -> Answer | None:
         """Ends a run from outside at its next free slot. None: there is no such run.
 
-        The append is the acknowledgement: from then on no step result of the run can be committed. For a run that
-        has ended, the effects of its end are performed again, as they may not have happened before a crash. What a run
-        does since it was ended, its own worker pushes on.
+        The append is the acknowledgement: from then on no step result of the run can be committed. Whoever has ended
+        the run performs the effects of that, again if it comes again, and wakes who undoes the run. Nobody else does:
+        a worker may be at it, and a child that is told of the end of its parent's wait would tell its parent.
         """
         at = await self._logbook.load(run_id, ROOT)
         if at is None:
@@ -207,11 +207,10 @@ class Coordinator:
         if isinstance(answer.action, Rest):
             return answer
         token = answer.at.token
-        is_at_end = token.last is not None and (token.last.kind is Kind.ENDED or token.last.by == by)
-        if is_at_end or token.ended:
+        if token.last is not None and _is_ours(token.last, by):
             await self._advance.settle(answer.at, by)
-        if is_at_end and can_move(token):
-            await self._advance.wake(answer.at)  # it is undone first
+            if can_move(token):
+                await self._advance.wake(answer.at)  # it is undone first
         return answer
 
     # -- lost workers
@@ -270,6 +269,11 @@ class Coordinator:
         if parent is None or parent.token.last is None or parent.token.last.by not in {wake.id, at.token.last.by}:
             return None
         return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
+
+
+def _is_ours(last: Record, by: str) -> bool:
+    """Whether this actor wrote the record, maybe before a crash. A caller who repeats a call has another name."""
+    return last.by == by or (last.by.startswith(CALLERS) and by.startswith(CALLERS))
 
 
 def _is_gone(answer: Answer) -> bool:

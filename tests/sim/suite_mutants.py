@@ -1,0 +1,92 @@
+"""Mutants that schedules meet too rarely, or never. Each has a test of the suite that catches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from stepwell.aws.logs import Logs
+from stepwell.aws.protocols import Item
+from stepwell.engine import effects as engine_effects
+from stepwell.engine.effect_kinds import Register
+from stepwell.engine.records import Record
+from stepwell.engine.token import Token
+from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.loop import coordinator
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.waits.permits import Runs
+
+_of_part, _take = engine_effects._of_part, Callbacks._take
+
+
+@contextmanager
+def part_registers_nothing() -> Iterator[None]:
+    """After a part the wait is not registered again: who began it may have died before that."""
+
+    def of_part(token: Token, record: Record, *rest: Any) -> tuple[Any, ...]:
+        return tuple(one for one in _of_part(token, record, *rest) if not isinstance(one, Register))
+
+    with mock.patch.object(engine_effects, "_of_part", of_part):
+        yield
+
+
+@contextmanager
+def callback_not_queued() -> Iterator[None]:
+    """What is posted to a callback is offered at once, and nobody comes again if that fails."""
+
+    async def take(self: Callbacks, *given: Any) -> None:
+        other = copy(self)
+        other._ports = replace(self._ports, queue=mock.AsyncMock())
+        await _take(other, *given)
+
+    with mock.patch.object(Callbacks, "_take", take):
+        yield
+
+
+@contextmanager
+def buried_though_stale() -> Iterator[None]:
+    """A wake that killed its workers is buried though its token has moved since."""
+    with mock.patch.object(coordinator, "is_stale", return_value=False):
+        yield
+
+
+@contextmanager
+def any_record_is_mine() -> Iterator[None]:
+    """Where no answer came, a consumption takes any record in its slot for its own."""
+
+    def is_done(self: Logs, record: Item, place: Item, mark: Mapping[str, Any]) -> bool:
+        return self._table.get(place) is not None
+
+    with mock.patch.object(Logs, "_is_done", is_done):
+        yield
+
+
+@contextmanager
+def granted_to_the_ended() -> Iterator[None]:
+    """A permit stays with a run whose log has ended and whose header does not say so yet."""
+
+    async def has_ended(self: Runs, who: str) -> bool:
+        return not await self.lives(who)
+
+    with mock.patch.object(Runs, "has_ended", has_ended):
+        yield
+
+
+@contextmanager
+def told_though_begun() -> Iterator[None]:
+    """A run that was let in, and found that by itself, is woken under another name than its worker's."""
+
+    async def tell(self: Runs, who: str) -> bool:
+        granted = await self._logbook.load(who)
+        if granted is None or granted.token.ended:
+            return False
+        await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
+        return True
+
+    with mock.patch.object(Runs, "tell", tell):
+        yield

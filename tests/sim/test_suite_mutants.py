@@ -1,0 +1,55 @@
+"""Each mutant that is not left to schedules is caught by the test that names what it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from stepwell.aws.dynamodb_store import DynamoStore
+from tests.api import test_callbacks
+from tests.aws import test_faults
+from tests.contract.emulated import Cloud, table_of
+from tests.runtime import test_parts, test_permits, test_worker
+from tests.sim import suite_mutants
+
+
+def _takes_no_other_record() -> None:
+    cloud = Cloud()
+    with table_of(cloud, retry=test_faults.FOUR_TRIES) as table:
+        test_faults.test_a_consumption_whose_answers_are_lost_takes_no_other_record_for_its_own(
+            cloud, DynamoStore(table)
+        )
+
+
+def _keeps_no_permit() -> None:
+    test_permits.test_a_run_that_is_let_in_as_it_ends_keeps_no_permit(0)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "test"),
+    [
+        (
+            suite_mutants.part_registers_nothing,
+            test_parts.test_a_part_registers_the_wait_whose_worker_died_before_it_did,
+        ),
+        (
+            suite_mutants.callback_not_queued,
+            test_callbacks.test_a_callback_whose_api_died_in_the_midst_ends_the_wait_all_the_same,
+        ),
+        (suite_mutants.buried_though_stale, test_worker.test_a_dead_letter_that_is_past_wakes_nobody),
+        (suite_mutants.any_record_is_mine, _takes_no_other_record),
+        (suite_mutants.granted_to_the_ended, _keeps_no_permit),
+        (
+            suite_mutants.told_though_begun,
+            test_permits.test_a_run_that_found_its_permit_by_itself_is_not_woken,
+        ),
+    ],
+)
+def test_an_engine_without_one_of_its_laws_fails_the_test_of_that_law(
+    mutant: Callable[[], AbstractContextManager[None]], test: Callable[[], None]
+) -> None:
+    test()
+    with mutant(), pytest.raises((AssertionError, KeyError, pytest.fail.Exception)):
+        test()
