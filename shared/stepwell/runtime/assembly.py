@@ -102,7 +102,7 @@ def assemble(
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)
     advance = Advance(ports, logbook, door, performer)
     pauses = Pauses(ports.notes, ports.clock)
-    pausing = Pausing(ports, logbook, door, advance, pauses)
+    pausing = Pausing(ports, logbook, door, pauses)
     stopping = Stopping(ports, logbook, pausing, pauses)
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)

@@ -38,6 +38,11 @@ class Wake:
         several = f"+{self.count}" if self.count > 1 else ""
         return f"wake:{self.token}{several}:{self.slot}"
 
+    def under(self, by: str) -> Wake:
+        """A copy of the wake under which the token's last record was written; the wake as it is if none of it was."""
+        slot = by.removeprefix(f"wake:{self.token}:")
+        return self if slot == by else replace(self, slot=int(slot))
+
     @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens it is about."""

@@ -26,7 +26,7 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
 from stepwell.runtime.log.standing import ForkedParent, Standing
-from stepwell.runtime.loop.advance import Advance, can_move
+from stepwell.runtime.loop.advance import can_move
 from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
 
@@ -34,8 +34,8 @@ from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
 class Pausing:
     """Pauses runs and has them go on. Every call may be made twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, pauses: Pauses) -> None:
-        self._ports, self._logbook, self._door, self._advance = ports, logbook, door, advance
+    def __init__(self, ports: Ports, logbook: Logbook, door: Door, pauses: Pauses) -> None:
+        self._ports, self._logbook, self._door = ports, logbook, door
         self._pauses = pauses
 
     async def pause(self, at: Standing, pause: Pause) -> Refuse | None:
@@ -109,9 +109,13 @@ class Pausing:
         return await self._logbook.load(at.run_id, ROOT) or at
 
     async def _push(self, at: Standing) -> None:
-        """Wakes the token and its live branches, and theirs."""
+        """Wakes the token and its live branches, and theirs: each under the name of its last record's wake.
+
+        So a copy of the message that has the run go on wakes nobody under another name than who goes on by now.
+        """
         if can_move(at.token) or throttles.waits(at.token):
-            await self._advance.wake(at)
+            wake = at.wake().under(at.token.last.by if at.token.last else "")
+            await self._ports.queue.send(Lane.WORK, to_json(wake))
         await self._each_page(at, goes_on=True)
 
     async def _each_page(self, at: Standing, *, goes_on: bool) -> None:
