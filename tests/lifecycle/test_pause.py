@@ -12,7 +12,7 @@ from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import Resumption, Status
 from stepwell.errors import Conflict
 from stepwell.runtime.calls.service import Service
-from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.log.messages import GoOn, Wake, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane, Pause
 from stepwell.runtime.ports.headers import RunQuery
@@ -96,6 +96,29 @@ def refusal(world: World, call: Any) -> str:
     with pytest.raises(Conflict) as refused:
         run_now(call)
     return refused.value.code
+
+
+@pytest.mark.parametrize("again_in", ["pack", "ship"])
+def test_a_copy_of_the_message_that_has_a_run_go_on_wakes_nobody_under_another_name(again_in: str) -> None:
+    """Whoever runs the next step would not know of the other, and go on beside it to the end."""
+    world = World(FLOW)
+    run_id = paused_in(world, "charge")
+    given = GoOn(run_id, world.header(run_id).paused_ms)
+    woken: list[str] = []
+
+    def goes_on(call: Any) -> None:
+        run_now(world.parts.pausing.handle(given))
+        sent = world.queue.receive((Lane.WORK,), world.clock.now_ms(), 0)
+        if sent is not None:
+            world.queue.delete(sent)
+            woken.append(from_json(sent.message).id)
+
+    world.steps.of[again_in] = goes_on
+    unpause(world, run_id)
+    world.deliver()
+    last = world.token(run_id).last
+    assert last is not None
+    assert set(woken) <= {last.by}
 
 
 def test_what_a_running_step_returns_is_kept_and_the_next_one_does_not_begin() -> None:
