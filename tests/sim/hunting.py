@@ -40,6 +40,7 @@ from tests.sim.schedule import (
     LOCKED_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
+    PERMITTED_FROM,
     RACES_FROM,
     SHOWN_FROM,
     STREAMS_FROM,
@@ -126,6 +127,7 @@ OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
 OF_LIMITS = {mutant.__name__ for mutant in limit_mutants.OF_LIMITS}
 OF_GATHERING = {mutant.__name__ for mutant in gather_mutants.OF_GATHERING}
 OF_THROTTLES = {mutant.__name__ for mutant in throttle_mutants.OF_THROTTLES}
+OF_PERMITTED = {mutant.__name__ for mutant in throttle_mutants.OF_PERMITTED}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
 OF_OVERLAP = {mutant.__name__ for mutant in overlap_mutants.OF_OVERLAP}
 OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
@@ -149,6 +151,7 @@ _FIRST_SEEDS = (
     (OF_LIMITS, LIMITED_FROM),
     (OF_GATHERING, GATHERED_FROM),
     (OF_THROTTLES, THROTTLED_FROM),
+    (OF_PERMITTED, PERMITTED_FROM),
     (OF_LOCKS, LOCKED_FROM),
     (OF_SESSIONS, DURABLE_FROM),
     (OF_TASK_MUTANTS, TASKS_FROM),

@@ -36,6 +36,7 @@ from tests.sim.schedule import (
     LOCKED_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
+    PERMITTED_FROM,
     RACES_FROM,
     SHOWN_FROM,
     STREAMS_FROM,
@@ -62,6 +63,7 @@ OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
 OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
 OF_TASKS = 60  # schedules of durable functions with tasks
+OF_TASKS_PERMITTED = 40  # schedules of durable functions whose tasks' steps are throttled
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_STARTS = 60  # schedules of starts that become one run
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
@@ -209,6 +211,11 @@ def test_every_durable_function_does_what_its_program_does_when_it_is_run_plainl
 def test_every_function_with_tasks_does_what_plain_asyncio_makes_of_the_same_ends() -> None:
     """Gathers, groups, races, limits, pools, tasks that are left behind; under kills, copies, cancels and deploys."""
     assert lawful(range(TASKS_FROM, TASKS_FROM + OF_TASKS)) is None
+
+
+def test_every_law_holds_where_the_steps_of_tasks_are_throttled() -> None:
+    """`ctx.limit` within tasks: never one step too many, none is left behind, and no permit is lost."""
+    assert lawful(range(PERMITTED_FROM, PERMITTED_FROM + OF_TASKS_PERMITTED)) is None
 
 
 def test_every_function_with_callers_makes_each_update_once_and_tells_what_its_log_has() -> None:
