@@ -19,6 +19,7 @@ from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.testing.backend import in_memory
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
+from tests.sim.suite_mutants import life_begun_unshown
 
 ASKS = """
 import asyncio
@@ -150,6 +151,11 @@ def test_a_function_that_begins_anew_is_running_though_its_tasks_waited_before(f
     assert shown(kit, run)[:3] == ("waiting", "approval", "boss")
     run.event("paid", {})
     assert (run.status, seen) == ("completed", ["running"])
+
+
+def test_it_would_be_listed_as_waiting_if_no_record_showed_its_new_life(flows: Flows) -> None:
+    with life_begun_unshown(), pytest.raises(AssertionError):
+        test_a_function_that_begins_anew_is_running_though_its_tasks_waited_before(flows)
 
 
 def test_a_timer_of_the_function_does_not_hide_its_approval(flows: Flows) -> None:

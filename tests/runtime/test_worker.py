@@ -16,6 +16,7 @@ from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import DeadLetter, Timer, Wake, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.steps.port import StepCall
 from tests.runtime.kit import World, fails
 
 FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a, RETRY}, {name: b, run: python:m.b}]"
@@ -166,6 +167,25 @@ def test_a_worker_whose_header_is_older_than_its_log_looks_again() -> None:
     world.store.before["load"] = picked_up_first
     handle(world, body)
     assert len({call.input["since"] for call in world.steps.calls}) == 1
+
+
+def test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended() -> None:
+    """
+    one      a ─────────────────────────────── refused: its own record stands, and those of b and c too
+    another  └─ a ── b ── c ── ended ──┘
+    """
+    world = World(PLAIN.replace("}]", "}, {name: c, run: python:m.c}]"))
+    world.start()
+    body = first_wake(world)
+
+    def overtaken(call: StepCall) -> str:
+        del world.steps.of["a"]
+        handle(world, body)
+        return call.node
+
+    world.steps.of["a"] = overtaken
+    handle(world, body)
+    assert [call.node for call in world.steps.calls] == ["a", "a", "b", "c"]
 
 
 def test_a_late_wake_of_another_slot_is_stale_and_runs_nothing() -> None:

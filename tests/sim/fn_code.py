@@ -23,7 +23,22 @@ CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pi
 
 
 _OF_TASKS = frozenset(
-    {"gather", "must", "group", "race", "limit", "nap", "begin", "join", "pool", "call", "every", "any", "until"}
+    {
+        "gather",
+        "must",
+        "group",
+        "race",
+        "limit",
+        "nap",
+        "begin",
+        "join",
+        "pool",
+        "call",
+        "every",
+        "any",
+        "until",
+        "under",
+    }
 )
 
 
@@ -111,6 +126,7 @@ class _Interpreter:
                 | "every"
                 | "any"
                 | "until"
+                | "under"
             ):
                 return await self._tasks(one, last)
         return shown(one, await self._awaitable(one, last))
@@ -139,10 +155,15 @@ class _Interpreter:
         except Cancelled:
             return ["cancelled", await self.sequence(one["after"], last)]
 
+    async def _under(self, one: Statement, last: int) -> Any:
+        """Its step wants a permit."""
+        async with self._ctx.limit(one["limit"]):
+            return await self.sequence([one["of"]], last)
+
     async def _tasks(self, one: Statement, last: int) -> Any:
         """What is written with asyncio."""
         own = {"race": self._race, "pool": self._pool, "call": self._call, "every": self._together,
-               "any": self._together, "until": self._until}.get(one["do"])  # fmt: skip
+               "any": self._together, "until": self._until, "under": self._under}.get(one["do"])  # fmt: skip
         if own is not None:
             return await own(one, last)
         match one["do"]:

@@ -14,7 +14,7 @@ from stepwell.engine.journal import LOST
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record
 from stepwell.engine.tasks import named
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Together, Turn
-from stepwell.engine.waits.aside import CODE
+from stepwell.engine.waits.aside import CODE, LIMIT
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook
@@ -74,7 +74,7 @@ def _is_aside(log: Sequence[Record], record: Record) -> bool:
     """Whether it is of a wait for other code, which is no operation."""
     waits = [one for one in log[: record.slot + 1] if one.kind is Kind.WAITING]
     of_wait = record.kind in {Kind.WAITING, Kind.RECEIVED, Kind.RESUMED}
-    return of_wait and bool(waits) and waits[-1].parked is not None and waits[-1].parked.kind == CODE
+    return of_wait and bool(waits) and waits[-1].parked is not None and waits[-1].parked.kind in {CODE, LIMIT}
 
 
 def _has_tasks(log: Sequence[Record]) -> bool:

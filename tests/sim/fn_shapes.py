@@ -9,7 +9,7 @@ from typing import Any
 from stepwell.definition.child_names import child_names
 from stepwell.engine.journal import RUN
 from stepwell.engine.records import Fork, Kind, Parked, Record
-from stepwell.engine.waits.aside import CODE
+from stepwell.engine.waits.aside import CODE, LIMIT
 from tests.sim.fn_values import Statement
 
 
@@ -104,7 +104,8 @@ def parked_of(record: Record) -> Parked:
 
 
 def is_for_code(record: Record) -> bool:
-    return record.parked is not None and record.parked.kind == CODE
+    """Or for a permit: it steps aside, which is no part of any program."""
+    return record.parked is not None and record.parked.kind in {CODE, LIMIT}
 
 
 def from_json(text: Any) -> Any:

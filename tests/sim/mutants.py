@@ -43,7 +43,7 @@ from tests.sim.overlap_mutants import OF_OVERLAP
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.stream_mutants import OF_STREAMS
 from tests.sim.task_mutants import OF_OUTPUTS, OF_TASKS
-from tests.sim.throttle_mutants import OF_THROTTLES
+from tests.sim.throttle_mutants import OF_PERMITTED, OF_THROTTLES
 from tests.sim.turn_mutants import OF_TURNS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.version_mutants import OF_DEPLOYS
@@ -253,6 +253,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_LIMITS,
         *OF_GATHERING,
         *OF_THROTTLES,
+        *OF_PERMITTED,
         *OF_PARTS,
         *OF_TURNS,
         *OF_UNDOING,

@@ -36,7 +36,7 @@ from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.shown_programs import make_shown
 from tests.sim.stream_programs import make_streamed
-from tests.sim.task_programs import make_tasks
+from tests.sim.task_programs import make_permitted, make_tasks
 from tests.sim.throttle_programs import make_throttled
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
@@ -59,6 +59,7 @@ DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over 
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
+PERMITTED_FROM = 4_700_000_000  # seeds from here on are of durable functions whose tasks' steps are throttled
 STREAMS_FROM = 4_900_000_000  # seeds from here on are of durable functions whose steps emit live output
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
@@ -93,6 +94,7 @@ _MAKERS = (  # by the first of their seeds
     (RACES_FROM, make_race),
     (STREAMS_FROM, make_streamed),
     (ASKED_FROM, make_asked),
+    (PERMITTED_FROM, make_permitted),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
     (GATHERED_FROM, make_gathered),

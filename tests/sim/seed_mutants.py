@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 from unittest import mock
 
-from stepwell.engine import decide, effects, receiving
+from stepwell.engine import decide, receiving
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.loop import coordinator, worker
 from tests.sim import schedule
-
-_effects = effects._effects
 
 
 @contextmanager
@@ -36,18 +33,6 @@ def part_makes_stale() -> Iterator[None]:
 def beat_set_back() -> Iterator[None]:
     """A heartbeat counts from when it was sent, also if another that counts for longer was written before it."""
     with mock.patch.object(receiving, "last_beat_ms", return_value=0):
-        yield
-
-
-@contextmanager
-def life_begun_unshown() -> Iterator[None]:
-    """A function that begins anew is still shown to wait for what its tasks waited for before."""
-
-    def unshown(graph: Any, token: Token) -> tuple[Any, ...]:
-        begins_anew = token.last is not None and token.last.kind is Kind.RETURNED and token.end is None
-        return () if begins_anew else _effects(graph, token)
-
-    with mock.patch.object(effects, "_effects", unshown):
         yield
 
 
@@ -80,7 +65,6 @@ def kept_on_another_way() -> Iterator[None]:
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
-    (life_begun_unshown, (4_541_000_142,)),
     (header_of_before, (6_041_000_175,)),
     (kept_on_another_way, (4_093_000_618,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),

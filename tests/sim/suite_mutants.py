@@ -13,14 +13,18 @@ from stepwell.aws.logs import Logs
 from stepwell.aws.protocols import Item
 from stepwell.engine import effects as engine_effects
 from stepwell.engine.effect_kinds import Register
-from stepwell.engine.records import Record
+from stepwell.engine.records import Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator
+from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.waits.permits import Runs
 
+_effects = engine_effects._effects
 _of_part, _take = engine_effects._of_part, Callbacks._take
 
 
@@ -89,4 +93,27 @@ def told_though_begun() -> Iterator[None]:
         return True
 
     with mock.patch.object(Runs, "tell", tell):
+        yield
+
+
+@contextmanager
+def life_begun_unshown() -> Iterator[None]:
+    """A function that begins anew is still shown to wait for what its tasks waited for before."""
+
+    def unshown(graph: Any, token: Token) -> tuple[Any, ...]:
+        begins_anew = token.last is not None and token.last.kind is Kind.RETURNED and token.end is None
+        return () if begins_anew else _effects(graph, token)
+
+    with mock.patch.object(engine_effects, "_effects", unshown):
+        yield
+
+
+@contextmanager
+def straggler_repeats() -> Iterator[None]:
+    """A copy of a message that is behind the other goes from record to record, and runs the step of each again."""
+
+    async def after(self: Worker, answer: Answer, turn: object) -> Standing | None:
+        return await self._logbook.save_if_due(answer.at)
+
+    with mock.patch.object(Worker, "_after", after):
         yield

@@ -8,6 +8,7 @@ import random
 from asyncio.base_events import BaseEventLoop
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import Context
 from datetime import UTC, datetime
 from itertools import count
@@ -66,6 +67,10 @@ class PlainContext:
         if not condition():
             async with asyncio.timeout(timeout):
                 await self.handlers.until(condition, self.loop.create_future())
+
+    def limit(self, name: str) -> AbstractAsyncContextManager[None]:
+        """How long a step waits for its permit is the log's to say."""
+        return nullcontext()
 
     def sleep(self, seconds: float) -> Awaitable[Any]:
         return self.loop.ask("sleep")

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stepwell.definition.graph import Limit, RateLimit
 from tests.sim.fn_programs import Durable, make_durable
 from tests.sim.fn_values import Statement
 from tests.sim.programs import TOPICS, Program
@@ -29,10 +30,21 @@ def make_tasks(rng: random.Random, *, kids: bool = False) -> Program:
     return replace(world, input={**world.input, "body": body}, deploys=deploys, has_tasks=True)
 
 
+def make_permitted(rng: random.Random) -> Program:
+    """A function most of whose tasks' steps want permits of the same two limits."""
+    limits = {"x": Limit(1, None), "y": Limit(rng.choice([1, 2]), rng.choice([None, RateLimit(1, 5_000, 2)]))}
+    world, maker = make_world(rng), TaskMaker(rng, limits=tuple(limits))
+    body = [maker.statement(DEEPEST) for _ in range(rng.randint(1, 3))]
+    deploys = tuple(one for one in world.deploys if one[0] != "patch")
+    program = replace(world, input={**world.input, "body": body}, deploys=deploys, has_tasks=True)
+    return replace(program, limits=limits)
+
+
 @dataclass
 class TaskMaker:
     rng: random.Random
     kids: bool = False  # there are workflows to start runs of
+    limits: tuple[str, ...] = ()  # of which its steps want permits
     said: int = 0
 
     def sequence(self, depth: int) -> list[Statement]:
@@ -72,6 +84,9 @@ class TaskMaker:
         if self.kids and self.rng.random() < 0.25:
             return self.child()
         rng, kind = self.rng, self.rng.random()
+        if self.limits and kind < 0.7:
+            of = self.step() if kind < 0.5 else self.call()
+            return {"do": "under", "limit": rng.choice(self.limits), "of": of}
         if kind < 0.4:
             return self.step()
         if kind < 0.55:

@@ -37,6 +37,7 @@ from tests.sim.schedule import (
     OUTPUTS_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
+    PERMITTED_FROM,
     RACES_FROM,
     SHOWN_FROM,
     STREAMS_FROM,
@@ -64,6 +65,7 @@ OF_OVERLAPS = 60  # schedules of steps that take time
 OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
 OF_OUTPUTS = 40  # schedules of tasks whose outputs stand once
 OF_TASKS = 60  # schedules of durable functions with tasks
+OF_TASKS_PERMITTED = 40  # schedules of durable functions whose tasks' steps are throttled
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_STARTS = 60  # schedules of starts that become one run
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
@@ -216,6 +218,11 @@ def test_every_function_with_tasks_does_what_plain_asyncio_makes_of_the_same_end
 def test_an_output_that_stands_once_is_found_by_each_replay_of_any_version() -> None:
     """In the log of its operation; old code leaves what refers to it to newer code."""
     assert lawful(range(OUTPUTS_FROM, OUTPUTS_FROM + OF_OUTPUTS)) is None
+
+
+def test_every_law_holds_where_the_steps_of_tasks_are_throttled() -> None:
+    """`ctx.limit` within tasks: never one step too many, none is left behind, and no permit is lost."""
+    assert lawful(range(PERMITTED_FROM, PERMITTED_FROM + OF_TASKS_PERMITTED)) is None
 
 
 def test_every_function_with_callers_makes_each_update_once_and_tells_what_its_log_has() -> None:

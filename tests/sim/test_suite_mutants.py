@@ -39,6 +39,10 @@ def _keeps_no_permit() -> None:
             test_callbacks.test_a_callback_whose_api_died_in_the_midst_ends_the_wait_all_the_same,
         ),
         (suite_mutants.buried_though_stale, test_worker.test_a_dead_letter_that_is_past_wakes_nobody),
+        (
+            suite_mutants.straggler_repeats,
+            test_worker.test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended,
+        ),
         (suite_mutants.any_record_is_mine, _takes_no_other_record),
         (suite_mutants.granted_to_the_ended, _keeps_no_permit),
         (

@@ -47,6 +47,19 @@ def claim_kept_by_failure() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def claim_kept_by_tasks() -> Iterator[None]:
+    """A step of a function's task, whose limit is that of the block around it, keeps its permit."""
+
+    async def give_back(self: Throttling, at: Standing, permit: Permit) -> None:
+        if at.token.branch is None:
+            await _give_back(self, at, permit)
+
+    with mock.patch.object(Throttling, "give_back", give_back):
+        yield
+
+
+OF_PERMITTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (claim_kept_by_tasks,)
 OF_THROTTLES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     claim_taken_for_dead,
     claim_granted_untold,

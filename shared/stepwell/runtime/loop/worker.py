@@ -152,7 +152,7 @@ class Worker:
             case RunStep() as action:
                 return await self._attempt(answer.at, action, turn)
             case Write() if answer.is_mine:
-                return await self._logbook.save_if_due(answer.at)
+                return await self._after(answer, turn)
             case Write():  # with writes to the user's tables, which may be the default pool's alone
                 await self._hand_over(at, DEFAULT_POOL, turn)
         return None
@@ -233,7 +233,7 @@ class Worker:
             if isinstance(answer.action, Rest):
                 return await self._rests(answer.at)
             if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
-                return answer.at if answer.is_mine else None
+                return await self._after(answer, turn) if answer.is_mine else None
             at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
         outcome = await self._outcome(at, action, policy, turn)
@@ -252,7 +252,14 @@ class Worker:
     ) -> Standing | None:
         ended = StepEnded(action, outcome, policy, at.token.slot)
         answer = await self._door.put(at, ended, turn.by, turn.budget)
-        return await self._logbook.save_if_due(answer.at) if answer.is_mine else None
+        return await self._after(answer, turn) if answer.is_mine else None
+
+    async def _after(self, answer: Answer, turn: _Turn) -> Standing | None:
+        """Where to go on. Another delivery of this message that wrote the record may be steps ahead by now."""
+        at = answer.at
+        if answer.is_new:
+            return await self._logbook.save_if_due(at)
+        return await self._logbook.load(at.run_id, at.token.id, turn.known)
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
