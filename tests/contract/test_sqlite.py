@@ -18,7 +18,7 @@ from stepwell.local.rows import list_sql
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.clocks import VirtualClock
-from stepwell.memory.inbox import Delivery
+from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.ports import Lane, Saved
 from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, ORDER, at_once, event, header, other_process, run, waiter
@@ -195,6 +195,20 @@ def details(path: Path, sql: str, values: Any) -> str:
 def test_a_read_touches_the_rows_it_returns_only(path: Path, sql: str, values: str, expected: str) -> None:
     Database(path).close()
     assert details(path, sql, tuple(values)) == expected
+
+
+def test_the_oldest_message_of_several_lanes_is_found_without_sorting_those_that_are_due(path: Path) -> None:
+    Database(path).close()
+    plan = details(path, sqlite_queue.of_each(sqlite_queue.OLDEST_DUE, ALL_LANES), tuple("ldld"))
+    assert plan.count("SEARCH messages USING INDEX messages_by_due (lane=? AND due_ms<?)") == len(ALL_LANES)
+    assert "TEMP B-TREE" not in plan
+
+
+def test_a_log_is_loaded_from_its_snapshot_on(path: Path) -> None:
+    Database(path).close()
+    plan = details(path, sqlite_store.SELECT_LOADED, {"run_id": "r", "token": "t"})
+    assert "SEARCH log USING PRIMARY KEY (run_id=? AND token=? AND slot>?)" in plan
+    assert "SCAN log" not in plan
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,12 @@ def index_of(member: str) -> int:
 
 def indexes_of(members: Iterable[str]) -> set[int]:
     """Returns the indexes of the arrived branches."""
-    return {index_of(member) for member in members if is_arrival(member)}
+    return {index_of(member) for member in members if _TO not in member}
 
 
 def tally_of(members: Iterable[str]) -> Tally:
     """Counts a page's set."""
-    marks = [member[-1] for member in members if is_arrival(member)]
+    marks = [member[-1] for member in members if _TO not in member]  # no call for each: each branch counts them all
     return Tally(len(marks), marks.count(_FAILED), marks.count(_WITHOUT))
 
 

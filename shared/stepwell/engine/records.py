@@ -170,6 +170,14 @@ class Fork:
     kept: tuple[int, ...] = ()
     since_ms: int = 0
     lane: int = 0
+    # asked for by each branch several times, so they are worked out once
+    width: int = field(init=False, repr=False, compare=False)
+    pages: range = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        width = sum(group.count for group in self.groups)
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "pages", range(-(-width // self.page)))
 
     @property
     def is_reopened(self) -> bool:
@@ -185,14 +193,6 @@ class Fork:
     def is_of_tasks(self) -> bool:
         """Tells whether the function's tasks await the branches, each by itself: there is no join."""
         return self.is_awaited and self.join == TASKS
-
-    @property
-    def width(self) -> int:
-        return sum(group.count for group in self.groups)
-
-    @property
-    def pages(self) -> range:
-        return range(-(-self.width // self.page))
 
     def page_of(self, index: int) -> int:
         return index // self.page

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stepwell.definition.graph import Json
+from stepwell.engine.records import Status
 from stepwell.errors import EngineFault, StepwellError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
@@ -117,6 +118,9 @@ class Outgoing:
             )
 
 
+_COMPARED = frozenset({Status.WAITING, Status.COMPENSATING})  # what was shown before tells whether they are news
+
+
 class TellingStore(SnapshottingStore):
     """The store, which reports its changes after writing them. No run waits for an endpoint or fails because of it."""
 
@@ -125,7 +129,8 @@ class TellingStore(SnapshottingStore):
         self._ends = ends
         self.outgoing: Outgoing | None = None
         self.live: LiveFeed | None = None
-        self.seen: Callable[[Header | None, Header], None] | None = None  # gets each change of a header
+        # gets each change of a header but that a run goes on; of an end, not always what the header was before
+        self.seen: Callable[[Header | None, Header], None] | None = None
         self._teller = Teller(self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
 
@@ -136,13 +141,16 @@ class TellingStore(SnapshottingStore):
         return there
 
     async def change_status(self, change: StatusChange) -> bool:
-        before = await self.get_run(change.run_id) if self._is_told or self.seen else None
-        changed = await super().change_status(change)
+        is_seen = self.seen is not None and (change.status.terminal or change.status in _COMPARED)
+        compares = self._is_told or (is_seen and change.status in _COMPARED)
+        before = await self.get_run(change.run_id) if compares else None
+        changed, after = await self.changed(change)
         if changed and change.status.terminal:
             self._ends.ended(change.run_id)
-        after = await self.get_run(change.run_id) if before is not None and changed else None
-        if after is not None:
-            self._changed(before, after)
+        if changed and (is_seen or before is not None):
+            after = after or await self.get_run(change.run_id)
+            if after is not None:
+                self._changed(before or after, after)
         return changed
 
     async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:

@@ -60,14 +60,19 @@ class SnapshottingStore(SqliteStore):
         )  # each snapshot has the current log, so the last one written is the newest
 
     async def change_status(self, change: StatusChange) -> bool:
-        changed = await super().change_status(change)
-        if self.keep is not None and may_be_due(change.status):
-            # Even if the status had changed before, because the earlier process may have died before the snapshot.
-            await self._keep(change.run_id, self.keep)
-        return changed
+        return (await self.changed(change))[0]
 
-    async def _keep(self, run_id: str, keep: Keep) -> None:
-        header = await self.get_run(run_id)
+    async def changed(self, change: StatusChange) -> tuple[bool, Header | None]:
+        """Whether it changed, and the header after that, where it was read for the snapshot."""
+        changed = await super().change_status(change)
+        if self.keep is None or not may_be_due(change.status):
+            return changed, None
+        # Even if the status had changed before, because the earlier process may have died before the snapshot.
+        header = await self.get_run(change.run_id)
+        await self._keep(change.run_id, header, self.keep)
+        return changed, header
+
+    async def _keep(self, run_id: str, header: Header | None, keep: Keep) -> None:
         try:
             with self._one_at_a_time:
                 if header is not None:

@@ -20,15 +20,16 @@ from stepwell.runtime.stores.jsontext import decode, encode
 
 SEND = "INSERT INTO messages (lane, due_ms, message) VALUES (?, ?, ?)"
 NAME_TIMER = "INSERT INTO timers (name, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING"
-OLDEST_DUE = """SELECT due_ms, seq, message, deliveries FROM messages WHERE lane = ? AND due_ms <= ?
-    ORDER BY due_ms, seq LIMIT 1"""
+# Of each lane by itself: of several at once, SQLite would sort all that is due.
+OLDEST_DUE = """SELECT * FROM (SELECT due_ms, seq, message, deliveries, lane FROM messages
+    WHERE lane = ? AND due_ms <= ? ORDER BY due_ms, seq LIMIT 1)"""
 LEASE = """UPDATE messages SET due_ms = ?, deliveries = deliveries + 1, receipt = ?
     WHERE seq = ? AND deliveries = ? AND due_ms <= ?"""
 DELETE = "DELETE FROM messages WHERE seq = ? AND receipt = ?"
 EXTEND = "UPDATE messages SET due_ms = ? WHERE seq = ? AND receipt = ?"
 RELEASE = "UPDATE messages SET due_ms = ?, receipt = '' WHERE seq = ? AND receipt = ?"
 RECLAIM = "UPDATE messages SET due_ms = 0, receipt = '' WHERE receipt <> ''"
-NEXT_DUE = "SELECT min(due_ms) FROM messages WHERE lane = ?"
+NEXT_DUE = "SELECT min(due_ms) AS due_ms FROM messages WHERE lane = ?"
 PENDING = "SELECT count(*) FROM messages"
 PURGE_NAMES = "DELETE FROM timers WHERE at_ms <= ?"
 
@@ -65,7 +66,8 @@ class SqliteQueue:
     def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
         with self._receiving:
             while True:
-                found = [(*row, lane) for lane in lanes for row in self._db.rows(OLDEST_DUE, (lane.value, now_ms))]
+                due = [one for lane in lanes for one in (lane.value, now_ms)]
+                found = self._db.rows(of_each(OLDEST_DUE, lanes), due)
                 if not found:
                     return None
                 delivery = self._lease(min(found), now_ms, lease_ms)
@@ -77,7 +79,7 @@ class SqliteQueue:
         receipt = f"{seq}.{deliveries + 1}"
         if not self._db.change(LEASE, (now_ms + lease_ms, receipt, seq, deliveries, now_ms), lazily=True):
             return None
-        return Delivery(str(seq), lane, decode(text), deliveries + 1, receipt)
+        return Delivery(str(seq), Lane(lane), decode(text), deliveries + 1, receipt)
 
     def delete(self, delivery: Delivery) -> None:
         self._db.change(DELETE, (int(delivery.id), delivery.receipt), lazily=True)
@@ -89,7 +91,7 @@ class SqliteQueue:
         self._db.change(RELEASE, (at_ms, int(delivery.id), delivery.receipt), lazily=True)
 
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
-        times = [self._db.rows(NEXT_DUE, (lane.value,))[0][0] for lane in lanes]
+        times = [time_ms for (time_ms,) in self._db.rows(of_each(NEXT_DUE, lanes), [lane.value for lane in lanes])]
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def pending(self) -> int:
@@ -100,3 +102,8 @@ class SqliteQueue:
 
     def purge(self, now_ms: int) -> int:
         return self._db.change(PURGE_NAMES, (now_ms - TIMER_NAME_KEPT_MS,))
+
+
+def of_each(sql: str, lanes: Collection[Lane]) -> str:
+    """One statement for so many lanes."""
+    return " UNION ALL ".join([sql] * len(lanes))

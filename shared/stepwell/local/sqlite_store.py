@@ -82,7 +82,10 @@ REST_AFTER = (
 )
 SELECT_SLOT = "SELECT body FROM log WHERE run_id = ? AND token = ? AND slot = ?"
 SELECT_LOG = "SELECT slot, body FROM log WHERE run_id = ? AND token = ? AND slot > ? ORDER BY slot LIMIT ?"
-SELECT_SNAPSHOT = "SELECT slot, body FROM snapshots WHERE run_id = ? AND token = ?"
+SELECT_LOADED = """SELECT slot, body, 1 AS is_snapshot FROM snapshots WHERE run_id = :run_id AND token = :token
+    UNION ALL SELECT slot, body, 0 FROM log WHERE run_id = :run_id AND token = :token AND slot >
+    coalesce((SELECT slot FROM snapshots WHERE run_id = :run_id AND token = :token), -1)
+    ORDER BY is_snapshot DESC, slot"""
 SAVE_SNAPSHOT = """INSERT INTO snapshots (run_id, token, slot, body) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET slot = excluded.slot, body = excluded.body WHERE excluded.slot > slot"""
 
@@ -230,12 +233,11 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
             return None
 
     async def load(self, run_id: str, token: str) -> Loaded:
-        # Two reads need no transaction: a log only grows, so the records always go on from the snapshot read first.
-        saved = self._db.rows(SELECT_SNAPSHOT, (run_id, token))
-        snapshot = Saved(*saved[0]) if saved else None
-        found = self._db.rows(SELECT_LOG, (run_id, token, snapshot.slot if snapshot else -1, -1))
-        records = _records(found)
-        return Loaded(snapshot, records, is_marked=len(records) < len(found))
+        found = self._db.rows(SELECT_LOADED, {"run_id": run_id, "token": token})
+        snapshot = Saved(*found[0][:2]) if found and found[0][2] else None
+        rows = [(slot, body) for slot, body, is_snapshot in found if not is_snapshot]
+        records = _records(rows)
+        return Loaded(snapshot, records, is_marked=len(records) < len(rows))
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
         rows = self._db.rows(SELECT_LOG, (run_id, token, after, -1 if limit is None else limit))
