@@ -122,11 +122,13 @@ def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
 def test_a_dry_run_of_a_redrive_tells_what_is_kept_and_what_runs_again(api: FakeApi, cli: Cli) -> None:
     kept, again = [{"token": "0", "step": "charge"}], [{"token": "0/1.1", "step": "ship"}, {"token": "0", "step": ""}]
     told = {"run_id": "r1", "kept_records": 3, "kept": kept, "again": again}
+    told["dropped"] = [{"token": "0/4.0", "step": "pack"}]
     api.on("POST", "/runs/r1/redrive", (200, told))
     lines = cli("redrive", "r1", "--dry-run").stdout.splitlines()
     assert api.calls[0].body == {"dry_run": True}
     assert lines[:2] == ["keeps 3 records of r1", "  kept   0  charge"]
-    assert lines[2:] == ["  again  0/1.1  ship", "  again  0  what the code does next"]
+    assert lines[2:4] == ["  again  0/1.1  ship", "  again  0  what the code does next"]
+    assert lines[4:] == ["  again  0/4.0  pack, which completed after the failure"]
 
 
 def test_fork_names_the_new_run_and_a_dry_run_tells_the_way(api: FakeApi, cli: Cli) -> None:

@@ -209,3 +209,21 @@ def test_a_fork_of_a_run_amid_its_tasks_begins_what_was_under_way_and_disturbs_n
     assert (run.status, again.status) == ("completed", "waiting")
     stepwell.event("sent", 9)
     assert again.result == ["tell all", 7, 9]
+
+
+def test_a_dry_run_names_what_completed_after_the_failure_and_runs_again(memory: Stepwell) -> None:
+    """A bounded pool: what fails lets the next ones begin, which nobody can tell from those of the failed task."""
+    shop = Shop(memory, ("fetch", "a"))
+    run = shop.fails("pooled", [*ITEMS, "d"])
+    told = run_now(memory.service.redrive_foretold(run.id))
+    late = [one["step"] for one in told["dropped"]]
+    again, calls = shop.mended(run)
+    assert again.status == "completed"
+    assert late
+    assert sum(calls.values()) == 1 + len(late)  # that which failed, and those
+    assert set(late) == {"fetch"}
+
+
+def test_a_dry_run_names_nothing_where_all_had_begun_before(memory: Stepwell) -> None:
+    run = Shop(memory, ("fetch", "a")).fails("gathered", ITEMS)
+    assert run_now(memory.service.redrive_foretold(run.id))["dropped"] == []

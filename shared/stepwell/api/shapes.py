@@ -228,6 +228,7 @@ class RedriveView(TypedDict):
     kept_records: int
     kept: list[RedrivePart]
     again: list[RedrivePart]  # where it goes on; steps behind these are not listed
+    dropped: list[RedrivePart]  # operations of a function that completed after it failed, and run again
 
 
 class SentView(TypedDict):

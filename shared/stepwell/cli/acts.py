@@ -156,6 +156,8 @@ def _kept(answer: JsonObject) -> str:
     lines = [f"keeps {answer['kept_records']} records of {answer['run_id']}"]
     lines += [f"  kept   {one['token']}  {one['step']}" for one in answer["kept"]]
     lines += [f"  again  {one['token']}  {one['step'] or 'what the code does next'}" for one in answer["again"]]
+    late = answer.get("dropped", ())  # an older server does not say
+    lines += [f"  again  {one['token']}  {one['step']}, which completed after the failure" for one in late]
     return "\n".join(lines)
 
 

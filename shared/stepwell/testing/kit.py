@@ -223,10 +223,10 @@ class Run:
 class Stepwell:
     """A whole Stepwell in memory: the production engine and API operations, on a clock that the test moves."""
 
-    def __init__(self, folder: Path, backend: Backend | None = None, *, sessions: int = SESSIONS_KEPT) -> None:
+    def __init__(self, folder: Path | str, backend: Backend | None = None, *, sessions: int = SESSIONS_KEPT) -> None:
         """`sessions`: how many durable functions stay in memory between operations; with 0, nothing stays in memory."""
         backend = backend or in_memory()
-        self._folder, self._clock = folder, backend.clock
+        self._folder, self._clock = Path(folder), backend.clock
         self._items: Any = backend.ports.log  # a local one holds users' items too
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
         self._steps = self._new_steps(sessions)

@@ -18,7 +18,7 @@ from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ENDED, ROOT, End, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of_branch
-from stepwell.engine.tasks import names_of
+from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import REDRIVE_RECORDS
@@ -86,6 +86,27 @@ def kept_steps(plan: Plan) -> list[Part]:
         and (record.kind is Kind.RESUMED or (record.kind is Kind.STEP and isinstance(record.next, Goto | End | Fork)))
         and not (record.resumption is not None and record.resumption.kind == ENDED)
     ]
+
+
+def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
+    """The operations of a function that completed after it failed, in tasks that began them then: they run again.
+
+    `records`: of the failed run. Which task asked for one, the log does not say; so no result could be told to the
+    right one, if the function now goes another way.
+    """
+    kept = {record.slot for token, record in plan.logs if token == ROOT and names_of(record)}
+    begun = {
+        named((record.slot, index)): name
+        for record in records
+        if record.slot not in kept
+        for index, name in enumerate(names_of(record))
+    }
+    parts = [
+        one.resumption.part
+        for one in records
+        if one.error is None and one.resumption is not None and one.resumption.kind == ENDED
+    ]
+    return [Part(f"{ROOT}/{part}", begun[part]) for part in parts if part in begun]
 
 
 def going_on(plan: Plan, since: str) -> list[Part]:

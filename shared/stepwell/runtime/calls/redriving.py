@@ -27,7 +27,7 @@ from stepwell.engine.redriving import Kept, kept_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict
-from stepwell.runtime.calls.keeping import Keeper, Plan, going_on, kept_steps
+from stepwell.runtime.calls.keeping import Keeper, Plan, dropped, going_on, kept_steps
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
@@ -69,7 +69,7 @@ class Redriver:
         """What the new run would keep, and where it would go on. Nothing is written. Raises as `redrive` does."""
         there = await self._ports.runs.get_run(redriven_id(old.run_id))
         _check_same(there, _fingerprint(since, version), old)
-        graph, plan, _ = await self._plan(old, there, since, version, is_dry=True)
+        graph, plan, records = await self._plan(old, there, since, version, is_dry=True)
         return {
             "run_id": old.run_id,
             "workflow": graph.name,
@@ -78,6 +78,7 @@ class Redriver:
             "kept_records": len(plan.logs),
             "kept": [asdict(one) for one in kept_steps(plan)],
             "again": [asdict(one) for one in going_on(plan, since)],
+            "dropped": [asdict(one) for one in dropped(plan, records)],
         }
 
     async def _plan(

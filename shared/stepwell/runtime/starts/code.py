@@ -8,16 +8,18 @@ from pathlib import Path
 
 from stepwell.definition.code import read_code
 from stepwell.definition.code_checks import check_code
+from stepwell.definition.code_limits import unknown_limits_of
 from stepwell.definition.code_targets import check_targets, target_modules
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
-from stepwell.runtime.starts.folder import definition_files, read_text
+from stepwell.runtime.starts.folder import definition_files, load_limits, read_text
 from stepwell.runtime.starts.imports import check_imports
 from stepwell.scan import module_name, modules
 
 
 def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Problem, ...]:
-    """What is wrong with the code of a folder's durable functions, the targets of its definitions, and their imports.
+    """What is wrong with the code of a folder's durable functions, the targets of its definitions, their imports,
+    and the limits that they name.
 
     `packages`: the project's packages beside the folder.
     """
@@ -28,6 +30,8 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     }
     code = read_code(texts)
     problems, targets = check_code(code), set[str]()
+    limits = load_limits(path)
+    problems += [] if limits.problems else unknown_limits_of(code, limits.document)
     for file in definition_files(path):
         text, _ = read_text(file)
         if text is not None:

@@ -1,0 +1,57 @@
+"""Checks the named limits that the code of a folder asks for, without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from stepwell.definition.code import Code, Module
+from stepwell.definition.signatures import CONTEXT
+from stepwell.definition.text import closest
+from stepwell.errors import Problem
+
+_EXAMPLE = "add it to limits.yaml: limits: {stripe: {concurrency: 5}}"
+
+
+def unknown_limits_of(code: Code, known: Collection[str]) -> list[Problem]:
+    """Returns a problem for each `ctx.limit("…")` and `throttle="…"` whose limit is not in `limits.yaml`.
+
+    A name that is known only at run time is left to the run, which fails with `unknown_limit`.
+    """
+    return [
+        _problem(module, name, node, known)
+        for module in code.modules.values()
+        for function in module.functions.values()
+        for name, node in _names(module, function.node)
+        if name not in known
+    ]
+
+
+def _names(module: Module, function: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for call in ast.walk(function):
+        if not isinstance(call, ast.Call):
+            continue
+        match call.func:
+            case ast.Attribute(value=ast.Name(name), attr="limit") if name == CONTEXT and call.args:
+                yield from _name(module, call.args[0])
+        for given in call.keywords:
+            if given.arg == "throttle":
+                yield from _name(module, given.value)
+
+
+def _name(module: Module, given: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The name in `"stripe"`, in `{"limit": "stripe", …}`, or in a constant of the module."""
+    if isinstance(given, ast.Name) and isinstance(found := module.values.get(given.id), ast.Constant | ast.Dict):
+        yield from ((name, given) for name, _ in _name(module, found))
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        yield given.value, given
+    if isinstance(given, ast.Dict):
+        for key, value in zip(given.keys, given.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "limit":
+                yield from _name(module, value)
+
+
+def _problem(module: Module, name: str, node: ast.expr, known: Collection[str]) -> Problem:
+    hint = closest(name, known) or _EXAMPLE
+    return Problem("unknown_limit", f"there is no limit {name!r} in limits.yaml", hint=hint, file=module.file,
+                   line=node.lineno, column=node.col_offset + 1)  # fmt: skip

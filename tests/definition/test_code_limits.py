@@ -1,0 +1,63 @@
+"""Limits that the code of a folder names, and that `limits.yaml` must have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.runtime.starts.code import check_folder_code
+
+LIMITS = "limits: {stripe: {concurrency: 5}, mail: {concurrency: 1}}"
+CODE = """
+from stepwell import step, workflow
+
+SLOW = "mial"
+
+@step(throttle="strpie")
+def charge(n: int) -> int:
+    return n
+
+async def helper(ctx):
+    async with ctx.limit("strip", key="k"):
+        await ctx.step(charge, 1, throttle={"limit": "letters", "key": "k"})
+
+@workflow
+async def flow(ctx, name: str):
+    async with ctx.limit(SLOW), ctx.limit("stripe"), ctx.limit(name):
+        await ctx.step(charge, 1, throttle="mail")
+    await helper(ctx)
+"""
+
+
+def found(folder: Path) -> list[tuple[int, str, str]]:
+    problems = [one for one in check_folder_code(folder) if one.code == "unknown_limit"]
+    assert {Path(one.file).name for one in problems} <= {"flow.py"}
+    return sorted((one.line, one.message.split("'")[1], one.hint) for one in problems)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "flow.py").write_text(CODE, encoding="utf-8")
+    return tmp_path
+
+
+def test_each_name_that_limits_yaml_does_not_have_is_told_with_its_line_and_the_nearest(folder: Path) -> None:
+    (folder / "limits.yaml").write_text(LIMITS, encoding="utf-8")
+    assert found(folder) == [
+        (6, "strpie", "did you mean `stripe`?"),
+        (11, "strip", "did you mean `stripe`?"),
+        (12, "letters", "known: stripe, mail"),
+        (16, "mial", "did you mean `mail`?"),
+    ]
+
+
+def test_without_the_file_none_is_known(folder: Path) -> None:
+    assert [(line, name) for line, name, _ in found(folder)][-1] == (17, "mail")
+    assert len(found(folder)) == 6
+    assert all(hint.startswith("add it to limits.yaml") for _, _, hint in found(folder))
+
+
+def test_a_broken_file_is_told_for_itself_alone(folder: Path) -> None:
+    (folder / "limits.yaml").write_text("limits: 3", encoding="utf-8")
+    assert found(folder) == []
