@@ -166,7 +166,7 @@ def test_failures_are_dated_by_how_long_ago_they_were() -> None:
 def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
     cost = {"usd": 0.0000162, "write_units": 13, "read_units": 12, "invocations": 4, "schedules": 1}
     for said, told in (
-        (cost, "0.0000162 USD on AWS: 13 write units, 12 read units, 4 messages, 1 schedules"),
+        (cost, "0.0000162 USD on AWS: 13 write units, 12 read units, 4 messages, 1 schedule"),
         ({}, ""),
     ):
         out = Console(file=io.StringIO(), width=120, force_terminal=False)

@@ -1,4 +1,4 @@
-"""Draws docs/performance.md's tables from benchmarks/figures.json, which `benchmarks/compare.py --keep` writes."""
+"""Draws tables of docs/ from what benchmarks keep: benchmarks/figures.json, journeys.json."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ def durabilities() -> str:
     """What is durable when a step has been committed, and what an import costs."""
     rows = [[one["name"], one["durability"], f"{one['import_ms']:.0f} ms"] for one in _kept()["programs"]]
     return table(["", "what is durable", "CPU of the import"], rows)
+
+
+def journeys() -> str:
+    """How long the first commands take, beside pip alone; `tests/wheel/test_journeys.py` measures it."""
+    kept = json.loads((FIGURES.parent / "journeys.json").read_text(encoding="utf-8"))
+    names = {"local": "a run on your machine", "deployed": "a run on a deployed stack, in the emulator"}
+    rows = [[text, str(kept[name]["commands"]), f"{kept[name]['ratio']:.2f}"] for name, text in names.items()]
+    return table(["from an empty folder to", "commands", "times as long as `pip install` alone"], rows)
 
 
 def _compared(kind: str, cases: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import signal
 import subprocess
@@ -15,13 +17,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.wheel.conftest import clean
+from tests.wheel.conftest import ROOT, clean
 
 FIRST = 'order-review -i \'{"order_id": "A-1", "amount": 80}\''
 LOCAL = ("pip install STEPWELL[dev]", "stepwell init shop", f"stepwell dev shop --run {FIRST}")
 DEPLOYED = ("pip install STEPWELL[emulator]", "stepwell init shop", "cd shop", "stepwell dev --aws",
             f"stepwell run {FIRST}")  # fmt: skip
 PATIENCE_SECONDS = 600
+FIGURES = ROOT / "benchmarks" / "journeys.json"
 
 
 @dataclass
@@ -107,7 +110,10 @@ def test_a_live_run_takes_few_commands_and_little_longer_than_pip_alone(
     most: int,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """`pytest -m slow tests/wheel/test_journeys.py -s` prints the figures. The path has a space."""
+    """`pytest -m slow tests/wheel/test_journeys.py -s` prints the figures. The path has a space.
+
+    With `KEEP=1` before it they are kept, and `python -m tests.docs.generate` writes them into docs/projects.md.
+    """
     assert len(commands) <= most
     with shell(place / f"{name} journey", wheel) as opened:
         seconds = [opened.type(line) for line in commands]
@@ -115,7 +121,11 @@ def test_a_live_run_takes_few_commands_and_little_longer_than_pip_alone(
         assert opened.ended() == "completed"
         total = sum(seconds) + time.monotonic() - began
     ratio = total / seconds[0]
-    record_property("seconds_by_command", [round(one, 1) for one in seconds])
-    record_property("ratio_to_pip", round(ratio, 2))
+    measured = {"commands": len(commands), "seconds": round(total, 1), "pip_seconds": round(seconds[0], 1),
+                "ratio": round(ratio, 2)}  # fmt: skip
+    record_property("measured", measured)
+    if "KEEP" in os.environ:
+        kept = json.loads(FIGURES.read_text()) | {name: measured}
+        FIGURES.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     print(f"\n{name}: {len(commands)} commands, {total:.1f} s; pip alone {seconds[0]:.1f} s: {ratio:.2f} times as long")
     assert ratio < 5

@@ -12,6 +12,7 @@ import typer
 from stepwell.cli.arguments import AsJson, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import counted
 from stepwell.errors import NotFound
 from stepwell.prices import read_prices, usd_here, usd_on_durable_functions, usd_on_step_functions
 
@@ -82,6 +83,6 @@ def _show(found: dict[str, Any]) -> None:
     parts = {"write_units": "write units", "read_units": "read units", "invocations": "messages",
              "schedules": "schedules", "steps": "attempts", "waits": "waits",
              "step_seconds": "seconds in steps"}  # fmt: skip
-    told = ", ".join(f"{used[name]:.4g} {title}" for name, title in parts.items() if used[name])
+    told = ", ".join(counted(used[name], title) for name, title in parts.items() if used[name])
     out.print(f"A run here: {told}.", soft_wrap=True)
     out.print(f"Prices as of {found['prices']['as_of']}: {found['prices']['source']}.", soft_wrap=True)

@@ -18,6 +18,7 @@ from stepwell.cli.words import (
     between,
     brief,
     clock,
+    counted,
     error_words,
     local_times,
     parse_time,
@@ -133,10 +134,10 @@ def _cost_words(cost: Mapping[str, Any]) -> str:
     """Returns what the run has cost on AWS; "" from a server that does not say."""
     if "usd" not in cost:
         return ""
-    return (
-        f"{cost['usd']:.7f} USD on AWS: {cost['write_units']} write units, {cost['read_units']} read units, "
-        f"{cost['invocations']} messages, {cost['schedules']} schedules"
-    )
+    parts = {"write_units": "write units", "read_units": "read units", "invocations": "messages",
+             "schedules": "schedules"}  # fmt: skip
+    used = ", ".join(counted(cost[name], things) for name, things in parts.items())
+    return f"{cost['usd']:.7f} USD on AWS: {used}"
 
 
 def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:

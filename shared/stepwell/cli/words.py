@@ -125,6 +125,12 @@ def printable(text: str) -> str:
     )
 
 
+def counted(number: float, things: str) -> str:
+    """Returns `1 message`, `2 messages` or `2.5 messages`, given `messages`."""
+    shown = number if isinstance(number, int) else f"{number:.4g}"
+    return f"{shown} {things.removesuffix('s') if number == 1 else things}"
+
+
 def _coarse(seconds: float) -> str:
     """Formats a duration without fractions of a second."""
     return f"{int(seconds)} s" if seconds < 10 else span(seconds)

@@ -19,7 +19,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A literal, or the name of a field, that each expression of a shape has its own of: see `cel_shapes`."""
+    """The place of a literal or a field name in a shape, whose expressions differ there: see `cel_shapes`."""
 
     at: int  # its position among those of the expression
     negative: bool = False  # a number after a minus sign
