@@ -164,3 +164,15 @@ def test_a_rerun_is_a_run_of_its_own_with_the_same_input_and_tags(world: World) 
     assert (first.json["input"], first.json["tags"]) == ({"n": 4}, {"customer": "c1"})
     assert first.json["origin"] == {"kind": "rerun", "run_id": run_id}
     assert world.post(f"/runs/{run_id}/rerun", {"input": 1}).status == 422
+
+
+def test_a_dry_run_of_a_redriven_run_says_what_a_redrive_would_do_now() -> None:
+    world = World("workflow: napper\ntimeline: [{name: nap, sleep: 1h}, {name: nap2, sleep: 1h}]")
+    run_id = world.start("napper")
+    world.post(f"/runs/{run_id}/terminate")
+    made = world.post(f"/runs/{run_id}/redrive", {}).json["run_id"]
+    for asked, refused in (({}, None), ({"from": "nap"}, "already_redriven")):
+        told = world.post(f"/runs/{run_id}/redrive", {"dry_run": True, **asked})
+        assert (told.status, told.json["redriven_as"], told.json["refused"]) == (200, made, refused)
+        assert [one["step"] for one in told.json["again"]] == ["nap"]
+        assert world.post(f"/runs/{run_id}/redrive", asked).status == (409 if refused else 200)

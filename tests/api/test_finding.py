@@ -104,3 +104,8 @@ def test_filters_that_do_not_go_together_are_refused(world: World, query: dict[s
     reply = world.get("/runs", **query)
     assert reply.status == 422
     assert reply.json["hint"]
+
+
+def test_an_empty_key_finds_nothing_and_is_refused(world: World) -> None:
+    refused = world.get("/runs", workflow="order", key="")
+    assert (refused.status, refused.json["code"]) == (422, "bad_filter")

@@ -190,3 +190,9 @@ def test_a_run_that_has_ended_refuses_a_start_with_an_event(world: World) -> Non
     world.drain()
     reply = world.post("/workflows/quick/runs", {"run_id": "r1", "event": {"name": "a"}})
     assert (reply.status, reply.json["code"]) == (409, "run_ended")
+
+
+def test_a_key_that_a_header_cannot_carry_is_refused(world: World) -> None:
+    refused = world.post("/workflows/order/runs", {"input": {}}, {"Idempotency-Key": "café"})
+    assert (refused.status, refused.json["code"]) == (422, "bad_key")
+    assert not world.get("/runs").json["items"]

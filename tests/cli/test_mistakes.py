@@ -121,3 +121,11 @@ def test_an_error_is_json_for_a_program_in_the_shape_of_the_apis_problems(api: F
 def test_a_server_that_is_down_is_json_for_a_program(cli: Cli) -> None:
     down = cli("runs", "--json")
     assert (down.exit_code, json.loads(down.stdout)["code"]) == (4, "unreachable")
+
+
+@pytest.mark.parametrize("key", ["", "café"])
+def test_a_key_that_is_none_is_told(api: FakeApi, cli: Cli, key: str) -> None:
+    """Nothing is sent: an empty one would list, or start, without a key."""
+    for command in (("run", "order"), *([("runs", "--workflow", "order")] if not key else [])):
+        result = cli(*command, "--key", key)
+        assert (result.exit_code, "[bad_key]" in result.stderr) == (2, True)

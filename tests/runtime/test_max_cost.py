@@ -37,6 +37,15 @@ timeline:
     branch: [{when: "result < 40", back_to: work}]
 """
 CENT = 0.00001
+FORKED = """
+workflow: flow
+max_cost: 0.000012
+nodes:
+  begin: {transitions: [{to: work, foreach: "{{ input.items }}"}]}
+  work: {run: python:m.work, transitions: [{to: joined}]}
+  joined: {fan_in: {merge: append, target: outs}, transitions: [{to: tell}]}
+  tell: {run: python:m.tell}
+"""
 
 
 FUNCTION = """
@@ -218,3 +227,20 @@ def test_an_engine_that_goes_on_after_a_rejection_is_noticed(monkeypatch: pytest
     monkeypatch.setattr(spending, "rejected", lambda moment, token: None)
     with pytest.raises(AssertionError):
         test_a_rejection_fails_the_run_and_undoes_what_it_did_where_it_says_so()
+
+
+@pytest.mark.parametrize("lane", [0, 10])
+def test_what_branches_have_spent_counts_before_the_next_step_of_the_run(lane: int) -> None:
+    """The root's own few records are far from the limit: its branches, and their lanes, have passed it."""
+    world = World(FORKED, lane=lane)
+    alone = world.start(given={"items": []})
+    run_id = world.start(given={"items": list(range(60))})
+    world.deliver()
+    wait = world.token(run_id).parked
+    assert wait is not None
+    spent = run_now(world.service.surveyed_with_cost(run_now(world.service.standing(run_id))))[1]
+    assert (wait.data["type"], wait.data["step"], spent.steps) == ("max_cost", "tell", 60)
+    assert world.header(alone).status == "completed"
+    run_now(world.service.approve(run_id, None, "ana"))
+    world.deliver()
+    assert world.token(run_id).result == "tell"

@@ -64,8 +64,8 @@ EXAMPLES: Mapping[str, Json] = {
         "steps": [{"slot": 2, "step": "ship", "by": "log", "output": None, "to": ""}],
     },
     "RedriveView": {
-        "run_id": _RUN_ID, "workflow": "order", "version": "sha256:4c1f", "redriven_as": None, "kept_records": 1,
-        "kept": [{"token": "0", "step": "charge"}], "again": [{"token": "0", "step": "ship"}],
+        "run_id": _RUN_ID, "workflow": "order", "version": "sha256:4c1f", "redriven_as": None, "refused": None,
+        "kept_records": 1, "kept": [{"token": "0", "step": "charge"}], "again": [{"token": "0", "step": "ship"}],
         "dropped": [],
     },
     "SentView": {"event_id": "evt-1"},

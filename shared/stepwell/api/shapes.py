@@ -224,7 +224,8 @@ class RedriveView(TypedDict):
     run_id: str
     workflow: str
     version: str
-    redriven_as: str | None  # the run that an earlier call made
+    redriven_as: str | None  # the run that an earlier call made: the redrive answers with it, and does nothing more
+    refused: str | None  # already_redriven: that call named another step or version, so this one would be refused
     kept_records: int
     kept: list[RedrivePart]
     again: list[RedrivePart]  # where it goes on; steps behind these are not listed

@@ -154,6 +154,11 @@ def redrive(
 def _kept(answer: JsonObject) -> str:
     """What a redrive keeps, and what runs again: a line for each."""
     lines = [f"keeps {answer['kept_records']} records of {answer['run_id']}"]
+    if made := answer.get("redriven_as"):
+        would = (
+            "is refused: that was from another step or version" if answer.get("refused") else "answers with that run"
+        )
+        lines = [f"redriven already, as {made}; a redrive {would}. It would have done this:", *lines]
     lines += [f"  kept   {one['token']}  {one['step']}" for one in answer["kept"]]
     lines += [f"  again  {one['token']}  {one['step'] or 'what the code does next'}" for one in answer["again"]]
     late = answer.get("dropped", ())  # an older server does not say

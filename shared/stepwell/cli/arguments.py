@@ -73,6 +73,13 @@ def read_json(given: str, option: str) -> Any:
         ) from None
 
 
+def read_key(given: str | None) -> str:
+    """Returns the key; "" where none is given. Raises UserError for an empty one."""
+    if given == "":
+        raise UserError("--key is empty", code="bad_key", hint="name a key, or leave --key out")
+    return given or ""
+
+
 def read_pairs(given: Sequence[str], option: str) -> dict[str, str]:
     """Parses name=value pairs. Raises UserError."""
     pairs: dict[str, str] = {}

@@ -18,6 +18,7 @@ from stepwell.cli.arguments import (
     Since,
     Url,
     read_json,
+    read_key,
     read_pairs,
     read_since,
     read_start,
@@ -57,8 +58,9 @@ def run(
         str, typer.Option("--id", metavar="ID", show_default=False, help="The run's id, if you set it.")
     ] = "",
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: one run for each key.")
-    ] = "",
+        str | None,
+        typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: one run for each key."),
+    ] = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="May be repeated.")
     ] = None,
@@ -85,7 +87,7 @@ def run(
     """Start a run of a workflow. With --watch or --wait, the exit status is 1 unless it completed."""
     from stepwell.client import calls  # noqa: PLC0415 - httpx
 
-    options: Any = {"id": run_id, "key": key} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
+    options: Any = {"id": run_id, "key": read_key(key)} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
     if (start := read_start(start_at, delay)) != "":
         options["start_at"] = start
     if version:
@@ -134,8 +136,9 @@ def runs(
         str, typer.Option("--origin", metavar="RUN", show_default=False, help="Only runs made of it: redriven, forked.")
     ] = "",
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", show_default=False, help="The run of a start's Idempotency-Key.")
-    ] = "",
+        str | None,
+        typer.Option("--key", metavar="KEY", show_default=False, help="The run of a start's Idempotency-Key."),
+    ] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Only runs whose wait is overdue.")] = False,
     sort: Annotated[
         Sort | None,
@@ -160,7 +163,7 @@ def runs(
             failure=failure,
             parent=_whole(client, parent),
             origin=_whole(client, origin),
-            key=key,
+            key=read_key(key),
             overdue=overdue,
             sort=sort.value.replace("-", "_") if sort else "",
         )

@@ -13,7 +13,7 @@ import httpx
 from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject
-from stepwell.client.requests import Page, Request, event, filled, get, listed, object_of, part, post
+from stepwell.client.requests import Page, Request, event, filled, get, keyed, listed, object_of, part, post
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
 
 
@@ -58,7 +58,7 @@ def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> 
     if "event" in options:
         body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
     path = f"/workflows/{part(workflow)}/runs"
-    sent = post(path, body, repeatable=True, headers=filled({"Idempotency-Key": key, "traceparent": trace}))
+    sent = post(path, body, repeatable=True, headers=keyed(key) | filled({"traceparent": trace}))
     return sent.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.CREATED))
 
 
@@ -133,8 +133,8 @@ def batch(
             "failure": failure,
         }
     )
-    headers = {"Idempotency-Key": key or str(uuid4())}
-    return post("/runs:batch", {"filter": chosen, "action": action, **options}, repeatable=True, headers=headers)
+    body = {"filter": chosen, "action": action, **options}
+    return post("/runs:batch", body, repeatable=True, headers=keyed(key or str(uuid4())))
 
 
 def recover(*, all: bool = False, cursor: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's word

@@ -11,9 +11,18 @@ from uuid import uuid4
 import httpx
 
 from stepwell.client.errors import JsonObject
+from stepwell.errors import UserError
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+def keyed(key: str) -> dict[str, str]:
+    """The header with the Idempotency-Key; none for "". Raises UserError for a key that no header carries."""
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(f"the key {key!r} has characters that an HTTP header cannot carry", code="bad_key",
+                        hint="take printable ASCII characters, for example a hash of it")  # fmt: skip
+    return {"Idempotency-Key": key} if key else {}
 
 
 class NotOurs(Exception):

@@ -10,7 +10,7 @@ import httpx
 from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject, UpdateFailed
-from stepwell.client.requests import Flow, Page, Request, event, filled, get, listed, object_of, part, post
+from stepwell.client.requests import Flow, Page, Request, event, filled, get, keyed, listed, object_of, part, post
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 
@@ -167,8 +167,7 @@ def fork(run_id: str, at: int, *, key: str = "", **changes: Unpack[ForkOptions])
 
     `key`: the Idempotency-Key.
     """
-    headers = {"Idempotency-Key": key} if key else {}
-    return post(_run(run_id, "fork"), {"at": at, **changes}, repeatable=True, headers=headers)
+    return post(_run(run_id, "fork"), {"at": at, **changes}, repeatable=True, headers=keyed(key))
 
 
 def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
@@ -178,7 +177,7 @@ def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[Js
 
 def rerun(run_id: str, *, key: str = "", version: str = "") -> Request[JsonObject]:
     """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
-    headers = {"Idempotency-Key": key or str(uuid4())}
+    headers = keyed(key or str(uuid4()))
     return post(_run(run_id, "rerun"), filled({"version": version}), repeatable=True, headers=headers)
 
 

@@ -219,6 +219,8 @@ def paged(items: list[Json], next_cursor: str) -> Answer:
 def _check_list(asked: RunsQueryString) -> None:
     """Refuses what does not go together. Runs of a parent, an original or a key are read from what names them."""
     narrow = [name for name in ("parent", "origin", "key") if getattr(asked, name)]
+    if "key" in asked.model_fields_set and not asked.key:
+        raise InvalidInput("no run has an empty key", code="bad_filter", hint="leave `key` out to list all runs")
     if len(narrow) > 1:
         raise InvalidInput(
             f"`{narrow[0]}` and `{narrow[1]}` do not combine", code="bad_filter", hint="send one of them"

@@ -74,6 +74,9 @@ def _check(body: StartBody, now_ms: int) -> None:
 def key_of(call: Call) -> str:
     """Returns the call's Idempotency-Key. Raises InvalidInput."""
     key = call.headers.get(KEY_HEADER, "").strip()
+    if not (key.isascii() and key.isprintable()):  # what one server reads as UTF-8, another reads as Latin-1
+        raise InvalidInput("the Idempotency-Key has characters that an HTTP header cannot carry", code="bad_key",
+                           hint="take printable ASCII characters, for example a hash of it")  # fmt: skip
     if len(key) > KEY_CHARACTERS:
         raise InvalidInput(f"the Idempotency-Key has more than {KEY_CHARACTERS} characters", code="bad_key")
     return key

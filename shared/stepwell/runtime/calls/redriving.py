@@ -66,15 +66,19 @@ class Redriver:
         return Started(at.header, there is None)
 
     async def foretold(self, old: Header, since: str, version: str) -> dict[str, Json]:
-        """What the new run would keep, and where it would go on. Nothing is written. Raises as `redrive` does."""
+        """What the new run would keep, and where it would go on. Nothing is written. Raises as `redrive` does.
+
+        Of a run that is redriven already, what the call would have done, and with `refused` what it would do now.
+        """
         there = await self._ports.runs.get_run(redriven_id(old.run_id))
-        _check_same(there, _fingerprint(since, version), old)
-        graph, plan, records = await self._plan(old, there, since, version, is_dry=True)
+        is_same = there is not None and there.fingerprint == _fingerprint(since, version)
+        graph, plan, records = await self._plan(old, there if is_same else None, since, version, is_dry=True)
         return {
             "run_id": old.run_id,
             "workflow": graph.name,
             "version": graph.version,
             "redriven_as": None if there is None else there.run_id,
+            "refused": None if there is None or is_same else REDRIVEN,
             "kept_records": len(plan.logs),
             "kept": [asdict(one) for one in kept_steps(plan)],
             "again": [asdict(one) for one in going_on(plan, since)],
@@ -185,6 +189,9 @@ class Redriver:
         await self._ports.log.append(run_id, token, record.slot, body)
 
 
+REDRIVEN = "already_redriven"  # the code of a redrive of a run that is redriven otherwise
+
+
 def redriven_id(run_id: str) -> str:
     """Returns the id of the run that goes on from this one."""
     return "run_" + hashlib.sha256(json.dumps([REDRIVE, run_id]).encode()).hexdigest()[:26]
@@ -196,7 +203,7 @@ def _fingerprint(since: str, version: str) -> str:
 
 def _check_same(there: Header | None, asked: str, old: Header) -> None:
     if there is not None and there.fingerprint != asked:
-        raise Conflict(f"{old.run_id} is redriven already, otherwise, as {there.run_id}", code="already_redriven",
+        raise Conflict(f"{old.run_id} is redriven already, otherwise, as {there.run_id}", code=REDRIVEN,
                        hint="redrive that run, if it failed in its turn")  # fmt: skip
 
 
