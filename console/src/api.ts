@@ -7,7 +7,7 @@ import type { Json, Problem } from "./types";
 
 const SOONEST_MS = 1000; // between two looks at something that moves
 const LATEST_MS = 5000; // between two looks at something that does not
-const ANSWER_MS = 15000;
+const ANSWER_MS = 30000; // as long as API Gateway waits: to ask again before it has given up would double its work
 const FED_SOONEST_MS = 250; // between two looks at what the feed says has changed
 const FED_LATEST_MS = 60000; // between two looks at what the feed would say
 

@@ -133,7 +133,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
       </span>
       <span class="more">
-        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted">by {entry.by}</span>}
+        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted" title={entry.by}>by {whom(entry.by)}</span>}
         {hasData && (
           <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`Data of ${entry.type}`} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "▾" : "▸"} data
@@ -143,6 +143,11 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
       {isOpen && <Data value={entry.data} />}
     </li>
   );
+}
+
+/** Who wrote an entry, without the key and the id of an event: those are in its title. */
+function whom(by: string): string {
+  return by.replace(/^event:([^#]+)#.*$/, "event $1");
 }
 
 const PEEKED = 120;
