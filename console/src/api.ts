@@ -20,6 +20,14 @@ export class Refusal extends Error {
 /** The server did not answer at all. */
 export class Unreachable extends Error {}
 
+const AGAIN_MS = 5000;
+
+/** Calls `again` after a while if the server could not answer now, such as one that is too busy. Returns the timer; 0: it refused. */
+export function later(problem: unknown, again: () => void): number {
+  const isOver = problem instanceof Refusal && problem.problem.status < 500 && problem.problem.status !== 429;
+  return isOver ? 0 : window.setTimeout(again, AGAIN_MS);
+}
+
 export interface Answer<T> {
   status: number;
   body: T;

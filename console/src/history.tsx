@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { get, query, Refusal } from "./api";
+import { get, later, query, Refusal } from "./api";
 import type { Entry, Page } from "./types";
 import { Card, Data, Empty } from "./ui";
 import { full, span, when } from "./words";
@@ -25,8 +25,10 @@ export function useHistory(id: string, token: string, moved: number): History {
   const [most, setMost] = useState(AT_ONCE);
   const [hasMore, setMore] = useState(false);
   const [error, setError] = useState("");
+  const [tried, again] = useState(0);
   useEffect(() => {
     let stopped = false;
+    let timer = 0;
     const read = async (): Promise<void> => {
       let known = entries.filter((entry) => (token ? entry.token === token : true));
       const seen = new Set(known.map((entry) => entry.id));
@@ -46,12 +48,17 @@ export function useHistory(id: string, token: string, moved: number): History {
     };
     read().then(
       () => setError(""),
-      (problem: unknown) => problem instanceof Refusal && setError(problem.message),
+      (problem: unknown) => {
+        if (stopped) return;
+        timer = later(problem, () => again(tried + 1));
+        if (!timer && problem instanceof Refusal) setError(problem.message);
+      },
     );
     return () => {
       stopped = true;
+      window.clearTimeout(timer);
     };
-  }, [id, token, moved, most]);
+  }, [id, token, moved, most, tried]);
   return { entries: useMemo(() => inOrder(entries), [entries]), hasMore, error, more: () => setMost(entries.length + AT_ONCE) };
 }
 

@@ -128,6 +128,25 @@ def tab_to(page: Page, field: Locator) -> None:
     raise AssertionError("the keyboard does not come there")
 
 
+def test_what_a_busy_server_did_not_answer_is_asked_again(served: Served, page: Page) -> None:
+    """The run does not move, so nothing else would ask."""
+    failures = {"history": 0, "graph": 0}
+
+    def busy(route: Route) -> None:
+        name = "graph" if "/graph" in route.request.url else "history"
+        failures[name] += 1
+        if failures[name] > 1:
+            route.continue_()
+        else:
+            route.fulfill(status=502, json={"message": "Internal server error"})
+
+    page.route(re.compile(r"/runs/run_\w+/(history|graph)"), busy)
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
+    expect(page.locator(".entry").first).to_be_visible()
+    expect(page.locator(".node").first).to_be_visible()
+    assert min(failures.values()) > 1
+
+
 def test_a_refused_action_says_why(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs?workflow=order")
     page.get_by_role("button", name="Start a run").click()
