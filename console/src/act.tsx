@@ -1,7 +1,7 @@
 // A dialog that asks before it acts, shows the command that does the same, and then what happened.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Action, Field } from "./actions";
 import { get, post, Refusal, remove } from "./api";
 import type { Json } from "./types";
@@ -15,6 +15,8 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const [isBusy, setBusy] = useState(false);
   const done = outcome !== null && "status" in outcome && action.method !== "GET";
+  const close = useRef<HTMLButtonElement>(null);
+  useEffect(() => void (done && close.current?.focus()), [done]); // the field that had the focus takes none now
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -37,7 +39,7 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
         <Command line={action.command(texts)} />
         {outcome && <Told outcome={outcome} run={action.path} />}
         <footer>
-          <button type="button" onClick={onClose}>
+          <button type="button" ref={close} onClick={onClose}>
             {done ? "Close" : "Leave it"}
           </button>
           {!done && (

@@ -7,7 +7,7 @@ import type { Json, Problem } from "./types";
 
 const SOONEST_MS = 1000; // between two looks at something that moves
 const LATEST_MS = 5000; // between two looks at something that does not
-const ANSWER_MS = 15000;
+const ANSWER_MS = 30000; // as long as API Gateway waits: to ask again before it has given up would double its work
 const FED_SOONEST_MS = 250; // between two looks at what the feed says has changed
 const FED_LATEST_MS = 60000; // between two looks at what the feed would say
 
@@ -19,6 +19,14 @@ export class Refusal extends Error {
 
 /** The server did not answer at all. */
 export class Unreachable extends Error {}
+
+const AGAIN_MS = 5000;
+
+/** Calls `again` after a while if the server could not answer now, such as one that is too busy. Returns the timer; 0: it refused. */
+export function later(problem: unknown, again: () => void): number {
+  const isOver = problem instanceof Refusal && problem.problem.status < 500 && problem.problem.status !== 429;
+  return isOver ? 0 : window.setTimeout(again, AGAIN_MS);
+}
 
 export interface Answer<T> {
   status: number;

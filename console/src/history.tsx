@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { get, query, Refusal } from "./api";
+import { get, later, query, Refusal } from "./api";
 import type { Entry, Page } from "./types";
 import { Card, Data, Empty } from "./ui";
 import { full, span, when } from "./words";
@@ -25,8 +25,10 @@ export function useHistory(id: string, token: string, moved: number): History {
   const [most, setMost] = useState(AT_ONCE);
   const [hasMore, setMore] = useState(false);
   const [error, setError] = useState("");
+  const [tried, again] = useState(0);
   useEffect(() => {
     let stopped = false;
+    let timer = 0;
     const read = async (): Promise<void> => {
       let known = entries.filter((entry) => (token ? entry.token === token : true));
       const seen = new Set(known.map((entry) => entry.id));
@@ -46,12 +48,17 @@ export function useHistory(id: string, token: string, moved: number): History {
     };
     read().then(
       () => setError(""),
-      (problem: unknown) => problem instanceof Refusal && setError(problem.message),
+      (problem: unknown) => {
+        if (stopped) return;
+        timer = later(problem, () => again(tried + 1));
+        if (!timer && problem instanceof Refusal) setError(problem.message);
+      },
     );
     return () => {
       stopped = true;
+      window.clearTimeout(timer);
     };
-  }, [id, token, moved, most]);
+  }, [id, token, moved, most, tried]);
   return { entries: useMemo(() => inOrder(entries), [entries]), hasMore, error, more: () => setMost(entries.length + AT_ONCE) };
 }
 
@@ -133,7 +140,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
       </span>
       <span class="more">
-        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted">by {entry.by}</span>}
+        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted" title={entry.by}>by {whom(entry.by)}</span>}
         {hasData && (
           <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`Data of ${entry.type}`} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "▾" : "▸"} data
@@ -143,6 +150,11 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
       {isOpen && <Data value={entry.data} />}
     </li>
   );
+}
+
+/** Who wrote an entry, without the key and the id of an event: those are in its title. */
+function whom(by: string): string {
+  return by.replace(/^event:([^#]+)#.*$/, "event $1");
 }
 
 const PEEKED = 120;

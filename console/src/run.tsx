@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Act } from "./act";
 import { actionsOf, type Action } from "./actions";
-import { get, query, useLive } from "./api";
+import { get, later, query, useLive } from "./api";
 import { answersOf } from "./answers";
 import { Branches } from "./branches";
 import { GraphView, isWide } from "./graph";
@@ -89,13 +89,19 @@ function waitsOf(run: Run | null): Record<string, string> {
 /** Reads a path again when the run, or what else it is about, has moved. */
 function useFresh<T>(path: string, moved: number, also = ""): T | null {
   const [value, set] = useState<T | null>(null);
+  const [tried, again] = useState(0);
   useEffect(() => {
     let stopped = false;
-    if (moved) void get<T>(path).then((found) => !stopped && set(found), () => undefined); // the run itself tells of errors
+    let timer = 0;
+    const missed = (problem: unknown): void => {
+      if (!stopped) timer = later(problem, () => again(tried + 1)); // the run itself tells of errors
+    };
+    if (moved) void get<T>(path).then((found) => !stopped && set(found), missed);
     return () => {
       stopped = true;
+      window.clearTimeout(timer);
     };
-  }, [path, moved, also]);
+  }, [path, moved, also, tried]);
   return value;
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,21 @@ def chromium() -> str | None:
     """Returns the path of an installed Chromium."""
     found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
     return next((path for path in found if path), None)
+
+
+class Deployed(Dev):
+    """The deployed stack, which an emulator runs: `stepwell dev --aws`. A function starts when it is first called."""
+
+    def __init__(self, folder: Path, data: Path) -> None:
+        self.data, self._errors = data, data.parent / "log"
+        code = "from stepwell.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "dev", "--aws", str(folder), "--port", "0", "--data", str(data)]
+        with self._errors.open("w") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - this Python, these paths
+                command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self.line = self.process.stdout.readline().strip() if self.process.stdout else ""
+        self.url = self.line.removeprefix("ready ")
 
 
 @contextmanager

@@ -204,6 +204,14 @@ def test_a_callback_is_shown_as_waiting_and_as_nobodys_work(steered: Served, pag
     expect(page.locator(".asked footer button")).to_have_text(["Answer"])
 
 
+def test_a_phone_shows_who_wrote_an_entry_without_scrolling_sideways(steered: Served, page: Page) -> None:
+    """An event's key and id are longer than the screen is wide."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{steered.dev.url}/#/runs/{steered.runs['registered']}")
+    expect(page.locator(".entry .more", has_text="by event DOCUMENT_UPLOADED").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_a_key_that_is_pressed_before_the_run_is_read_counts_once_it_is(steered: Served, page: Page) -> None:
     held: list[Route] = []
 
