@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -51,6 +52,8 @@ def _many(first: int, count: int, mutant: str | None, jobs: int) -> int:
 
 def _chunk(chunk: tuple[int, int, str | None]) -> list[tuple[int, str]]:
     first, count, mutant = chunk
+    gc.freeze()  # what is imported stays
+    gc.set_threshold(50_000, 20, 100)  # a world makes many values, and few that hold each other
     with MUTANTS[mutant]() if mutant else nullcontext():
         return [(seed, why) for seed in range(first, first + count) if (why := run_schedule(seed))]
 

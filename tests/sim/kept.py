@@ -1,46 +1,80 @@
-"""What one schedule reads again and again is decoded once: a record is a value, which nobody changes.
+"""What one schedule reads again and again is decoded and folded once: records and tokens are values.
 
-Kept by its text and by the version of the code that reads it, for one schedule. The laws about encodings decode anew.
+Kept for one schedule: what was decoded by its text and the version of the code that reads it, what was folded by the
+token and the kept record that it was made of. The laws about encodings decode anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
-from stepwell.engine import formats, token_batches
-from stepwell.engine.codec import decode_record
+from stepwell.engine import fold, formats, token_batches
 from stepwell.engine.records import Record
+from stepwell.engine.token import Token
+from stepwell.runtime.log import logbook
 
-CHECKED = 16  # of so many schedules, one decodes all records anew at its end
+CHECKED = 16  # of so many schedules, one decodes and folds all anew at its end
+Place: TypeAlias = tuple[str, int, int]  # a text, and the versions of format and fold of who reads it
 
 
 class Kept:
-    """Records by their text, as each version of the code reads them."""
+    """Records and snapshots by their text, as each version of the code reads them, and tokens by their last record."""
 
-    def __init__(self) -> None:
-        self._decode: Callable[[str], Record] = decode_record
-        self._found: dict[tuple[str, int], Record] = {}
+    def __init__(self, decode: Callable[[str], Record], snapshot: Callable[[str], Token | None], apply: Any) -> None:
+        """What is done where nothing is kept, by the engine or by a mutant of it."""
+        self._decode, self._snapshot, self._apply = decode, snapshot, apply
+        self._records: dict[Place, Record] = {}
+        self._ids: set[int] = set()  # of these records
+        self._snapshots: dict[Place, Token | None] = {}
+        self._tokens: dict[tuple[int, int], tuple[Token, Record, Token]] = {}
 
     def decode(self, body: str) -> Record:
         """As `decode_record`. What cannot be read is tried anew each time."""
-        place = body, formats.FORMAT
-        found = self._found.get(place)
+        place = body, formats.FORMAT, formats.FOLD
+        found = self._records.get(place)
         if found is None:
-            found = self._found[place] = self._decode(body)
+            found = self._records[place] = self._decode(body)
+            self._ids.add(id(found))
         return found
 
-    def changed(self) -> list[Record]:
-        """The records that somebody has changed since they were read, by this version of the code."""
-        mine = [(body, found) for (body, number), found in self._found.items() if number == formats.FORMAT]
-        return [found for body, found in mine if found != self._decode(body)]
+    def snapshot(self, body: str) -> Token | None:
+        """As `decode_snapshot`."""
+        place = body, formats.FORMAT, formats.FOLD
+        if place not in self._snapshots:
+            self._snapshots[place] = self._snapshot(body)
+        return self._snapshots[place]
+
+    def apply(self, token: Token, record: Record) -> Token:
+        """As `apply`."""
+        if id(record) not in self._ids:
+            return self._apply(token, record)  # type: ignore[no-any-return]
+        place = id(token), id(record)
+        found = self._tokens.get(place)
+        if found is None:
+            found = self._tokens[place] = token, record, self._apply(token, record)
+        return found[2]
+
+    def changed(self) -> list[Record | Token | None]:
+        """What somebody has changed since it was read, as far as this version of the code reads it."""
+        mine = (formats.FORMAT, formats.FOLD)
+        records = [one for (body, *by), one in self._records.items() if (*by,) == mine and one != self._decode(body)]
+        saved = [one for (body, *by), one in self._snapshots.items() if (*by,) == mine and one != self._snapshot(body)]
+        tokens = [one for token, record, one in self._tokens.values() if one != self._apply(token, record)]
+        return [*records, *saved, *tokens]
 
 
 @contextmanager
-def kept_records() -> Iterator[Kept]:
-    """Whatever decodes a token's log finds what was decoded before."""
-    kept: Any = Kept()
-    with mock.patch.object(token_batches, "decode_record", kept.decode):
+def kept_values() -> Iterator[Kept]:
+    """Whatever reads a token's log finds what was read before."""
+    codec: Any = token_batches
+    book: Any = logbook
+    kept = Kept(codec.decode_record, book.decode_snapshot, fold.apply)
+    with (
+        mock.patch.object(token_batches, "decode_record", kept.decode),
+        mock.patch.object(logbook, "decode_snapshot", kept.snapshot),
+        mock.patch.object(fold, "apply", kept.apply),
+    ):
         yield kept

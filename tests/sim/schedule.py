@@ -26,7 +26,7 @@ from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.gather_programs import make_gathered
 from tests.sim.handed_programs import make_handed
-from tests.sim.kept import CHECKED, kept_records
+from tests.sim.kept import CHECKED, kept_values
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
 from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
@@ -180,7 +180,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
         mock.patch.object(limits, "OUTPUT_HELD_BYTES", 0) if has_outputs_once(seed) else nullcontext(),
         _large() if lane and is_large else nullcontext(),
         two_versions() if deploy else nullcontext(),
-        kept_records() as kept,
+        kept_values() as kept,
     ):
         world = World(seed, program, tell, deploy, lane)
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (seed >= BATCHES_FROM and seed % 8 > 5):
@@ -189,7 +189,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
             world.chances.error = 0  # where the queue does not answer, branches do wait
         broken = _run(world)
         if seed % CHECKED == 0 and (changed := kept.changed()):
-            return f"law 1: somebody changed a record that was read: {changed[0]}"
+            return f"law 1: somebody changed what was read: {changed[0]}"
         return broken
 
 

@@ -15,7 +15,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
 from stepwell.errors import NewerFormat
 from tests.sim import schedule
-from tests.sim.kept import kept_records
+from tests.sim.kept import kept_values
 from tests.sim.schedule import run_schedule
 from tests.sim.versions import as_old, two_versions
 
@@ -31,7 +31,7 @@ def record(output: object) -> Record:
 
 def test_a_text_is_decoded_once() -> None:
     body = encode_record(record({"n": 1}))
-    with kept_records():
+    with kept_values():
         first, second = decode_records(body), decode_records(body)
     assert first[0] is second[0]
     assert first is not second
@@ -39,7 +39,7 @@ def test_a_text_is_decoded_once() -> None:
 
 def test_who_changes_a_record_is_found() -> None:
     body = encode_record(record({"n": 1}))
-    with kept_records() as kept:
+    with kept_values() as kept:
         output = decode_records(body)[0].output
         assert kept.changed() == []
         output["n"] = 2
@@ -61,11 +61,11 @@ def test_a_schedule_tells_of_a_record_that_somebody_changed() -> None:
 
     with mock.patch.object(schedule, "CHECKED", 1), mock.patch.object(fold, "apply", changing):
         told = [why for seed in range(20) if (why := run_schedule(seed))]
-    assert any("changed a record" in why for why in told)
+    assert any("changed what was read" in why for why in told)
 
 
 def test_each_version_of_the_code_reads_for_itself() -> None:
-    with two_versions(), kept_records():
+    with two_versions(), kept_values():
         body = encode_record(record("mine"))
         assert decode_records(body)[0].output == "mine"
         with pytest.raises(NewerFormat):

@@ -204,7 +204,7 @@ def _moved(token: Token, record: Record) -> Changes:
         return {"scope": {**token.scope, **(record.writes or {})}, **_leave(token, record, 0)}
     base = before or StepView("running")
     is_tried_again = isinstance(record.next, RetryAt)  # of child runs
-    view = replace(base, status=_view_status(record), output=record.output, error=record.error,
+    view = changed(base, status=_view_status(record), output=record.output, error=record.error,
                    attempts=record.attempt if base.children else base.attempts,
                    ended_ms=0 if is_tried_again else record.at_ms)  # fmt: skip
     attempt = record.attempt if is_tried_again else 0
@@ -302,7 +302,7 @@ def _received(token: Token, record: Record) -> Changes:
     if record.resumption is not None and record.resumption.kind == ENDED:
         return {"received_slot": slot}
     if token.parked is not None and token.parked.of_tasks:  # a timer
-        return {"received_slot": slot, "parked": replace(token.parked, until_ms=None)}
+        return {"received_slot": slot, "parked": changed(token.parked, until_ms=None)}
     came = () if record.resumption is None else (record.resumption,)
     replaced = {one.kind for one in came if coming_of(one).only_last}
     before = tuple(one for one in token.received if one.kind not in replaced)
@@ -322,7 +322,7 @@ def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> 
     """Ends the operation that a durable function awaited, because no further record does."""
     value, error = brought(parked, came, token.received, record.node)
     status = "completed" if error is None else "failed"
-    view = replace(token.steps[record.node], status=status, output=value, error=error, ended_ms=record.at_ms)
+    view = changed(token.steps[record.node], status=status, output=value, error=error, ended_ms=record.at_ms)
     return {"steps": {**token.steps, record.node: view}, "result": token.result if error else value, "error": error}
 
 
@@ -347,7 +347,7 @@ def _ended(token: Token, record: Record) -> Changes:
     steps = token.steps
     view = steps.get(token.node)
     if view is not None and view.status in {"waiting", "running"}:
-        steps = {**steps, token.node: replace(view, status="cancelled", ended_ms=record.at_ms)}
+        steps = {**steps, token.node: changed(view, status="cancelled", ended_ms=record.at_ms)}
     if isinstance(record.next, CleanUp):
         cleaning = Cleaning(record.next.status, record.next.until_ms, record.reason, record.who)
         return {"cleaning": cleaning, "steps": steps, "attempt": 0, "resumption": Resumption("cancelled")}
@@ -371,7 +371,7 @@ def _undone(token: Token, record: Record) -> Changes:
         raise EngineFault(f"slot {record.slot}: nothing is being undone", code="broken_record")
     view = token.steps.get(record.node)
     if view is not None and record.undid.startswith(f"{token.id}@"):
-        over["steps"] = {**token.steps, record.node: replace(view, status="compensated")}
+        over["steps"] = {**token.steps, record.node: changed(view, status="compensated")}
     return {**over, "undoing": replace(token.undoing, undone=(*token.undoing.undone, record.undid))}
 
 

@@ -71,7 +71,7 @@ def fork_into(node: Node) -> Fork:
 def with_needs(graph: Graph, fork: Fork) -> Fork:
     """Returns the fork with its branches' needs; for a record of an earlier release they are in the definition."""
     made = fork if fork.needs else fork_into(graph.first)
-    return replace(fork, needs=made.needs) if fork.groups == made.groups else fork
+    return replace(fork, needs=made.needs) if made is not fork and fork.groups == made.groups else fork
 
 
 def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
@@ -178,7 +178,7 @@ class Branches:
             raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
         check_evaluator(last.evaluator)
         self.fork, self._parent, self._graph = with_needs(moment.graph, fork), parent, moment.graph
-        self._names = Names(replace(moment, now_ms=fork.since_ms or last.at_ms), parent)
+        self._names = Names(changed(moment, now_ms=fork.since_ms or last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
         self._id = fork_id(parent.id, parent.slot)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from stepwell.definition.durations import show_duration
 from stepwell.definition.graph import Json, Wait
 from stepwell.definition.wait_schemas import SCHEMAS
+from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, iso
 from stepwell.engine.records import UPDATE, Arm, Failure, Parked, Pause, Record, Resumption, Topic
 from stepwell.engine.table import LEGAL, Phase, Signal
@@ -186,10 +187,10 @@ class WaitKind:
         if began is None or (began.status != "waiting" and is_first):
             attempts = began.attempts if is_asked and began else 0
             began = StepView("waiting", started_ms=record.at_ms, attempts=attempts)
-        view = replace(began, status="waiting", ended_ms=0)
+        view = changed(began, status="waiting", ended_ms=0)
         if parked.children:
             called = tuple(replace(one, input=None) for one in parked.children)
-            view = replace(view, children=called, called_slot=record.slot)
+            view = changed(view, children=called, called_slot=record.slot)
         kept = token.received if record.attempt else ()  # waited for again: what has come has come
         return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None, "received": kept,
                 "received_slot": -1, "waited": record.attempt, "acted": 0, "fork": None,

@@ -11,13 +11,14 @@ import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
+from stepwell.engine.copying import changed
 from stepwell.engine.forks import parent_of
 from stepwell.engine.journal import continued_as
 from stepwell.engine.records import ROOT, Failure, Record
@@ -348,7 +349,7 @@ class Sessions:
             self._let_go(session.outer)
         if at.token.id == ROOT and isinstance(turn.result, Completed | Failed):
             self._drop_branches(at.run_id)
-        return replace(at, turn=turn)
+        return changed(at, turn=turn)
 
     def _drop_branches(self, run_id: str) -> None:
         """Lets go what the branches of a function have left that has ended: nobody asks for them again."""

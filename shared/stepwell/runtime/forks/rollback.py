@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
+from stepwell.engine.copying import changed
 from stepwell.engine.forks import Branches
 from stepwell.engine.lines import awaited
 from stepwell.engine.names import Undo
@@ -33,7 +34,7 @@ class Rollback:
         """The run with what is to be undone. Its branches have ended then, so that nothing more is committed."""
         if at.token.undoing is None or at.token.ended or at.rollback is not None:
             return at
-        return replace(at, rollback=await self._read(at, by, partial(self._forking.end_page, by=by)))
+        return changed(at, rollback=await self._read(at, by, partial(self._forking.end_page, by=by)))
 
     async def plan(self, at: Standing) -> tuple[Undo, ...] | None:
         """What is to be undone, or was, the last first, for who only looks: no branch is ended.

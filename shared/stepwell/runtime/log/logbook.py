@@ -172,7 +172,8 @@ class Logbook:
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
         saved, records, is_marked = await self._loaded(at.run_id, at.token.id)
-        token = at.token if saved is None else changed(saved, branch=at.token.branch)
+        token = at.token if saved is None else saved
+        token = token if token.branch is at.token.branch else changed(token, branch=at.token.branch)
         saved_slot = -1 if saved is None else saved.slot
         at = changed(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot, is_marked=is_marked)
         return await self.refreshed(at) if is_marked or (at.run.is_paused and at.token.branch) else at
@@ -253,8 +254,10 @@ class Logbook:
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""
-        begun = Token(at.token.id, branch=at.token.branch, started_ms=at.token.started_ms if at.token.branch else 0,
-                      result=at.token.branch.result if at.token.branch else None)  # fmt: skip
+        branch = at.token.branch
+        begun = new_token(at.token.id)
+        if branch is not None:
+            begun = changed(begun, branch=branch, started_ms=at.token.started_ms, result=branch.result)
         records = await self.lanes.token(at.run_id, at.token.id, -1, slot + 1)
         return changed(at, token=fold(records, begun))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
-from stepwell.engine.copying import changed
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import Branches, fork_id
 from stepwell.engine.gathering import is_full
@@ -21,6 +21,7 @@ from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.ports.headers import FORK, REDRIVE, STARTS, Header
 
 
+@quick
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
 class Standing:
     """A token as its log has it now, with what is needed to move it."""

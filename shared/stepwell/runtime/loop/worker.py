@@ -178,9 +178,9 @@ class Worker:
                     return await self._door.put(answer.at, OverLimit(reply.reason), turn.by, turn.budget)
                 if reply.turn is not Turn.GRANTED:
                     return Answer(answer.at, Rest(reply.at_ms))
-                at = replace(answer.at, permitted=True)
+                at = changed(answer.at, permitted=True)
             elif isinstance(answer.action, AskCost):
-                at = replace(answer.at, spent_usd=await self._spending(answer.at, answer.action.cap_usd))
+                at = changed(answer.at, spent_usd=await self._spending(answer.at, answer.action.cap_usd))
             elif isinstance(answer.action, AskFunction):
                 if at.turn is not None:
                     raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
@@ -197,10 +197,10 @@ class Worker:
         """The run is no longer pending: before its first record."""
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
-            return replace(at, run=replace(at.run, started_ms=now_ms))
+            return changed(at, run=changed(at.run, started_ms=now_ms))
         header = await self._ports.runs.get_run(at.run_id)  # another did just now, or has ended it
         started_ms = header.started_ms if header is not None else 0
-        return replace(at, run=replace(at.run, started_ms=started_ms or now_ms))
+        return changed(at, run=changed(at.run, started_ms=started_ms or now_ms))
 
     async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:
         at = await self._logbook.leave(at)
@@ -234,11 +234,11 @@ class Worker:
                 return await self._rests(answer.at)
             if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
                 return await self._after(answer, turn) if answer.is_mine else None
-            at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
+            at = changed(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
         outcome = await self._outcome(at, action, policy, turn)
         if outcome is None:  # its function is to be asked again
-            return replace(at, turn=None)
+            return changed(at, turn=None)
         return await self._ended(at, action, changed(outcome, started_ms=action.at_ms), policy, turn)
 
     def _may_wait_for(self, action: RunStep, policy: Policy, at: Standing, turn: _Turn) -> bool:
