@@ -26,7 +26,7 @@ A deployed function has these from its stack:
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
 | `STEPWELL_STEPS_PER_INVOCATION` | how many steps of a fork one invocation of this worker runs at once | 1 |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas between them | none |
-| `STEPWELL_LANES` | `on`: the branches of a fork that one message brings are written together | `off` |
+| `STEPWELL_LANES` | `on`: the branches of a fork that one message brings are written together; `off` | `on` |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
@@ -247,7 +247,7 @@ def _log_level(environ: Mapping[str, str]) -> str:
 
 
 def _lane(environ: Mapping[str, str]) -> int:
-    is_on = _one_of("STEPWELL_LANES", ("off", "on"), environ.get("STEPWELL_LANES", "") or "off") == "on"
+    is_on = _one_of("STEPWELL_LANES", ("on", "off"), environ.get("STEPWELL_LANES", "") or "on") == "on"
     return FORK_LANE if is_on else 0
 
 

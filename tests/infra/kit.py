@@ -59,7 +59,7 @@ GUARDED: Json = {
     "log_retention_days": 7,
     "aws_client": "boto3",
     "compress": True,
-    "lanes": True,
+    "lanes": False,
 }
 SENDING: Json = {
     "folder": str(Path(__file__).parent / "sending"),

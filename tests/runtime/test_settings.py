@@ -21,10 +21,11 @@ def test_a_function_knows_its_queues_by_pool() -> None:
     assert deployment.steps_per_invocation == 1
 
 
-def test_branches_are_written_together_where_the_setting_says_so() -> None:
-    assert (read_deployment({}).lane, read_settings({}).lane) == (0, 0)
-    on = {"STEPWELL_LANES": "on"}
-    assert (read_deployment(on).lane, read_settings(on).lane) == (FORK_LANE, FORK_LANE)
+def test_branches_are_written_together_unless_the_setting_says_otherwise() -> None:
+    for given in ({}, {"STEPWELL_LANES": ""}, {"STEPWELL_LANES": "on"}):
+        assert (read_deployment(given).lane, read_settings(given).lane) == (FORK_LANE, FORK_LANE)
+    off = {"STEPWELL_LANES": "off"}
+    assert (read_deployment(off).lane, read_settings(off).lane) == (0, 0)
 
 
 def test_a_function_that_sends_nothing_needs_no_queues() -> None:

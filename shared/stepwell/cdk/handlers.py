@@ -113,11 +113,11 @@ class Handlers(Construct):
             "STEPWELL_MAX_STEPS": str(self._props.max_steps),
             "STEPWELL_LOG_LEVEL": self._props.log_level,
             "STEPWELL_AWS_CLIENT": self._props.aws_client,
+            "STEPWELL_LANES": "on" if self._props.lanes else "off",
             "POWERTOOLS_SERVICE_NAME": metrics.service_of(self),
             "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             **({"STEPWELL_TRACE": "1"} if self._props.tracing else {}),
             **({"STEPWELL_COMPRESS": "1"} if self._props.compress else {}),
-            **({"STEPWELL_LANES": "on"} if self._props.lanes else {}),
         }
 
     def _security_group(self) -> ec2.ISecurityGroup | None:

@@ -93,8 +93,8 @@ class EngineProps:
     aws_client: what the functions call AWS with: `thin`, Stepwell's own client where it can serve, or `boto3`.
     compress: what runs store in the table is compressed where that takes fewer write units: from about 1 KB on.
         0.1 cannot read it, so set it once you will not roll back to that.
-    lanes: branches of a fork that one message brings are written together: see `docs/cost.md`. First deploy a version
-        that reads lanes everywhere, then turn this on.
+    lanes: branches of a fork that one message brings are written together: see `docs/cost.md`. 0.1 cannot read such
+        forks, so turn it off for the deploy over 0.1, and before you roll back to it: see `docs/upgrading.md`.
     snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
         charges for keeping and restoring it, and needs Python 3.12 or later. Modules of steps are in the snapshot: what
         they make when they are imported, such as a connection or a random number, every copy has.
@@ -136,7 +136,7 @@ class EngineProps:
     tracing: bool = False
     aws_client: str = AWS_CLIENTS[0]
     compress: bool = False
-    lanes: bool = False
+    lanes: bool = True
     snap_start: bool = False
     otel_endpoint: str = ""
     events: str = "runs"
