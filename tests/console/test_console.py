@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.conftest import Served
-from tests.console.kit import DEMO, HOSTILE, reaches, start
+from tests.console.kit import DEMO, HOSTILE, start
 from tests.local.kit import Dev, until
 
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
@@ -100,53 +100,6 @@ def test_an_order_goes_from_its_form_through_its_approval_to_its_end(served: Ser
     expect(page.locator(".title .status")).to_have_text("completed")
 
 
-def test_an_order_is_started_and_approved_by_the_keyboard_alone(served: Served, page: Page) -> None:
-    page.goto(f"{served.dev.url}/#/runs?workflow=order")
-    expect(page.locator(".runs tbody tr").first).to_be_visible()
-    page.keyboard.press("n")
-    expect(page.get_by_label("order_id")).to_be_visible()
-    for label, text in (("order_id", "A-77"), ("amount", "12")):
-        tab_to(page, page.get_by_label(label))
-        page.keyboard.type(text)
-    page.keyboard.press("Enter")
-    expect(page.locator(".title .status")).to_have_text("waiting")
-    page.keyboard.press("a")
-    expect(page.locator("dialog h2")).to_have_text("Approve")
-    page.keyboard.type("ana")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Close", exact=True).last).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator("dialog")).to_have_count(0)
-    expect(page.locator(".entry", has_text="approval.received")).to_contain_text("by ana")
-
-
-def tab_to(page: Page, field: Locator) -> None:
-    for _ in range(12):
-        if field.evaluate("field => field === document.activeElement"):
-            return
-        page.keyboard.press("Tab")
-    raise AssertionError("the keyboard does not come there")
-
-
-def test_what_a_busy_server_did_not_answer_is_asked_again(served: Served, page: Page) -> None:
-    """The run does not move, so nothing else would ask."""
-    failures = {"history": 0, "graph": 0}
-
-    def busy(route: Route) -> None:
-        name = "graph" if "/graph" in route.request.url else "history"
-        failures[name] += 1
-        if failures[name] > 1:
-            route.continue_()
-        else:
-            route.fulfill(status=502, json={"message": "Internal server error"})
-
-    page.route(re.compile(r"/runs/run_\w+/(history|graph)"), busy)
-    page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
-    expect(page.locator(".entry").first).to_be_visible()
-    expect(page.locator(".node").first).to_be_visible()
-    assert min(failures.values()) > 1
-
-
 def test_a_refused_action_says_why(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs?workflow=order")
     page.get_by_role("button", name="Start a run").click()
@@ -200,23 +153,6 @@ def test_the_inbox_answers_by_the_keyboard(served: Served, page: Page) -> None:
     expect(page.locator(".told.is-done")).to_be_visible()
     page.keyboard.press("Escape")
     expect(row).to_have_count(0)
-
-
-def test_an_ended_run_is_deleted_and_the_dialog_says_so(served: Served, page: Page) -> None:
-    run_id = reaches(served.dev, start(served.dev, "order", {"order_id": "A-7", "amount": 1}), "waiting")
-    page.goto(f"{served.dev.url}/#/runs/{run_id}")
-    expect(page.locator(".menu button", has_text="Terminate")).to_have_count(1)
-    expect(page.locator(".menu button", has_text="Delete")).to_have_count(0)  # it has not ended
-    served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "ana"})
-    expect(page.locator(".title .status")).to_have_text("cancelled")
-    page.locator("summary", has_text="More").click()
-    page.get_by_role("button", name="Delete", exact=True).click()
-    expect(page.locator("dialog .command code")).to_have_text(f"stepwell delete {run_id}")
-    page.locator("dialog button[type=submit]").click()
-    expect(page.locator(".told.is-done")).to_contain_text("Deleted 1 run.")
-    page.locator(".told a", has_text="All runs").click()
-    expect(page.locator(".runs")).to_be_visible()
-    assert served.dev.call("GET", f"/runs/{run_id}")[0] == 404
 
 
 def test_what_callers_send_is_shown_and_never_executed(served: Served, page: Page) -> None:
