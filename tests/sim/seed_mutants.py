@@ -11,6 +11,7 @@ from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.loop import coordinator, worker
+from stepwell.runtime.loop.coordinator import Coordinator
 from tests.sim import schedule
 
 
@@ -56,6 +57,17 @@ def woken_by_all() -> Iterator[None]:
 
 
 @contextmanager
+def end_left_to_the_dead() -> Iterator[None]:
+    """Where every worker dies, what an end demands is left to the one who wrote it, whose message is gone by then."""
+
+    async def end_again(self: Coordinator, run_id: str, by: str) -> None:
+        """Nothing."""
+
+    with mock.patch.object(Coordinator, "_end_again", end_again):
+        yield
+
+
+@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -67,5 +79,6 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (kept_on_another_way, (4_093_000_618,)),
+    (end_left_to_the_dead, (8_102_000_090,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

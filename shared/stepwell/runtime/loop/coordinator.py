@@ -251,13 +251,14 @@ class Coordinator:
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             error = Failure("hop_limit", "worker_lost", message)
             await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
+            await self._end_again(wake.run_id, by)
             return
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
 
     async def _end_again(self, run_id: str, by: str) -> None:
-        """The branch was closed by whoever closes its run's, which an earlier delivery has ended and died of."""
+        """What the run's end demands: who wrote it, under this name or the one before, may have died of that."""
         root = await self._logbook.load(run_id, ROOT)
-        if root is not None and root.token.ended and root.token.last is not None and root.token.last.by == by:
+        if root is not None and root.token.ended:
             await self._advance.settle(root, by)
 
     async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
