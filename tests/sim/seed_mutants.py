@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
@@ -11,6 +11,7 @@ from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.loop import coordinator, worker
+from stepwell.runtime.loop.coordinator import Coordinator
 from tests.sim import schedule
 
 
@@ -69,11 +70,31 @@ def shown_after_its_end() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def ended_and_left() -> Iterator[None]:
+    """A wake that killed its workers too often ends a run that has ended by itself, and nobody closes its branches."""
+
+    async def end_again(self: Coordinator, run_id: str, by: Collection[str]) -> None:
+        return None
+
+    with mock.patch.object(Coordinator, "_end_again", end_again):
+        yield
+
+
+@contextmanager
+def taken_late_and_kept() -> Iterator[None]:
+    """A worker takes a permit for a run that ended meanwhile, and dies: its message, when it comes again, is stale."""
+    with mock.patch.object(worker, "ended_unbegun", return_value=False):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (shown_after_its_end, (4_507_700_008,)),
+    (taken_late_and_kept, (3_602_000_030,)),
+    (ended_and_left, (8_102_000_090,)),
     (kept_on_another_way, (4_093_000_618,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

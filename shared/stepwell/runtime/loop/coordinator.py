@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.decide import is_stale
@@ -232,7 +233,7 @@ class Coordinator:
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id) and not mine:
             if wake.hops >= HOPS:
-                await self._end_again(wake.run_id, by)
+                await self._end_again(wake.run_id, {by})
             return
         waits_by_now = at.token.slot != wake.slot and at.token.phase in PARKED
         died_at = await self._pushed_on(at, wake)
@@ -251,14 +252,15 @@ class Coordinator:
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             error = Failure("hop_limit", "worker_lost", message)
             await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
+            await self._end_again(wake.run_id, {wake.id, at.token.last.by if at.token.last else wake.id})
             return
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
 
-    async def _end_again(self, run_id: str, by: str) -> None:
-        """The branch was closed by whoever closes its run's, which an earlier delivery has ended and died of."""
+    async def _end_again(self, run_id: str, by: Collection[str]) -> None:
+        """Closes the branches of a run that one of these has ended and died of: of an earlier delivery, or a branch."""
         root = await self._logbook.load(run_id, ROOT)
-        if root is not None and root.token.ended and root.token.last is not None and root.token.last.by == by:
-            await self._advance.settle(root, by)
+        if root is not None and root.token.ended and root.token.last is not None and root.token.last.by in by:
+            await self._advance.settle(root, root.token.last.by)
 
     async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
         """The parent, where the branch had ended and its worker died of what the parent does next."""

@@ -22,6 +22,7 @@ from stepwell.engine.decide import is_held, is_stale
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
+from stepwell.engine.permits import ended_unbegun
 from stepwell.engine.records import Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
@@ -102,6 +103,8 @@ class Worker:
         at = self._gathering(await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0), turn)
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
+        if at is not None and ended_unbegun(at.graph, at.run, at.token):
+            await self._performer.permits.give_back(at)  # an earlier delivery may have taken it late, and died
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
