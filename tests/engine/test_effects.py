@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from stepwell.engine.effect_kinds import Announce, Forget, Register, SetTimer, ShowStatus, TakePending
+from dataclasses import replace
+from typing import Any
+
+from stepwell.engine.effect_kinds import Announce, Effect, Forget, Register, SetTimer, ShowStatus, TakePending
 from stepwell.engine.effects import effects, picked_up
-from stepwell.engine.records import Kind, Record, Status
+from stepwell.engine.fold import fold
+from stepwell.engine.records import ENDED, TASKS, UPDATE, Arm, Fork, Group, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import CODE
+from stepwell.engine.waits.code import DEPLOYED_TOPIC
 from tests.engine.kit import NOW_MS, Play, failure, play
 
 HOLD = (
@@ -63,6 +69,46 @@ def test_what_ended_the_wait_takes_its_registration_away_and_shows_running() -> 
     assert shown.status is Status.RUNNING
     assert isinstance(forgotten, Forget)
     assert forgotten.slot == slot
+
+
+CAME = Resumption("event", name="stepwell.deployed")
+ONE_TASK = Fork((Group("", "f", 1, is_apart=True),), TASKS)
+TASKS_WAIT = Parked(
+    TASKS, (), data={"begun": ["event paid"], "waits": [[0, "event", None]]}, of_function=True, of_tasks=True
+)
+
+
+def of_function(*records: Record) -> list[Effect]:
+    """What follows the last of the records, of a durable function."""
+    return list(effects(play(HOLD).graph, fold(records, Token())))
+
+
+def written(slot: int, kind: Kind, **parts: Any) -> Record:
+    return Record(slot, kind, f"actor {slot}", NOW_MS, **{"node": TASKS, **parts})
+
+
+def test_an_operation_that_ends_after_a_wait_for_code_has_the_run_shown_as_running() -> None:
+    """Who ended the wait may have died before it showed that, and took the registration away."""
+    shown, forgotten = of_function(
+        written(0, Kind.WAITING, parked=replace(TASKS_WAIT, data={"begun": ["step a"]}), next=ONE_TASK),
+        written(1, Kind.WAITING, node="f", parked=Parked(CODE, (Arm("event", (DEPLOYED_TOPIC,)),))),
+        written(2, Kind.RESUMED, resumption=CAME),
+        written(3, Kind.RECEIVED, resumption=Resumption(ENDED, part="0.0")),
+    )
+    assert isinstance(shown, ShowStatus)
+    assert (shown.status, shown.rev) == (Status.RUNNING, 6)
+    assert isinstance(forgotten, Forget)
+    assert (forgotten.parked.kind, forgotten.slot) == (CODE, 1)
+
+
+def test_an_update_after_the_end_of_the_last_operation_has_the_run_shown_as_running() -> None:
+    (shown,) = of_function(
+        written(0, Kind.WAITING, parked=TASKS_WAIT, next=ONE_TASK),
+        written(1, Kind.RESUMED, resumption=Resumption(ENDED, part="0.0")),
+        written(2, Kind.RECEIVED, resumption=Resumption(UPDATE, name="greet")),
+    )
+    assert isinstance(shown, ShowStatus)
+    assert (shown.status, shown.rev) == (Status.RUNNING, 4)
 
 
 def test_an_end_shows_its_status_and_when_the_run_s_data_may_be_dropped() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
-from stepwell.engine import decide, receiving
+from stepwell.engine import decide, effects, receiving
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
@@ -60,7 +60,7 @@ def woken_by_all() -> Iterator[None]:
 def end_left_to_the_dead() -> Iterator[None]:
     """Where every worker dies, what an end demands is left to the one who wrote it, whose message is gone by then."""
 
-    async def end_again(self: Coordinator, run_id: str, by: str) -> None:
+    async def end_again(self: Coordinator, run_id: str) -> None:
         """Nothing."""
 
     with mock.patch.object(Coordinator, "_end_again", end_again):
@@ -74,10 +74,18 @@ def kept_on_another_way() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def shown_after_its_end() -> Iterator[None]:
+    """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
+    with mock.patch.object(effects, "_came_late", return_value=False):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
+    (shown_after_its_end, (4_507_700_008,)),
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),

@@ -160,9 +160,17 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
         return _of_permit(token, record, token.permit)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
-    if record.kind is Kind.RECEIVED:
+    if record.kind is Kind.RECEIVED and not _came_late(token, record):
         return _of_part(token, record, parked, record.resumption)
     return (running, *_of_wait_over(graph, token, record, parked))
+
+
+def _came_late(token: Token, record: Record) -> bool:
+    """Tells whether an update, or the end of an operation, followed the end of the wait: nobody may have shown that.
+
+    A    RESUMED ── dies                     B    RECEIVED ── the header: running ── asks the function
+    """
+    return record.kind is Kind.RECEIVED and token.resumption is not None
 
 
 def _of_permit(token: Token, record: Record, permit: Permit) -> tuple[Effect, ...]:
@@ -194,7 +202,8 @@ def opening(slot: int, begun: Begun) -> Open:
 def _shown_tasks(token: Token, record: Record) -> tuple[ShowStatus, ...]:
     """Shows that all tasks wait, each time they do; and the record with which that is over."""
     shown = status_of_tasks(token, record)
-    return (shown,) if shown.status is Status.WAITING or token.tasks_waited else ()
+    is_told = shown.status is Status.WAITING or token.tasks_waited or _came_late(token, record)
+    return (shown,) if is_told else ()
 
 
 def status_of_tasks(token: Token, record: Record) -> ShowStatus:

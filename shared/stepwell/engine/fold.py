@@ -296,7 +296,7 @@ def _waiting(token: Token, record: Record) -> Changes:
 
 
 def _received(token: Token, record: Record) -> Changes:
-    slot = token.received_slot if token.received_slot >= 0 else token.slot
+    slot = token.waiting_slot
     if record.resumption is not None and record.resumption.kind == UPDATE:  # of no account for the wait
         return {"received_slot": slot, "scope": {**token.scope, **(record.writes or {})}}
     if record.resumption is not None and record.resumption.kind == ENDED:

@@ -24,15 +24,15 @@ from stepwell.engine.asking import (
     OF_LOCKS,
     asks_for_another,
     close_unstarted,
-    ends_by_itself,
     fails_now,
     lock_in_task,
     never_ends,
     shown,
     takes_no_updates,
 )
+from stepwell.engine.held_back import HeldBack
 from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal, entries, first_own
-from stepwell.engine.locks import LOCK, UNLOCK
+from stepwell.engine.locks import LOCK
 from stepwell.engine.records import ENDED, TASKS, UPDATE, Failure, Place, Record, Resumption
 from stepwell.engine.runner import Pending, Runner
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended, Together
@@ -68,8 +68,7 @@ class Session:
         self._pending: Pending | None = None  # who awaits that; None: a timer of the tasks
         self.open: dict[Place, Pending] = {}  # operations of its tasks that are under way
         self._recorded: dict[str, bool] = {}  # patches by their ids: whether they are in force
-        self._locks: list[Pending] = []  # of a lock of the run, which wait for what is in progress beside them
-        self._is_locked = False
+        self._locks = HeldBack()
         self._fresh: list[str] = []  # those found in force since the last operation was asked for
         self.answers: dict[str, Json] = {}  # of updates by id, whose handlers have ended, and no record says so yet
         self._ahead: tuple[list[Record], int] = ([], 0)  # what the log holds, and where, as the function runs up to it
@@ -219,25 +218,6 @@ class Session:
             return Failed(lock_in_task())
         return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
 
-    def _hold_back(self) -> None:
-        """Locks of the run are taken and let go alone: tasks wait for that until what is beside them has ended.
-
-        Beside what only the outside world ends, they would wait too long; so that fails.
-        """
-        fresh = self._runner.fresh
-        of_lock = [one for one in fresh if one.asked.kind in OF_LOCKS]
-        if not of_lock and not self._locks:
-            return
-        waiting = [one for one in (*self._locks, *of_lock) if one.task.pending is one]
-        fresh[:] = [one for one in fresh if one not in of_lock]
-        beside = [*fresh, *self.open.values()]
-        following = next((one for one in waiting if one.asked.kind == UNLOCK or not self._is_locked), None)
-        if beside and following is not None and not any(ends_by_itself(one.asked) for one in beside):
-            fresh.append(following)  # which is told as a failure
-        elif not beside and (following is not None or (waiting and self._runner.due_ms is None)):
-            fresh.append(following or waiting[0])  # within itself: that is told, too
-        self._locks = [one for one in waiting if one not in fresh]
-
     def _is_alone(self) -> bool:
         """Tells whether the one operation that has no record is to be recorded as the only one in progress.
 
@@ -303,11 +283,12 @@ class Session:
             return
         self._alone = self._pending = None
         if entry.kind in OF_LOCKS:
-            self._is_locked = entry.kind == LOCK and entry.error is None
+            self._locks.is_held = entry.kind == LOCK and entry.error is None
         if entry.kind == INTERRUPTED:  # what was interrupted may have no record to name its patches
-            under_way = [*([pending] if pending else ()), *self.open.values(), *self._runner.fresh, *self._locks]
+            awaited = [pending] if pending else []
+            under_way = [*awaited, *self.open.values(), *self._runner.fresh, *self._locks.waiting]
             self.open.clear()
-            self._locks.clear()
+            self._locks.waiting.clear()
             self._runner.fresh.clear()
             self._runner.cancelled.clear()
             self._runner.interrupt(Cancelled(entry.name), under_way)
@@ -380,7 +361,7 @@ class Session:
         self._ahead = (records, following)
         try:
             self._runner.run(self.now_ms)
-            self._hold_back()
+            self._locks.hold_back(self._runner.fresh, self.open.values(), has_timer=self._runner.due_ms is not None)
             outcome = self._runner.outcome()
             if outcome is not None:
                 self._result = self._result_of(*outcome)

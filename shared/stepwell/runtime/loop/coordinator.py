@@ -232,7 +232,7 @@ class Coordinator:
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id) and not mine:
             if wake.hops >= HOPS:
-                await self._end_again(wake.run_id, by)
+                await self._end_again(wake.run_id)
             return
         waits_by_now = at.token.slot != wake.slot and at.token.phase in PARKED
         died_at = await self._pushed_on(at, wake)
@@ -251,15 +251,15 @@ class Coordinator:
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             error = Failure("hop_limit", "worker_lost", message)
             await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
-            await self._end_again(wake.run_id, by)
+            await self._end_again(wake.run_id)
             return
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
 
-    async def _end_again(self, run_id: str, by: str) -> None:
-        """What the run's end demands: who wrote it, under this name or the one before, may have died of that."""
+    async def _end_again(self, run_id: str) -> None:
+        """Performs what the run's end demands: who wrote it, an earlier delivery or a branch, may have died of that."""
         root = await self._logbook.load(run_id, ROOT)
-        if root is not None and root.token.ended:
-            await self._advance.settle(root, by)
+        if root is not None and root.token.ended and root.token.last is not None:
+            await self._advance.settle(root, root.token.last.by)
 
     async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
         """The parent, where the branch had ended and its worker died of what the parent does next."""
