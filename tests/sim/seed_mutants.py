@@ -11,6 +11,7 @@ from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.loop import coordinator, worker
+from stepwell.runtime.waits.permits import Permits
 from tests.sim import schedule
 
 
@@ -56,6 +57,13 @@ def woken_by_all() -> Iterator[None]:
 
 
 @contextmanager
+def taken_late_and_kept() -> Iterator[None]:
+    """A permit taken just after its run's end stays taken, if the worker died before it saw the end."""
+    with mock.patch.object(Permits, "drop_late"):
+        yield
+
+
+@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -67,5 +75,6 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (kept_on_another_way, (4_093_000_618,)),
+    (taken_late_and_kept, (3_602_000_030,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
