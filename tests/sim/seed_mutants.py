@@ -11,7 +11,7 @@ from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.loop import coordinator, worker
-from stepwell.runtime.waits.permits import Permits
+from stepwell.runtime.loop.perform import Performer
 from tests.sim import schedule
 
 
@@ -59,7 +59,7 @@ def woken_by_all() -> Iterator[None]:
 @contextmanager
 def taken_late_and_kept() -> Iterator[None]:
     """A permit taken just after its run's end stays taken, if the worker died before it saw the end."""
-    with mock.patch.object(Permits, "drop_late"):
+    with mock.patch.object(Performer, "drop_late"):
         yield
 
 

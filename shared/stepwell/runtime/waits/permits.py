@@ -125,11 +125,6 @@ class Permits:
         if share is not None:
             await self._lines.leave(share, at.run_id, "" if at.run.started_ms else _place_of(at.header))
 
-    async def drop_late(self, at: Standing) -> None:
-        """For a message that is late: gives back what its worker took just after the run's end, and died of."""
-        if at.token.ended and permits.returned(at.graph, at.token):
-            await self.give_back(at)
-
     async def forget(self, at: Standing) -> None:
         """Deletes the note of a rate limit that is the run's by its key, once it bounds nobody any more."""
         limit = at.graph.rate_limit
