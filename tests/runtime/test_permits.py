@@ -17,6 +17,7 @@ from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.waits.permits import Runs
 from tests.runtime.kit import NOW_MS, World
@@ -308,6 +309,32 @@ def test_a_run_that_is_let_in_as_it_ends_keeps_no_permit(refusals: int) -> None:
     end(world, first)
     assert (world.token(second).ended, left) == (True, [0])
     assert notes_of(world, "permits:flow") == {}
+
+
+@pytest.mark.parametrize("is_dead_letter", [False, True])
+def test_a_permit_taken_after_its_runs_end_is_given_back_though_its_worker_died(is_dead_letter: bool) -> None:
+    """Nobody else would: the run's end had given back what there was, and who waits looks at the oldest holder."""
+    world = World(HOLD)
+    oldest, gone = started(world, 1)[0], world.start()
+    notes, wake = world.store.inner, run_now(world.service.standing(gone)).wake()
+    put = notes.put_note
+
+    async def late(*note: Any, **named: Any) -> bool:
+        notes.put_note = put
+        run_now(world.service.cancel(gone))
+        await put(*note, **named)
+        raise PortError("it died here")
+
+    notes.put_note = late
+    with pytest.raises(PortError):
+        world.deliver()
+    assert notes_of(world, "permits:flow") == {"h00": f'["{oldest}","{gone}"]'}
+    if is_dead_letter:
+        world.lose_messages()
+        run_now(world.parts.coordinator.handle(DeadLetter(wake)))
+    else:
+        world.pass_time(MINUTE_MS)  # until its message is there again
+    assert notes_of(world, "permits:flow") == {"h00": f'["{oldest}"]'}
 
 
 def test_a_rate_of_twenty_a_second_is_held_over_a_minute() -> None:

@@ -11,6 +11,7 @@ from stepwell.definition.graph import Limit, RateLimit
 from stepwell.engine.codec import decode_record
 from stepwell.engine.records import Kind
 from stepwell.engine.throttles import PERMITTED
+from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.waits.lines import Lines
@@ -82,3 +83,25 @@ def test_a_permit_that_is_granted_without_a_word_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(Lines, "seen_to", unseen)
     with pytest.raises(AssertionError):
         test_a_worker_that_dies_at_any_call_leaves_no_step_behind_and_no_permit_taken(FLOW, done=True)
+
+
+@pytest.mark.parametrize("how", ["cancel", "terminate"])
+def test_a_permit_taken_after_the_end_is_given_back_though_its_worker_died(how: str) -> None:
+    """The end had given back what there was, and who waits looks at the oldest holder alone."""
+    world = World(FLOW)
+    world.catalog.limits = {"stripe": Limit(2)}
+    run_id, notes = world.start(), world.store.inner
+    put = notes.put_note
+
+    async def late(*note: Any, **named: Any) -> bool:
+        notes.put_note = put
+        run_now(getattr(world.service, how)(run_id))
+        await put(*note, **named)
+        raise PortError("it died here")
+
+    notes.put_note = late
+    with pytest.raises(PortError):
+        world.deliver()
+    assert run_now(world.store.notes("permits:@stripe")) == {"h00": f'["{run_id}|0|0"]'}
+    world.pass_time(MINUTE_MS)  # until its message is there again
+    assert run_now(world.store.notes("permits:@stripe")) == {}

@@ -12,6 +12,7 @@ from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.perform import Performer
 from tests.sim import schedule
 
 
@@ -68,6 +69,13 @@ def end_left_to_the_dead() -> Iterator[None]:
 
 
 @contextmanager
+def taken_late_and_kept() -> Iterator[None]:
+    """A permit taken just after its run's end stays taken, if the worker died before it saw the end."""
+    with mock.patch.object(Performer, "drop_late"):
+        yield
+
+
+@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -88,5 +96,6 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (shown_after_its_end, (4_507_700_008,)),
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
+    (taken_late_and_kept, (3_602_000_030,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

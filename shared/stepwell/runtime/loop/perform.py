@@ -109,6 +109,12 @@ class Performer:
             case LeaveGathering():
                 await leave(self._ports.notes, at.header)
 
+    async def drop_late(self, at: Standing) -> None:
+        """For a stale message: its worker may have taken a permit that another's record had given back, and died."""
+        for effect in effects(at.graph, at.token):
+            if isinstance(effect, GiveBackPermits | ReturnPermit):
+                await self._leave(at, effect)
+
     async def let_go(self, at: Standing, granted: HeldLocks | Permit) -> None:
         """Gives back what the token was granted and no longer wants."""
         if isinstance(granted, Permit):
