@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from stepwell.engine.actions import Outcome
+from stepwell.engine.records import ROOT
 from stepwell.runtime.calls import exporting
+from stepwell.runtime.ports import Blobs
 from tests.api.kit import World
 
 NESTED = """
@@ -65,6 +67,23 @@ def test_a_page_ends_where_it_would_be_too_large_to_send(world: World, monkeypat
     monkeypatch.setattr(exporting, "EXPORT_BYTES", 1)
     assert len(world.get(f"/runs/{run_id}/export").json["items"]) == 1
     assert exported(world, run_id, 500) == whole
+
+
+def test_a_page_reads_the_large_bodies_that_it_has_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = world.start("nested")
+    lines = exported(world, run_id, 500)
+    read: list[str] = []
+    fetch = exporting.fetch
+
+    async def counted(body: str, blobs: Blobs) -> str:
+        read.append(body)
+        return await fetch(body, blobs)
+
+    monkeypatch.setattr(exporting, "fetch", counted)
+    monkeypatch.setattr(exporting, "EXPORT_BYTES", 1)
+    assert world.get(f"/runs/{run_id}/export", limit=2).json["items"] == lines[:1]
+    assert len(read) == 1
+    assert sum(line.get("token") == ROOT for line in lines) > 1
 
 
 @pytest.mark.parametrize("cursor", ["0", "1@2", "0/3@1", "0@-2", "0/1.2.3@1"])

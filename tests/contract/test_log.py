@@ -88,7 +88,8 @@ def test_bodies_are_read_by_their_places_in_any_logs_and_marks_are_none(store: S
         assert run(store.append("r1", token, slot, f"{token} {slot}")) is None
     run(store.append("r2", "0/1.0", 1, "another run's"))
     assert run(store.mark("r1", "0/1.0", 1))
-    wanted = [*places, ("0", 1), ("0", 9), ("0/1.0", 1), ("0/9.0", 0)]
+    assert run(store.rest("r1", "0/1.0", 3, "rests"))
+    wanted = [*places, ("0", 1), ("0", 9), ("0/1.0", 1), ("0/1.0", 3), ("0/9.0", 0)]
     found = run(store.read_bodies("r1", wanted))
     assert found == {**{(token, slot): f"{token} {slot}" for token, slot in places}, ("0", 1): '{"slot":1}'}
     assert run(store.read_bodies("r1", [])) == {}

@@ -11,6 +11,7 @@ import pytest
 
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.store import MemoryStore
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 CODE = """
@@ -123,3 +124,11 @@ def test_a_replay_reads_a_hundred_of_them_at_once(kit: Stepwell, monkeypatch: py
     assert len(run.result) == 100
     assert asked == [100] * len(asked)
     assert len(asked) <= 3
+
+
+def test_what_a_run_costs_is_told_without_them(kit: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = kit.start("gathered", {"size": 1_100})
+    at = run_now(kit.service.standing(run.id))
+    before = run_now(kit.service.surveyed_with_cost(at))
+    monkeypatch.setattr(MemoryStore, "read_bodies", None)  # nobody calls it
+    assert run_now(kit.service.surveyed_with_cost(at)) == before

@@ -27,6 +27,8 @@ RECORD = Record(9, Kind.RECEIVED, "wake", 5, "f", output=LARGE, output_at=2, res
 def test_only_a_large_output_that_its_branch_has_as_it_is_stands_there_alone() -> None:
     assert output_at(ENDS) == 2
     assert output_at(replace(ENDS, output=LARGE[2:])) == -1  # with its quotes, it is as large as may be
+    assert output_at(replace(ENDS, output="語" * (limits.OUTPUT_HELD_BYTES // 3))) == 2  # in bytes, as it is stored
+    assert output_at(replace(ENDS, output="\ud800")) == -1
     assert output_at(replace(ENDS, slot=-1)) == -1
     assert output_at(replace(ENDS, error=Failure("X", "step", "no"))) == -1
 

@@ -26,12 +26,20 @@ from tests.lifecycle.test_workflow_pause import go_on, stop
 from tests.runtime.kit import World
 
 BATCHED = FLOW.replace("workflow: flow", "workflow: flow\ndurability: batch")
-PROGRAMS = {"flow": (FLOW, "charge"), "fork": (FORKED, "work"), "dag": (DAG, "a"), "batch": (BATCHED, "charge")}
+AT_MOST = BATCHED.replace("python:shop.pack}", "python:shop.pack, at_most_once: true}")
+PROGRAMS = {
+    "flow": (FLOW, "charge"),
+    "fork": (FORKED, "work"),
+    "dag": (DAG, "a"),
+    "batch": (BATCHED, "charge"),
+    "at most": (AT_MOST, "charge"),
+}
 ONCE = {
     "flow": Counter(charge=1, pack=1, ship=1),
     "fork": Counter(work=3, check=3),
     "dag": Counter("abcd"),
     "batch": Counter(charge=1, pack=1, ship=1),
+    "at most": Counter(charge=1, pack=1, ship=1),
 }
 GIVEN = {"items": [1, 2, 3]}
 MOST_CALLS = 40  # of a store, while a run rests

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from multiprocessing import get_context
 from time import perf_counter
 
-from tests.sim.mutants import MUTANTS
+from tests.sim.hunting import MUTANTS
 from tests.sim.schedule import run_schedule
 
 

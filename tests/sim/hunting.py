@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain
+from typing import TypeAlias
 
 from tests.sim import (
     asked_mutants,
@@ -18,11 +20,13 @@ from tests.sim import (
     lane_mutants,
     limit_mutants,
     lock_mutants,
+    mutants,
     overlap_mutants,
     part_mutants,
     stream_mutants,
     task_mutants,
     throttle_mutants,
+    turn_mutants,
     undo_mutants,
     version_mutants,
     zombies,
@@ -50,6 +54,8 @@ from tests.sim.schedule import (
     ZOMBIES_FROM,
     program_of,
 )
+
+Mutant: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 NEAR = {  # where a rare one was caught last: looked at first, then all the others
@@ -120,72 +126,57 @@ RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of wh
     }
 )
 
-OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
-OF_SHOWN = {mutant.__name__ for mutant in fork_mutants.OF_SHOWN}
-OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
-OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
-OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
-OF_LIMITS = {mutant.__name__ for mutant in limit_mutants.OF_LIMITS}
-OF_GATHERING = {mutant.__name__ for mutant in gather_mutants.OF_GATHERING}
-OF_THROTTLES = {mutant.__name__ for mutant in throttle_mutants.OF_THROTTLES}
-OF_PERMITTED = {mutant.__name__ for mutant in throttle_mutants.OF_PERMITTED}
-OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
-OF_OVERLAP = {mutant.__name__ for mutant in overlap_mutants.OF_OVERLAP}
-OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
-OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
-OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
-OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
-OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
-OF_OUTPUTS = {mutant.__name__ for mutant in task_mutants.OF_OUTPUTS}
-OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
-OF_STREAM_MUTANTS = {mutant.__name__ for mutant in stream_mutants.OF_STREAMS}
-OF_HANDED_MUTANTS = {mutant.__name__ for mutant in handed_mutants.OF_HANDED}
-OF_BATCH_MUTANTS = {mutant.__name__ for mutant in batch_mutants.OF_BATCHES}
-OF_LANE_MUTANTS = {mutant.__name__ for mutant in lane_mutants.OF_LANES}
-OF_RACE = {"event_after_log", "event_after_waits"}
-OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
-
-_FIRST_SEEDS = (
-    (OF_CHILDREN, FAMILIES),
-    (OF_PARTS, PARTS_FROM),
-    (OF_HANDED_MUTANTS, HANDED_FROM),
-    (OF_SHOWN, SHOWN_FROM),
-    (OF_LIMITS, LIMITED_FROM),
-    (OF_GATHERING, GATHERED_FROM),
-    (OF_THROTTLES, THROTTLED_FROM),
-    (OF_PERMITTED, PERMITTED_FROM),
-    (OF_LOCKS, LOCKED_FROM),
-    (OF_SESSIONS, DURABLE_FROM),
-    (OF_TASK_MUTANTS, TASKS_FROM),
-    (OF_OUTPUTS, OUTPUTS_FROM),
-    (OF_ASKED_MUTANTS, ASKED_FROM),
-    (OF_STREAM_MUTANTS, STREAMS_FROM),
-    (OF_DEPLOYS, DEPLOYS_FROM),
-    (OF_LEASES, ZOMBIES_FROM),
-    (OF_OVERLAP, OVERLAPS_FROM),
-    (OF_RACE, RACES_FROM),
-    (OF_LANE_MUTANTS, LANES_FROM),
-    (OF_BATCH_MUTANTS, BATCHES_FROM),
+_FAMILIES: tuple[tuple[tuple[Mutant, ...], int], ...] = (  # each with its first seed; of two, the later one's counts
+    (code_mutants.OF_CODE, 0),
+    (dag_mutants.OF_DAGS, 0),
+    (fork_mutants.OF_FORKS, 0),
+    (mutants.OF_ALL, 0),
+    (turn_mutants.OF_TURNS, 0),
+    (undo_mutants.OF_UNDOING, 0),
+    (asked_mutants.OF_ASKED, ASKED_FROM),
+    (batch_mutants.OF_BATCHES, BATCHES_FROM),
+    (child_mutants.OF_CHILDREN, FAMILIES),
+    (fn_mutants.OF_FUNCTIONS, DURABLE_FROM),
+    (fork_mutants.OF_SHOWN, SHOWN_FROM),
+    (gather_mutants.OF_GATHERING, GATHERED_FROM),
+    (handed_mutants.OF_HANDED, HANDED_FROM),
+    (lane_mutants.OF_LANES, LANES_FROM),
+    (limit_mutants.OF_LIMITS, LIMITED_FROM),
+    (lock_mutants.OF_LOCKS, LOCKED_FROM),
+    (mutants.OF_RACE, RACES_FROM),
+    (overlap_mutants.OF_OVERLAP, OVERLAPS_FROM),
+    (part_mutants.OF_PARTS, PARTS_FROM),
+    (stream_mutants.OF_STREAMS, STREAMS_FROM),
+    (task_mutants.OF_OUTPUTS, OUTPUTS_FROM),
+    (task_mutants.OF_TASKS, TASKS_FROM),
+    (throttle_mutants.OF_PERMITTED, PERMITTED_FROM),
+    (throttle_mutants.OF_THROTTLES, THROTTLED_FROM),
+    (version_mutants.OF_DEPLOYS, DEPLOYS_FROM),
+    (zombies.OF_LEASES, ZOMBIES_FROM),
 )
+MUTANTS = {mutant.__name__: mutant for family, _ in _FAMILIES for mutant in family}
+_FIRST_SEEDS = {mutant: first for family, first in _FAMILIES for mutant in family}
 
 
-def seeds_for(mutant: str) -> Iterator[int]:
+def seeds_for(name: str) -> Iterator[int]:
     """The seeds of the schedules that can show the mutant, in the order in which to try them."""
-    first = next((first for names, first in _FIRST_SEEDS if mutant in names), 0)
-    near = first + NEAR.get(mutant, 0)
+    mutant = MUTANTS[name]
+    first = _FIRST_SEEDS[mutant]
+    near = first + NEAR.get(name, 0)
     seeds = chain(range(near, first + MOST_SCHEDULES), range(first, near))
     return (seed for seed in seeds if _can_show(seed, mutant))
 
 
-def _can_show(seed: int, mutant: str) -> bool:
+def _can_show(seed: int, mutant: Mutant) -> bool:
     """Whether this schedule has what the mutant gets wrong."""
-    if mutant in OF_CODE:
-        return any(act == "break" for act, _ in program_of(seed).deploys)
-    if mutant in OF_UNDOING:
-        program = program_of(seed)
-        return program.is_saga and (program.is_dag or mutant != "undone_as_written")
-    if mutant in OF_DAGS:
-        return program_of(seed).is_dag
-    if mutant in {"started_after_end", "lane_left_open"}:
-        return any(operation in {"cancel", "terminate"} for operation, _ in program_of(seed).calls)
-    return program_of(seed).forks or mutant not in OF_FORKS | OF_LANE_MUTANTS
+    program = program_of(seed)
+    if mutant in code_mutants.OF_CODE:
+        return any(act == "break" for act, _ in program.deploys)
+    if mutant in undo_mutants.OF_UNDOING:
+        return program.is_saga and (program.is_dag or mutant is not undo_mutants.undone_as_written)
+    if mutant in dag_mutants.OF_DAGS:
+        return program.is_dag
+    if mutant in (child_mutants.started_after_end, lane_mutants.lane_left_open):
+        return any(operation in {"cancel", "terminate"} for operation, _ in program.calls)
+    needs_fork = mutant in fork_mutants.OF_FORKS or mutant in lane_mutants.OF_LANES
+    return program.forks or not needs_fork

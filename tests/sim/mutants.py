@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -26,28 +26,7 @@ from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Appended, Lane, Saved, Waiter
 from stepwell.runtime.ports.headers import StatusChange
 from tests.sim.actors import stop
-from tests.sim.asked_mutants import OF_ASKED
-from tests.sim.batch_mutants import OF_BATCHES
-from tests.sim.child_mutants import OF_CHILDREN
-from tests.sim.code_mutants import OF_CODE
-from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.doors import OF_WORKERS, before_append
-from tests.sim.fn_mutants import OF_FUNCTIONS
-from tests.sim.fork_mutants import OF_FORKS
-from tests.sim.gather_mutants import OF_GATHERING
-from tests.sim.handed_mutants import OF_HANDED
-from tests.sim.lane_mutants import OF_LANES
-from tests.sim.limit_mutants import OF_LIMITS
-from tests.sim.lock_mutants import OF_LOCKS
-from tests.sim.overlap_mutants import OF_OVERLAP
-from tests.sim.part_mutants import OF_PARTS
-from tests.sim.stream_mutants import OF_STREAMS
-from tests.sim.task_mutants import OF_OUTPUTS, OF_TASKS
-from tests.sim.throttle_mutants import OF_PERMITTED, OF_THROTTLES
-from tests.sim.turn_mutants import OF_TURNS
-from tests.sim.undo_mutants import OF_UNDOING
-from tests.sim.version_mutants import OF_DEPLOYS
-from tests.sim.zombies import OF_LEASES
 
 _handle, _put, _settle = Worker.handle, Door.put, Advance.settle
 _append = MemoryStore.append
@@ -236,41 +215,14 @@ def early_timer_lost() -> Iterator[None]:
         yield
 
 
-MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    mutant.__name__: mutant
-    for mutant in (
-        *OF_ASKED,
-        *OF_CODE,
-        *OF_HANDED,
-        *OF_FORKS,
-        *OF_FUNCTIONS,
-        *OF_TASKS,
-        *OF_OUTPUTS,
-        *OF_STREAMS,
-        *OF_DAGS,
-        *OF_CHILDREN,
-        *OF_LOCKS,
-        *OF_LIMITS,
-        *OF_GATHERING,
-        *OF_THROTTLES,
-        *OF_PERMITTED,
-        *OF_PARTS,
-        *OF_TURNS,
-        *OF_UNDOING,
-        *OF_DEPLOYS,
-        *OF_LEASES,
-        *OF_OVERLAP,
-        *OF_LANES,
-        *OF_BATCHES,
-        no_conditional_append,
-        wait_after_read,
-        event_after_waits,
-        event_after_log,
-        no_by,
-        effects_before_append,
-        effects_once,
-        terminal_overwritten,
-        status_overwritten,
-        early_timer_lost,
-    )
-}
+OF_RACE = (event_after_waits, event_after_log)
+OF_ALL = (
+    no_conditional_append,
+    wait_after_read,
+    no_by,
+    effects_before_append,
+    effects_once,
+    terminal_overwritten,
+    status_overwritten,
+    early_timer_lost,
+)

@@ -20,8 +20,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine import codec
 from stepwell.engine.codec import _next_to_json
 from stepwell.engine.records import Next
-from tests.sim.hunting import MOST_SCHEDULES, RARE, seeds_for
-from tests.sim.mutants import MUTANTS
+from tests.sim.hunting import MOST_SCHEDULES, MUTANTS, RARE, seeds_for
 from tests.sim.rows import MET, counted, expected, met
 from tests.sim.schedule import (
     ASKED_FROM,

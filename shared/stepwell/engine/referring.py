@@ -30,7 +30,7 @@ _encode = fast_encoder(json.JSONEncoder(separators=(",", ":"), ensure_ascii=Fals
 
 def output_at(arrival: Arrival) -> int:
     """Returns the slot of the branch's log to which the function's record refers; -1 where it holds the output."""
-    if arrival.error is not None or arrival.slot < 0 or len(_encode(arrival.output)) <= limits.OUTPUT_HELD_BYTES:
+    if arrival.error is not None or arrival.slot < 0 or _bytes(arrival.output) <= limits.OUTPUT_HELD_BYTES:
         return -1
     return arrival.slot
 
@@ -52,6 +52,10 @@ def source_of(token: str, record: Record) -> Source:
 def with_outputs(token: str, records: Iterable[Record], found: Mapping[Source, Json]) -> list[Record]:
     """Returns the records with the outputs that they refer to. Raises EngineFault for one that is not there."""
     return [_with_output(token, one, found) if one.output_at >= 0 and one.output is None else one for one in records]
+
+
+def _bytes(value: Json) -> int:
+    return len(_encode(value).encode(errors="surrogatepass"))
 
 
 def _with_output(token: str, record: Record, found: Mapping[Source, Json]) -> Record:

@@ -268,7 +268,7 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
 
     async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
         found = {place: self._db.rows(SELECT_SLOT, (run_id, *place)) for place in places}
-        return {place: rows[0][0] for place, rows in found.items() if rows and rows != [(MARK,)]}
+        return {place: rows[0][0] for place, rows in found.items() if rows and not _is_mark(rows[0][0])}
 
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         topic = (event.topic.name, event.topic.key)

@@ -108,9 +108,8 @@ class _Walk:
         last = self._slot_passed(token)
         log = await self._log(token, last) if read is None else read
         bodies = self._bodies([saved for saved in log if saved.slot > last - BATCH_RECORDS])
-        own = [(slot, body) async for slot, body in bodies if slot > last]
-        for first in range(0, len(own), _TOGETHER):
-            for slot, body in await self._in_full(token, own[first : first + _TOGETHER]):
+        async for group in _grouped(bodies, last):
+            for slot, body in await self._in_full(token, group):
                 yield token, slot, body
         if read is None and last > _NONE:
             log = await self._log(token, _NONE)
@@ -178,6 +177,20 @@ class _Walk:
 def _path(token: str) -> Place:
     steps = (step.partition(".") for step in token.split("/")[1:])
     return tuple((int(slot), int(index)) for slot, _, index in steps)
+
+
+async def _grouped(bodies: AsyncIterator[tuple[int, str]], last: int) -> AsyncIterator[list[tuple[int, str]]]:
+    """Those after the slot `last`, some at a time: large bodies are read as a page has room for them."""
+    group: list[tuple[int, str]] = []
+    size_bytes = 0
+    async for slot, body in bodies:
+        if slot > last:
+            group.append((slot, body))
+            size_bytes += len(body)
+        if len(group) == _TOGETHER or size_bytes > EXPORT_BYTES:
+            yield group
+            group, size_bytes = [], 0
+    yield group
 
 
 def _place_of_cursor(cursor: str) -> Place:

@@ -60,10 +60,10 @@ class Logs:
         self._pages: dict[tuple[str, int], Page] = {}
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
-        """A token's records with greater slots: so many of them, or all."""
+        """A token's records with greater slots: so many of them, or all. Outputs that stand elsewhere are not read."""
         place = (token_id, after, limit)
         if place not in self._histories:
-            self._histories[place] = await self._logbook.history(run_id, token_id, after, limit)
+            self._histories[place] = await self._logbook.lanes.token(run_id, token_id, after, limit)
         return self._histories[place]
 
     async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]:

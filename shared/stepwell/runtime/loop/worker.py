@@ -232,8 +232,8 @@ class Worker:
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
             begins = StepBegins(action, policy.timeout_ms, at.token.slot)
             answer = await self._door.put(at, begins, turn.by, turn.budget)
-            if isinstance(answer.action, Rest):
-                return await self._rests(answer.at)
+            if isinstance(answer.action, Rest):  # it rests behind what its batch holds
+                return await (self._closed(answer.at, turn) if answer.at.is_open else self._rests(answer.at))
             if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
                 return await self._after(answer, turn) if answer.is_mine else None
             at = changed(answer.at, turn=at.turn)  # the step is still what its function asked for
