@@ -166,6 +166,7 @@ def test_the_graph_of_a_dag_has_its_dependencies_and_the_status_of_what_began(wo
     assert {edge["stage"] for edge in graph["edges"]} == {"depends_on"}
     assert [node["name"] for node in graph["nodes"] if node["terminal"]] == ["report"]
     assert graph["states"] == {"account": "completed", "provision": "completed", "ask": "waiting"}
+    assert set(graph["taken"]) == {"provision.depends_on[0]", "ask.depends_on[0]", "welcome.depends_on[0]"}
 
 
 def test_the_picture_of_a_dag_leads_from_the_start_over_the_dependencies_to_the_end(world: World) -> None:
@@ -175,6 +176,7 @@ def test_the_picture_of_a_dag_leads_from_the_start_over_the_dependencies_to_the_
     assert lines == [
         "s --> n0", "n0 --> n1", "n0 --> n2", "n1 --> n3", "n2 --> n3", "n3 --> n4", "n4 --> e",
     ]  # fmt: skip
+    assert "linkStyle 0,1,2,3 stroke-width:3px" in drawn  # as far as `provision` and `ask`, which waits
     assert world.get(f"/runs/{run_id}/graph", format="svg").text.startswith("<svg")
 
 

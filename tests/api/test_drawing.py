@@ -132,6 +132,7 @@ def test_mermaid_has_a_line_for_each_shape_and_edge() -> None:
         "    s --> n0\n"
         "    n0 --> n1\n"
         "    n1 --> e\n"
+        "    linkStyle 0 stroke-width:3px\n"
         "    classDef completed fill:#d2f4d9,stroke:#1a7f37,color:#0b3d1a\n"
         "    class n0 completed\n"
     )
@@ -143,6 +144,33 @@ def test_dot_has_a_line_for_each_shape_and_edge() -> None:
     assert "    n2 -> n3" in lines
     assert '    n1 -> n3 [label="result.amount > 1000"]' in lines
     assert any(line.startswith("    n3 -> n0 [label=") and "style=dashed" in line for line in lines)
+
+
+WALKED = graph(
+    Node("a", Step("python:shop.a"), rules=(
+        Rule("a.diverge[0]", "diverge", Condition("error.type == 'Busy'"), "a"), Rule("a.next", "next", None, "b"))),
+    step("b"), step("c"),
+)  # fmt: skip
+RAN = {"a": "completed", "b": "completed"}, {"a": "3 tries · 1.2 s"}, {"a.diverge[0]": 2, "a.next": 1}
+
+
+def test_the_lines_that_a_run_took_are_thick_and_say_how_often() -> None:
+    assert """n0 -.->|"error.type == 'Busy'<br/>2x"| n0""" in mermaid(WALKED, *RAN)
+    assert "    linkStyle 0,1,2,3 stroke-width:3px\n" in mermaid(WALKED, *RAN)
+    assert "linkStyle" not in mermaid(WALKED, {})
+    assert [line.split()[:3] for line in dot(WALKED, *RAN).splitlines() if "penwidth=3" in line] == [
+        ["s", "->", "n0"], ["n0", "->", "n0"], ["n0", "->", "n1"], ["n1", "->", "e"],
+    ]  # fmt: skip
+    root = ElementTree.fromstring(svg(WALKED, *RAN))  # noqa: S314
+    widths = [element.get("stroke-width") for element in root.iter(SVG + "path") if element.get("marker-end")]
+    assert sorted(widths, key=str) == ["1.6", "3", "3", "3", "3"]
+
+
+def test_every_format_says_how_a_node_went() -> None:
+    assert '"#10003; a<br/>python#58;shop.a<br/>3 tries #183; 1.2 s"' in mermaid(WALKED, *RAN)
+    assert "✓ a\\npython:shop.a\\n3 tries · 1.2 s" in dot(WALKED, *RAN)
+    root = ElementTree.fromstring(svg(WALKED, *RAN))  # noqa: S314
+    assert "3 tries · 1.2 s" in [element.text for element in root.iter(SVG + "text")]
 
 
 def test_no_name_breaks_out_of_mermaid() -> None:

@@ -107,6 +107,7 @@ def test_a_retry_a_failure_and_an_approval_in_a_dag_are_everywhere_that_people_l
     assert world.get("/stats").json["waits"] == {"approval": 1}
     drawn = world.get(f"/runs/{run_id}/graph", format="json").json["states"]
     assert drawn == {"flaky": "completed", "broken": "skipped", "ask": "waiting"}
+    assert "2 tries #183; 10 s" in world.get(f"/runs/{run_id}/graph", format="mermaid").text
     assert [token["step"] for token in run["tokens"]] == ["ask"]
 
 

@@ -15,7 +15,8 @@ from stepwell.cli.render import failures_table, runs_table
 from stepwell.cli.run_view import run_view
 from stepwell.cli.screen import console
 from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, brief, clock, local_times, printable, span, until
+from stepwell.cli.words import ago, brief, clock, local_times, printable, until
+from stepwell.definition.durations import span
 from stepwell.errors import UserError
 from stepwell.settings import Settings, read_settings
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from stepwell.api.drawing_shape import picture
 from stepwell.api.graphs import graph_view, node_states
-from stepwell.api.ran import counts_of, steps_of
+from stepwell.api.ran import steps_of, words_of
 from stepwell.engine.entries import Entry
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import RunQuery
@@ -78,7 +78,7 @@ def test_a_retry_a_failure_and_an_approval_inside_all_are_everywhere_that_people
     assert [row["count"] for row in rows if row["waiting_for"] == "approval"] == [1]
     at = run_now(kit.service.standing(run.id))
     found = steps_of(at, run_now(kit.service.survey(at)))
-    drawn = picture(at.graph, node_states(at, found), counts_of(found))
+    drawn = picture(at.graph, node_states(at, found), words_of(found))
     assert {shape.title: shape.status for shape in drawn.shapes if shape.title != "start"} == {
         "cook": "completed", "burn": "failed", "chef": "waiting",
     }  # fmt: skip
@@ -110,8 +110,8 @@ def test_a_function_that_has_not_begun_is_drawn_as_one_node_and_then_operation_b
     stepwell.settle()
     at = run_now(stepwell.service.standing(run.id))
     steps = steps_of(at, run_now(stepwell.service.survey(at)))
-    drawn = picture(at.graph, node_states(at, steps), counts_of(steps))
-    assert [(shape.title, shape.detail, shape.status) for shape in drawn.shapes] == [
+    drawn = picture(at.graph, node_states(at, steps), words_of(steps))
+    assert [(shape.title, shape.words, shape.status) for shape in drawn.shapes] == [
         ("start", "", ""), ("cook", "2: 2 completed", "completed"), ("bell", "", "waiting"),
     ]  # fmt: skip
     assert [(line.source, line.target) for line in drawn.lines] == [("s", "n0"), ("n0", "n1")]

@@ -33,7 +33,12 @@ def at_work(views: Mapping[str, StepView]) -> list[str]:
 
 def done(views: Iterable[StepView]) -> int:
     """Counts the finished steps."""
-    return sum(view.status in _DONE for view in views)
+    return sum(map(is_done, views))
+
+
+def is_done(step: StepView) -> bool:
+    """Tells whether a step has finished, so that those after it may begin."""
+    return step.status in _DONE
 
 
 def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:

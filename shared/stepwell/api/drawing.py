@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.api.drawing_shape import MARKS, NO_COUNTS, Line, Shape, outline, picture
+from stepwell.api.drawing_shape import MARKS, NO_WORDS, NOT_TAKEN, Line, Shape, outline, picture
 from stepwell.api.drawing_svg import FILLS, render
 from stepwell.definition.graph import Graph
 
@@ -33,17 +33,23 @@ _DOT_SHAPES = {
 }
 
 
-def svg(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> str:
-    """Draws an SVG; `states` has the status of each node that the run has visited, `counts` words for its branches."""
-    return render(picture(graph, states, counts))
+def svg(
+    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+) -> str:
+    """Draws an SVG; `states` has the status of each node that the run has visited, `words` how it went."""
+    return render(picture(graph, states, words, taken))
 
 
-def mermaid(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> str:
+def mermaid(
+    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+) -> str:
     """Draws a Mermaid flowchart for Markdown pages."""
-    drawn = picture(graph, states, counts)
+    drawn = picture(graph, states, words, taken)
     lines = ["flowchart TD"]
     lines += [f"    {_mermaid_shape(shape)}" for shape in drawn.shapes]
     lines += [f"    {_mermaid_line(line)}" for line in drawn.lines]
+    if ways := [str(index) for index, line in enumerate(drawn.lines) if line.taken]:
+        lines.append(f"    linkStyle {','.join(ways)} stroke-width:3px")
     for status in sorted({_look(shape) for shape in drawn.shapes} - {""}):
         ground, border, ink = FILLS[status]
         members = ",".join(shape.id for shape in drawn.shapes if _look(shape) == status)
@@ -54,9 +60,11 @@ def mermaid(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] =
     return "\n".join(lines) + "\n"
 
 
-def dot(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> str:
+def dot(
+    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+) -> str:
     """Draws a Graphviz graph."""
-    drawn = picture(graph, states, counts)
+    drawn = picture(graph, states, words, taken)
     lines = [
         f"digraph {_dot_text(drawn.name)} {{",
         "    rankdir=TB",
@@ -75,7 +83,7 @@ def _look(shape: Shape) -> str:
 
 def _words(shape: Shape) -> list[str]:
     mark = f"{MARKS[shape.status]} " if shape.status else "✗ " if shape.kind == "fail" else ""
-    return [mark + shape.name, *([shape.detail] if shape.detail else [])]
+    return [mark + shape.name, *filter(None, (shape.detail, shape.words))]
 
 
 def _mermaid_shape(shape: Shape) -> str:
@@ -112,6 +120,7 @@ def _dot_shape(shape: Shape) -> str:
 def _dot_line(line: Line) -> str:
     attributes = [f"label={_dot_text(*line.labels)}"] if line.labels else []
     attributes += ["style=dashed", 'color="#d1495b"'] if line.error else []
+    attributes += ["penwidth=3"] if line.taken else []
     options = f" [{', '.join(attributes)}]" if attributes else ""
     return f"{line.source} -> {line.target}{options}"
 

@@ -5,13 +5,14 @@ Shapes have generated ids (`n0`, `f1`), so that no user's name has a meaning in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TypeAlias
 
-from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule
+from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
 
@@ -29,21 +30,29 @@ MARKS = {
     "compensated": "↺",
 }
 
-NO_COUNTS: Mapping[str, str] = MappingProxyType({})
+NO_WORDS: Mapping[str, str] = MappingProxyType({})
+NOT_TAKEN: Mapping[str, int] = MappingProxyType({})
 _LIMIT = " (max "
+_LEFT = frozenset(
+    {"completed", "passed", "skipped", "compensated"}
+)  # of a node without rules: the run went on behind it
 _START_ID, _END_ID = "s", "e"
 _Ends: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A node, or a start or end of the run. `status` is empty if the run has not visited it."""
+    """A node, or a start or end of the run. `status` is empty if the run has not visited it.
+
+    `words`: how it went: of branches how many are in each status, attempts, and the time that it took.
+    """
 
     id: str
     kind: str  # start | step | wait | call | route | end | fail
     title: str
     detail: str = ""
     status: str = ""
+    words: str = ""
 
     @property
     def name(self) -> str:
@@ -53,16 +62,21 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """All rules that lead from one shape to another; dashed if they handle errors."""
+    """All rules that lead from one shape to another; dashed if they handle errors. `taken`: how often, by a run."""
 
     source: str
     target: str
     conditions: tuple[str, ...] = ()
     error: bool = False
+    taken: int = 0
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The conditions, cut to fit the picture."""
+        """The conditions, cut to fit the picture, and how often they led here if more than once."""
+        return (*self._conditions, f"{self.taken}x") if self.taken > 1 else self._conditions
+
+    @property
+    def _conditions(self) -> tuple[str, ...]:
         shown = tuple(_label(text) for text in self.conditions[:LABEL_LINES])
         hidden = len(self.conditions) - LABEL_LINES
         return (*shown[:-1], f"{shorten(shown[-1], LABEL_CHARACTERS - 10)} +{hidden} more") if hidden > 0 else shown
@@ -77,44 +91,43 @@ class Picture:
     lines: tuple[Line, ...]
 
 
-def picture(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> Picture:
+def picture(
+    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+) -> Picture:
     """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited.
 
-    A durable function shows the operations of its log, from the first to the last that began.
+    `words` says how a node went, `taken` how often a rule, by its id, was taken. A durable function shows the
+    operations of its log, from the first to the last that began.
     """
     if graph.function and len(states) > 1:
-        return _function_picture(graph, states, counts)
+        return _function_picture(graph, states, words)
     ids = {name: f"n{index}" for index, name in enumerate(graph.shown)}
     nodes = [
-        _counted(_node_shape(node, ids[name], states.get(name, "")), counts.get(name, ""))
+        replace(_node_shape(node, ids[name], states.get(name, "")), words=words.get(name, ""))
         for name, node in graph.shown.items()
     ]
     failures: dict[_Ends, Shape] = {}
     if graph.dag:
-        lines = list(_dag_lines(graph.dag, ids))
+        lines = list(_dag_lines(graph.dag, ids, states, taken))
     else:
-        lines = [Line(_START_ID, ids[graph.start])]
+        lines = [Line(_START_ID, ids[graph.start], taken=int(graph.start in states))]
         for name, node in graph.shown.items():
-            lines.extend(_merged(_node_lines(node, ids[name], ids, failures)))
+            is_end = not node.rules and states.get(name) in _LEFT
+            lines.extend(_merged(_node_lines(node, ids[name], ids, failures), taken, int(is_end)))
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
     return Picture(graph.name, shapes, tuple(lines))
 
 
-def _counted(shape: Shape, words: str) -> Shape:
-    """Adds how many branches a node has, and how they are."""
-    return replace(shape, detail=" · ".join(filter(None, (shape.detail, words)))) if words else shape
-
-
-def _function_picture(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str]) -> Picture:
+def _function_picture(graph: Graph, states: Mapping[str, str], words: Mapping[str, str]) -> Picture:
     names = [name for name in states if name != graph.start]
     shapes = [Shape(_START_ID, "start", "start")]
     for index, name in enumerate(names):
         known = states[name] if states[name] in STATUSES else ""
-        shapes.append(_counted(Shape(f"n{index}", "step", name, status=known), counts.get(name, "")))
+        shapes.append(Shape(f"n{index}", "step", name, status=known, words=words.get(name, "")))
     if states.get(graph.start) in {"completed", "failed", "cancelled", "compensated"}:
         shapes.append(Shape(_END_ID, "end", "end"))
-    lines = [Line(one.id, following.id) for one, following in pairwise(shapes)]
+    lines = [Line(one.id, following.id, taken=1) for one, following in pairwise(shapes)]
     return Picture(graph.name, tuple(shapes), tuple(lines))
 
 
@@ -174,32 +187,38 @@ def _call_words(call: Call) -> str:
     return f"{len(call.children)} child runs: {names}"
 
 
-def _dag_lines(dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str]) -> Iterator[Line]:
+def _dag_lines(
+    dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str], states: Mapping[str, str], taken: Mapping[str, int]
+) -> Iterator[Line]:
     """Yields the lines from the start to the roots, between the steps, and from the leaves to the end."""
     needed = {one for needs in dag.values() for one in needs}
     for name, needs in dag.items():
-        sources = [ids[one] for one in needs if one in ids] or [_START_ID]
-        yield from (Line(source, ids[name]) for source in sources)
-    yield from (Line(ids[name], _END_ID) for name in dag if name not in needed)
+        if not any(one in ids for one in needs):
+            yield Line(_START_ID, ids[name], taken=int(name in states))
+        for at, one in enumerate(needs):
+            if one in ids:
+                yield Line(ids[one], ids[name], taken=taken.get(dependency_id(name, at), 0))
+    yield from (Line(ids[name], _END_ID, taken=int(states.get(name) in _LEFT)) for name in dag if name not in needed)
 
 
 def _node_lines(
     node: Node, source: str, ids: Mapping[str, str], failures: dict[_Ends, Shape]
-) -> Iterator[tuple[_Ends, str, bool]]:
-    """Yields ((from, to), condition, error) for each rule with a target; `continue` has none."""
+) -> Iterator[tuple[_Ends, str, bool, str]]:
+    """Yields ((from, to), condition, error, rule) for each rule with a target; `continue` has none."""
     if not node.rules:
-        yield (source, _END_ID), "", False
+        yield (source, _END_ID), "", False, ""
     conditional = False
     takes_one = node.fan_out != "all"  # only then is there an `otherwise`
     for rule in node.rules:
         if rule.fail is not None:
             key = (source, rule.fail)
             failures.setdefault(key, Shape(f"f{len(failures)}", "fail", rule.fail))
-            yield (source, failures[key].id), _condition(rule, conditional), True
+            yield (source, failures[key].id), _condition(rule, conditional), True, rule.id
         elif rule.to is not None:
             target = _END_ID if rule.to == END else ids.get(rule.to)
             if target is not None:  # a definition with an unknown target can still be drawn
-                yield (source, target), _condition(rule, conditional), rule.when is not None and rule.when.reads_error
+                reads_error = rule.when is not None and rule.when.reads_error
+                yield (source, target), _condition(rule, conditional), reads_error, rule.id
         conditional = conditional or (takes_one and rule.stage == "transition" and rule.when is not None)
 
 
@@ -220,10 +239,14 @@ def _bare(condition: Expression | None) -> str:
     return text[2:-2].strip() if text.startswith("{{") and text.endswith("}}") else text
 
 
-def _merged(rules: Iterator[tuple[_Ends, str, bool]]) -> Iterator[Line]:
+def _merged(
+    rules: Iterator[tuple[_Ends, str, bool, str]], taken: Mapping[str, int], without_rule: int
+) -> Iterator[Line]:
     """Merges rules with the same target into one line; errors keep a separate line."""
     conditions: dict[tuple[_Ends, bool], list[str]] = {}
-    for ends, condition, error in rules:
+    times: Counter[tuple[_Ends, bool]] = Counter()
+    for ends, condition, error, rule_id in rules:
         conditions.setdefault((ends, error), []).extend([condition] if condition else [])
+        times[ends, error] += taken.get(rule_id, 0) if rule_id else without_rule
     for ((source, target), error), texts in conditions.items():
-        yield Line(source, target, tuple(texts), error)
+        yield Line(source, target, tuple(texts), error, times[(source, target), error])

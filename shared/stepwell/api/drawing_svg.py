@@ -40,7 +40,7 @@ def render(picture: Picture) -> str:
     layout = arrange(sizes, links)
     curves = line_curves(layout, frozenset(loops))
     body = [
-        *(_path(curve, line.error) for line, curve in zip(picture.lines, curves, strict=True) if curve),
+        *(_path(curve, line) for line, curve in zip(picture.lines, curves, strict=True) if curve),
         *(part for name, line in loops.items() for part in _loop(line, layout.shapes[name])),
         *(part for name, spot in layout.shapes.items() for part in _shape(shapes[name], spot)),
         *(
@@ -83,7 +83,9 @@ def _shape_size(shape: Shape, loop: Line | None) -> Size:
     detail = text_width(shorten(shape.detail, _DETAIL_CHARACTERS), _DETAIL)
     label = _label_size(loop.labels) if loop else None
     beside = _LOOP + (label.width if label else 0) if loop else 0
-    return Size(max(title, detail, 64) + 28, 46 if shape.detail else 34, beside)
+    words = text_width(shape.words, _DETAIL)
+    height = 34 + 12 * bool(shape.detail) + 14 * bool(shape.words)
+    return Size(max(title, detail, words, 64) + 28, height, beside)
 
 
 def _label_size(labels: Sequence[str]) -> Size | None:
@@ -109,7 +111,7 @@ def _head(name: str, width: float, height: float) -> str:
 def _shape(shape: Shape, spot: Spot) -> Iterator[str]:
     width, height = spot.size.width, spot.size.height
     ground, border, ink = FILLS["failed" if shape.kind == "fail" else shape.status]
-    whole = f"{shape.title} · {shape.detail}" if shape.detail else shape.title
+    whole = " · ".join(filter(None, (shape.title, shape.detail, shape.words)))
     yield (
         f"<g data-node={_attribute(shape.title)} data-status={_attribute(shape.status)} "
         f'transform="translate({spot.x:.1f} {spot.y:.1f})"><title>{_safe(whole)}</title>'
@@ -131,9 +133,11 @@ def _shape(shape: Shape, spot: Spot) -> Iterator[str]:
         yield f"{_text(0, 4, f'{mark} {shape.name}', _DETAIL, ink)}</g>"
         return
     mark = f"{MARKS[shape.status]} " if shape.status else ""
-    yield _text(0, -3 if shape.detail else 4.5, mark + shape.name, _TITLE, ink, 'font-weight="600"')
-    if shape.detail:
-        yield _text(0, 14, shorten(shape.detail, _DETAIL_CHARACTERS), _DETAIL, ink, 'opacity="0.75"')
+    below = list(filter(None, (shorten(shape.detail, _DETAIL_CHARACTERS), shape.words)))
+    top = 4.5 - 7.5 * len(below)
+    yield _text(0, top, mark + shape.name, _TITLE, ink, 'font-weight="600"')
+    for number, text in enumerate(below, 1):
+        yield _text(0, top + 2 + 15 * number, text, _DETAIL, ink, 'opacity="0.75"')
     yield "</g>"
 
 
@@ -143,18 +147,18 @@ def _loop(line: Line, spot: Spot) -> Iterator[str]:
     yield _path(
         f"M{edge:.1f} {bottom:.1f} C{edge + reach:.1f} {bottom + 6:.1f} {edge + reach:.1f} {top - 6:.1f} "
         f"{edge:.1f} {top:.1f}",
-        line.error,
+        line,
     )
     size = _label_size(line.labels)
     if size is not None:
         yield from _label(line, Spot(size, 0, x=edge + _LOOP + size.width / 2 - 2, y=spot.y))
 
 
-def _path(data: str, error: bool) -> str:
-    dashes = ' stroke-dasharray="5 4"' if error else ""
-    colour, arrow = (_ERROR_LINE, "error") if error else (_LINE, "arrow")
+def _path(data: str, line: Line) -> str:
+    dashes = ' stroke-dasharray="5 4"' if line.error else ""
+    colour, arrow = (_ERROR_LINE, "error") if line.error else (_LINE, "arrow")
     end = f'marker-end="url(#stepwell-{arrow})"'
-    return f'<path d="{data}" fill="none" stroke="{colour}" stroke-width="1.6"{dashes} {end}/>'
+    return f'<path d="{data}" fill="none" stroke="{colour}" stroke-width="{3 if line.taken else 1.6}"{dashes} {end}/>'
 
 
 def _label(line: Line, spot: Spot) -> Iterator[str]:

@@ -10,7 +10,7 @@ from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.api.steps import StepResult
-from stepwell.definition.graph import END, Graph, Json, Node, Rule
+from stepwell.definition.graph import END, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
@@ -174,7 +174,7 @@ def _edge(node: Node, rule: Rule) -> EdgeView:
 
 
 def _dependency(name: str, at: int, needed: str) -> EdgeView:
-    edge_id = f"{name}.depends_on[{at}]"
+    edge_id = dependency_id(name, at)
     return EdgeView(
         {"id": edge_id, "from": needed, "to": name, "stage": "depends_on", "when": None, "foreach": None, "fail": None}
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from typing_extensions import TypedDict
 
-from stepwell.api.dags import step_views
+from stepwell.api.dags import is_done, step_views
 from stepwell.api.states import fork_at, status_of, wait_of
 from stepwell.api.steps import StepResult, step_result, time_of
-from stepwell.definition.graph import END, Graph
+from stepwell.definition.durations import span
+from stepwell.definition.graph import END, Graph, dependency_id
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
@@ -79,14 +81,21 @@ def _forks_of(token: Token, opened: Mapping[str, Surveyed]) -> list[Surveyed]:
     return [fork for fork in found if fork is not None and fork.branches]
 
 
-def counts_of(steps: Mapping[str, StepResult]) -> dict[str, str]:
-    """Returns the words for each step of branches, such as `200: 198 completed, 1 failed, 1 running`."""
-    found = {}
-    for name, step in steps.items():
-        if counts := step["branches"]:
-            each = ", ".join(f"{count} {status}" for status, count in counts.items() if status != "total")
-            found[name] = f"{counts['total']}: {each}"
-    return found
+def words_of(steps: Mapping[str, StepResult]) -> dict[str, str]:
+    """Returns how each step went, such as `200: 198 completed, 1 failed, 1 running` or `2 tries · 1.2 s`."""
+    return {name: " · ".join(_words(step)) for name, step in steps.items() if any(_words(step))}
+
+
+def _words(step: StepResult) -> Iterator[str]:
+    if counts := step["branches"]:
+        each = ", ".join(f"{count} {status}" for status, count in counts.items() if status != "total")
+        yield f"{counts['total']}: {each}"
+    elif step["attempts"] > 1:
+        yield f"{step['attempts']} tries"
+    if step["started_at"] and step["ended_at"]:
+        took = datetime.fromisoformat(step["ended_at"]) - datetime.fromisoformat(step["started_at"])
+        if took:
+            yield span(took.total_seconds())
 
 
 def attempts_of(token: Token, forks: Iterable[Surveyed]) -> int:
@@ -112,12 +121,20 @@ def taken_edges(at: Standing, forks: Iterable[Surveyed]) -> dict[str, int]:
     The branches of a wide fork are not read: those that completed are counted as far as there is only one way.
     """
     taken = Counter(at.token.rule_uses)
+    taken.update(_dependencies(at))
     for fork in _all(forks):
         for branch in fork.branches:
             taken.update(branch.rule_uses)
         for start, counts in fork.counts.items():
             taken.update(dict.fromkeys(_only_way(at.graph, start, fork.fork.join), counts.get("completed", 0)))
     return {rule: count for rule, count in taken.items() if count}
+
+
+def _dependencies(at: Standing) -> Iterator[str]:
+    """Yields the edges of a DAG behind the steps that are done."""
+    views = step_views(at)
+    for name, needs in at.graph.dag.items():
+        yield from (dependency_id(name, place) for place, one in enumerate(needs) if is_done(views[one]))
 
 
 def _only_way(graph: Graph, start: str, join: str) -> list[str]:

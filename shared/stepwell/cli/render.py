@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli.grids import plain, status_text, table_of
-from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, span, waiting_words, when
+from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, waiting_words, when
+from stepwell.definition.durations import span
 
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from stepwell.definition.durations import span
+
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def parse_time(text: object) -> datetime | None:
@@ -46,24 +47,6 @@ def exactly(moment: datetime | None, now: datetime) -> str:
 def local_times(text: str, now: datetime) -> str:
     """Replaces the times of the API in a text with the reader's own."""
     return _TIME.sub(lambda found: exactly(parse_time(found[0]), now), text)
-
-
-def span(seconds: float) -> str:
-    """Formats a duration, with two units if the first is small: 85 ms, 1.2 s, 42 s, 3 min 5 s, 23 h, 6 d 4 h."""
-    if seconds < 1:
-        return f"{max(round(seconds * 1000), 0)} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for unit, name, smaller, smaller_name in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", 1, "s"),
-    ):
-        if seconds >= unit:
-            whole, rest = divmod(int(seconds), unit)
-            parts = rest // smaller
-            return f"{whole} {name} {parts} {smaller_name}" if whole < 10 and parts else f"{whole} {name}"
-    return f"{int(seconds)} s"
 
 
 def until(moment: datetime, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Parses durations (`30s`, `5m`, `24h`, `7d`, `PT5M`, or seconds as a number) to milliseconds."""
+"""Parses durations (`30s`, `5m`, `24h`, `7d`, `PT5M`, or seconds as a number) to milliseconds; formats them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ HINT = "write 30s, 5m, 24h, 7d, an ISO 8601 duration such as PT5M, or a number o
 LONGEST_MS = 100 * YEAR_MS  # a longer deadline is a typing mistake, and exceeds the calendar
 
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
+_PAIRS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))  # of seconds: a unit, the next one
 _SHORT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _ISO = re.compile(
@@ -43,6 +44,20 @@ def show_duration(milliseconds: int) -> str:
         if milliseconds and milliseconds % _UNITS_MS[unit] == 0:
             return f"{milliseconds // _UNITS_MS[unit]}{unit}"
     return f"{milliseconds}ms"
+
+
+def span(seconds: float) -> str:
+    """Formats a duration, with two units if the first is small: 85 ms, 1.2 s, 42 s, 3 min 5 s, 23 h, 6 d 4 h."""
+    if seconds < 1:
+        return f"{max(round(seconds * 1000), 0)} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit, name, smaller, smaller_name in _PAIRS:
+        if seconds >= unit:
+            whole, rest = divmod(int(seconds), unit)
+            parts = rest // smaller
+            return f"{whole} {name} {parts} {smaller_name}" if whole < 10 and parts else f"{whole} {name}"
+    return f"{int(seconds)} s"
 
 
 def _text_ms(text: str) -> float:

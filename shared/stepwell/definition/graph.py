@@ -15,6 +15,11 @@ END = "end"  # the target that ends the run
 DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
 
 
+def dependency_id(name: str, at: int) -> str:
+    """Returns the id of the edge to a step of a DAG from the one that is so far down its `depends_on`."""
+    return f"{name}.depends_on[{at}]"
+
+
 class Expression(Protocol):
     """A compiled CEL condition, or a template: any JSON value whose strings may hold `{{ … }}`."""
 

@@ -17,7 +17,7 @@ from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitting, result_of
 from stepwell.api.moments import StateQueryString, state_view
 from stepwell.api.problems import problem
-from stepwell.api.ran import counts_of, steps_of, taken_edges
+from stepwell.api.ran import steps_of, taken_edges, words_of
 from stepwell.api.requests import (
     PRINTABLE,
     BranchesQueryString,
@@ -202,13 +202,14 @@ async def get_graph(call: Call) -> Answer:
     forks = await service.survey(at)
     steps = steps_of(at, forks)
     states = node_states(at, steps)
+    taken = taken_edges(at, forks)
     if form == "json":
-        told = {**graph_view(at.graph), "states": states, "steps": steps, "taken": taken_edges(at, forks)}
+        told = {**graph_view(at.graph), "states": states, "steps": steps, "taken": taken}
         return Answer(200, fitted(at.run_id, told))
     from stepwell.api import drawing  # noqa: PLC0415 - 3% of a cold start, for this call alone
 
     draw = {"svg": drawing.svg, "mermaid": drawing.mermaid, "dot": drawing.dot}[form]
-    return Answer(200, draw(at.graph, states, counts_of(steps)), _MEDIA[form])
+    return Answer(200, draw(at.graph, states, words_of(steps), taken), _MEDIA[form])
 
 
 def paged(items: list[Json], next_cursor: str) -> Answer:
