@@ -79,21 +79,22 @@ def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, run
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "expected", "came"),
+    ("before", "after", "expected", "came", "line"),
     [
-        ('ctx.event("paid")', 'ctx.event("settled")', "event paid", "event settled"),
-        ("await ctx.step(charge, n)\n    await ctx.event", "await ctx.event", "step charge", "event paid"),
+        ('ctx.event("paid")', 'ctx.event("settled")', "event paid", "event settled", 11),
+        ("await ctx.step(charge, n)\n    await ctx.event", "await ctx.event", "step charge", "event paid", 10),
         ("await ctx.step(charge, n)\n    await ctx.event", "await ctx.step(charge, n + 1)\n    await ctx.event",
-         "step charge", "step charge with other arguments"),
+         "step charge", "step charge with other arguments", 10),
     ],
 )  # fmt: skip
 def test_a_run_that_needs_a_patch_is_named_with_the_place_and_both_sides(
-    cli: Cli, runs: list[Run], tmp_path: Path, before: str, after: str, expected: str, came: str
+    cli: Cli, runs: list[Run], tmp_path: Path, before: str, after: str, expected: str, came: str, line: int
 ) -> None:
     status, found = gated(cli, written(tmp_path / "new", CODE.replace(before, after)))
     assert status == 1
     assert found["r1"]["verdict"] == "needs a patch"
-    assert (found["r1"]["where"]["expected"], found["r1"]["where"]["came"]) == (expected, came)
+    where = found["r1"]["where"]
+    assert (where["expected"], where["came"], where["at"]) == (expected, came, f"gated.py:{line}")
     assert found["r2"]["verdict"] == "pinned"
 
 

@@ -97,7 +97,7 @@ return got
     kit.reload()
     kit.advance("61s")
     assert third.waiting_for == "code"
-    assert "holds run sum, and the function asks for run total" in third.view["waiting_data"]["message"]
+    assert "holds run sum, and the function asks for run total at " in third.view["waiting_data"]["message"]
 
 
 def test_what_fails_is_retried_as_its_policy_says_and_raised_as_a_steps_failure(flows: Flows, sessions: int) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 
+from stepwell.engine.journal import Entry
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import Failure
-from stepwell.engine.turns import Asked
+from stepwell.engine.turns import Asked, Stuck
 
 OF_LOCKS = frozenset({LOCK, UNLOCK})
 
@@ -36,11 +37,15 @@ def never_ends(place: str) -> Failure:
     return Failure("foreign_await", "validation", message)
 
 
-def asks_for_another(slot: int, expected: str, came: str | None) -> Failure:
-    """The code is another than that which wrote the log. `came`: what the function asks for; None: it has ended."""
-    message = f"record {slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
+def asks_for_another(entry: Entry, came: str | None, place: str, expected: str = "") -> Stuck:
+    """The code is another than that which wrote the log. `came`: what the function asks for; None: it has ended.
+
+    `place`: where in users' code it asks, as ` at file:line`. `expected`: what the log has, if not the entry alone.
+    """
+    expected, place = expected or str(entry), place if came else ""
+    message = f"record {entry.slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
     hint = "bring the old order back, or put what is new behind ctx.patched"
-    return _non_determinism(f"{message}; {hint}", slot, expected, came)
+    return Stuck(_non_determinism(f"{message}{place}; {hint}", entry.slot, expected, came, place))
 
 
 def fails_now(slot: int, update: str, failure: Failure) -> Failure:
@@ -49,8 +54,8 @@ def fails_now(slot: int, update: str, failure: Failure) -> Failure:
     return _non_determinism(message, slot, f"update {update}", failure.type)
 
 
-def _non_determinism(message: str, slot: int, expected: str, came: str | None) -> Failure:
-    data = {"slot": slot, "expected": expected, "came": came}
+def _non_determinism(message: str, slot: int, expected: str, came: str | None, place: str = "") -> Failure:
+    data = {"slot": slot, "expected": expected, "came": came, "at": place.removeprefix(" at ") or None}
     return Failure("non_determinism", "validation", message, data=data)
 
 

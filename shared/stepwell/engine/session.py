@@ -320,7 +320,7 @@ class Session:
             elif not self._fits(entry, asked, result):
                 return False
         if entry.arguments and entry.kind == "step" and asked and asked.arguments != entry.arguments:
-            self._result = Stuck(asks_for_another(entry.slot, str(entry), f"{asked} with other arguments"))
+            self._result = asks_for_another(entry, f"{asked} with other arguments", self._runner.place)
             return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
@@ -332,7 +332,7 @@ class Session:
         if not isinstance(result, Together) or begun != list(entry.begun):
             instead = str(result.asked) if isinstance(result, Suspended) else None
             came = shown(begun) if isinstance(result, Together) else instead
-            self._result = Stuck(asks_for_another(entry.slot, shown(entry.begun), came))
+            self._result = asks_for_another(entry, came, self._runner.place, shown(entry.begun))
             return
         for index, pending in enumerate(fresh[: len(entry.begun)]):
             pending.place = (entry.slot, index)
@@ -353,7 +353,7 @@ class Session:
             expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
         if isinstance(result, Together):
             came = shown([str(one) for one in result.begun])
-        self._result = Stuck(asks_for_another(entry.slot, expected, came))
+        self._result = asks_for_another(entry, came, self._runner.place, expected)
         return False
 
     def _run(self, records: list[Record], following: int) -> None:

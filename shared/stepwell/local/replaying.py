@@ -60,10 +60,12 @@ class Difference:
     slot: int | None  # None: the code cannot run, so it reached no record
     expected: str
     came: str
+    at: str | None = None  # file:line of the code that asks; None: it asks for nothing more, or that is not known
 
     def __str__(self) -> str:
         place = "" if self.slot is None else f"record {self.slot}{'' if self.token == ROOT else f' of {self.token}'}: "
-        return f"{place}expected {self.expected}, came {self.came}" if self.expected else f"{place}{self.came}"
+        came = f"{self.came} at {self.at}" if self.at else self.came
+        return f"{place}expected {self.expected}, came {came}" if self.expected else f"{place}{came}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ def read_exports(path: Path) -> list[Export]:
     """Reads the exports of a file, or of all `*.jsonl` of a folder. Raises NotFound, UserError."""
     files = sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
-        raise NotFound(f"there is no export at {path}", code="no_such_export", hint="stepwell export RUN > run.jsonl")
+        raise NotFound(f"there is no export at {path}", code="no_such_export",
+                       hint="stepwell export RUN > run.jsonl; a folder's are its *.jsonl")  # fmt: skip
     return [exported(file.read_text(encoding="utf-8").splitlines(), str(file)) for file in files]
 
 
@@ -197,7 +200,7 @@ def _differs(token: str, turn: Turn, end: Record | None) -> Difference | None:
         failure = turn.result.failure
         data = failure.data if isinstance(failure.data, dict) else {}
         if "slot" in data:
-            return Difference(token, data["slot"], data["expected"], data["came"] or "its end")
+            return Difference(token, data["slot"], data["expected"], data["came"] or "its end", data.get("at"))
         return Difference(token, None, "", f"{failure.type}: {failure.message}")
     came = _would(turn)
     if end is None or _did(end) in (None, came):
