@@ -135,3 +135,11 @@ def test_a_redriven_run_is_in_the_same_trace() -> None:
     world.steps.of["ship"] = lambda call: Outcome("shipped")
     again = run_now(world.service.redrive(run_id)).header
     assert again.trace == CALLER
+
+
+def test_a_redriven_run_has_no_spans_of_the_steps_that_it_kept() -> None:
+    world, run_id = played()
+    world.steps.of["ship"] = lambda call: Outcome("shipped")
+    again = run_now(world.service.redrive(run_id)).header.run_id
+    world.pass_time(1_000)
+    assert [one.name for one in spans_of(world, again)] == ["ship", "flow"]

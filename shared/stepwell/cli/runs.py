@@ -247,7 +247,7 @@ def history(
 
         out, now = console(), datetime.now(UTC)
         for entry in entries:
-            out.print(history_line(entry, now), soft_wrap=True)
+            out.print(history_line(entry, now, with_id=True), soft_wrap=True)
 
 
 def watch(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:

@@ -39,10 +39,12 @@ class Span:
 
 
 def spans_of(header: Header, entries: Iterable[Entry]) -> Iterator[Span]:
-    """The spans of a run that has ended: its own last."""
+    """The spans of a run that has ended: its own last. What it kept of another run is among that one's spans."""
     open_attempts: dict[str, Entry] = {}
     open_waits: dict[str, Entry] = {}
     for entry in entries:
+        if header.origin and entry.at_ms < header.created_ms:  # a run is made after all that it keeps
+            continue
         if entry.type == "step.started":
             open_attempts[entry.token] = entry
         elif entry.type in _ATTEMPT_ENDS and (began := open_attempts.pop(entry.token, None)):
