@@ -52,7 +52,7 @@ class Streamed:
         files = S3Snapshots(self.bucket, self.cloud.clients.s3, NO_WAIT, self.part_bytes)
         bus = Bus(self.bus, self.cloud.clients.events, NO_WAIT)
         snapshots = Snapshots(self.world.service, files, view_of)
-        self.teller = Teller(store, store, self.world.blobs)
+        self.teller = Teller(store, store, store, self.world.blobs)
         queue = NotificationQueue(self._notifications_url, self.cloud.clients.sqs, self.world.clock, NO_WAIT)
         outgoing = Outgoing(self.endpoints, queue) if self.endpoints else None
         self.stream = Stream(store, self.world.blobs, self.teller, bus, snapshots, outgoing)

@@ -26,7 +26,7 @@ from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Inbox
 from stepwell.memory.queue import MemoryQueue
 from stepwell.memory.store import MemoryStore
-from stepwell.runtime.ports import Blobs, Erasure, Event, Log, Mailbox, Marks, Notes, Queue, Runs, Timers, Waiter
+from stepwell.runtime.ports import Blobs, Erasure, Event, Log, Mailbox, Notes, Queue, Runs, Slots, Timers, Waiter
 from stepwell.runtime.ports.headers import Header
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class LocalQueue(Queue, Timers, Inbox, Protocol):
     """A queue whose messages the test can receive."""
 
 
-class Store(Log, Mailbox, Runs, Notes, Marks, Erasure, Protocol):
+class Store(Log, Mailbox, Runs, Notes, Slots, Erasure, Protocol):
     """An adapter of all six."""
 
 

@@ -305,7 +305,7 @@ def test_subscribers_are_not_told_again_what_the_failed_run_told() -> None:
     world, run_id = world_of()
     again = redriven(world, run_id)
     world.pass_time(60_000)
-    teller, told = Teller(world.store, world.store, world.blobs), list[str]()
+    teller, told = Teller(world.store, world.store, world.store, world.blobs), list[str]()
     for saved in run_now(world.store.read_log(again, "0")):
         told += [one.entry.type for one in run_now(teller.appended(again, "0", saved.slot, saved.body))]
     assert [kind for kind in told if kind != "phase.changed"] == [

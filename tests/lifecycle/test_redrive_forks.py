@@ -277,7 +277,10 @@ def test_the_history_tells_what_was_kept_and_subscribers_hear_only_what_is_new()
     assert reopened.data == {"width": 3, "kept": 1, "join": "join"}
     assert [entry.token for entry in entries if entry.type == "branch.redriven"] == ["0/2.1", "0/2.2"]
     assert sum(entry.type == "branch.completed" for entry in entries) == 3
-    teller, heard = Teller(shop.world.store, shop.world.store, shop.world.blobs), list[tuple[str, str]]()
+    teller, heard = (
+        Teller(shop.world.store, shop.world.store, shop.world.store, shop.world.blobs),
+        list[tuple[str, str]](),
+    )
     for token in ("0/2.0", "0/2.1", "0", "0/2.1"):
         for saved in run_now(shop.world.store.read_log(again, token)):
             heard += [(token, one.entry.type) for one in run_now(teller.appended(again, token, saved.slot, saved.body))]

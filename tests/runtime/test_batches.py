@@ -110,7 +110,7 @@ def told(world: World, run_id: str) -> list[Any]:
     """What subscribers get, of a stream that has nothing in mind."""
     found: list[Any] = []
     for saved in run_now(world.store.read_log(run_id, "0")):
-        teller = Teller(world.store, world.store, world.blobs, remembered=1)
+        teller = Teller(world.store, world.store, world.store, world.blobs, remembered=1)
         found += [one.entry for one in run_now(teller.appended(run_id, "0", saved.slot, saved.body))]
     return found
 

@@ -231,7 +231,7 @@ def test_a_subscriber_is_told_what_a_batch_holds_whatever_it_has_missed() -> Non
     plain, laned = done(width=10, lane=0), done(width=10)
     told = []
     for world, run_id in (plain, laned):
-        teller, notices = Teller(world.store, world.store, world.blobs), []
+        teller, notices = Teller(world.store, world.store, world.store, world.blobs), []
         for (_, token), log in world.store.inner._logs.items():
             for saved in log.after(-1, None):
                 notices += run_now(teller.appended(run_id, token, saved.slot, saved.body))
@@ -239,7 +239,9 @@ def test_a_subscriber_is_told_what_a_batch_holds_whatever_it_has_missed() -> Non
     assert told[0] == told[1]
     world, run_id = done(SOME_WAIT, width=10)
     own = world.store.inner._logs[run_id, "0/0.3"].after(-1, None)[0]
-    assert run_now(Teller(world.store, world.store, world.blobs).appended(run_id, "0/0.3", own.slot, own.body))
+    assert run_now(
+        Teller(world.store, world.store, world.store, world.blobs).appended(run_id, "0/0.3", own.slot, own.body)
+    )
 
 
 def test_a_redriven_run_has_branches_with_logs_of_their_own() -> None:

@@ -247,7 +247,9 @@ def test_history_and_notices_are_told_from_the_log_where_another_fold_made_the_s
     assert run_now(run_now(world.service.narrator(run_id)).logbook.token_before(run_id, 10**6)) == Token()
     last = run_now(world.store.read_log(run_id, ROOT))[-1]
     with mock.patch("stepwell.runtime.notify.telling.SNAPSHOT_RECORDS", 3):
-        told = run_now(Teller(world.store, world.store, world.blobs).appended(run_id, ROOT, last.slot, last.body))
+        told = run_now(
+            Teller(world.store, world.store, world.store, world.blobs).appended(run_id, ROOT, last.slot, last.body)
+        )
     assert [notice.entry.type for notice in told] == ["approval.requested"]
 
 

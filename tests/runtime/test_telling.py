@@ -24,7 +24,7 @@ class Told:
         self.world = World(FLOW)
         self.store: CountingStore = self.world.store
         self.runs = [self.world.start() for _ in range(runs)]
-        self.teller = Teller(self.store, self.store, MemoryBlobs(), **options)
+        self.teller = Teller(self.store, self.store, self.store, MemoryBlobs(), **options)
         self.store.calls.clear()
 
     def tell(self, slot: int, padding: int = 0, end: bool = False, run: int = 0) -> list[Notice]:

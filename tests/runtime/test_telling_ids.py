@@ -27,7 +27,7 @@ class Watched:
     def __init__(self, world: World) -> None:
         self.inner, self.world = world.store.inner, world
         self.told: dict[str, dict[str, Entry]] = {}
-        self._teller = Teller(self.inner, self.inner, world.blobs)
+        self._teller = Teller(self.inner, self.inner, self.inner, world.blobs)
         self._headers: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -174,7 +174,7 @@ def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | N
     return Stream(
         deployed.store,
         parts.ports.blobs,
-        Teller(deployed.store, deployed.store, parts.ports.blobs),
+        Teller(deployed.store, deployed.store, deployed.store, parts.ports.blobs),
         Bus(deployment.bus, clients.events, events=deployment.events),
         Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),
         _outgoing(deployed, webhooks),

@@ -131,7 +131,7 @@ class TellingStore(SnapshottingStore):
         self.live: LiveFeed | None = None
         # gets each change of a header but that a run goes on; of an end, not always what the header was before
         self.seen: Callable[[Header | None, Header], None] | None = None
-        self._teller = Teller(self, self, blobs)
+        self._teller = Teller(self, self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
 
     async def create_run(self, header: Header) -> Header | None:

@@ -164,7 +164,7 @@ class _Walk:
     async def _in_full(self, token: str, bodies: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
         """The records of a token, with the outputs to which they refer: who reads an export need not look for them."""
         referring = [record for _, body in bodies if '"output_at":' in body for record in decode_records(body)]
-        whole = await in_full(self.ports.log, self.ports.blobs, self.run_id, token, referring)
+        whole = await in_full(self.ports.slots, self.ports.blobs, self.run_id, token, referring)
         shown = {record.slot: encode_record(changed(record, output_at=-1)) for record in whole}
         return [(slot, shown.get(slot, body)) for slot, body in bodies]
 

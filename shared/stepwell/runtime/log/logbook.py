@@ -57,7 +57,7 @@ class Logbook:
     ) -> None:
         """`lane`: so many branches of a new fork share a log; 0: none do."""
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
-        self._log, self._marks, self._runs, self._notes = ports.log, ports.marks, ports.runs, ports.notes
+        self._log, self._slots, self._runs, self._notes = ports.log, ports.slots, ports.runs, ports.notes
         self._blobs, self._clock = ports.blobs, ports.clock
         self._catalog = catalog
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
@@ -95,7 +95,7 @@ class Logbook:
         begun = await self._begun(fork, index)
         if fork.fork.lane:
             return await self._in_lane(begun, fork, index, known, fresh=fresh)
-        if fresh and await self._marks.is_blank(run_id, token_id):
+        if fresh and await self._slots.is_blank(run_id, token_id):
             return await self.refreshed(begun) if begun.run.is_paused else begun
         return await self._folded(begun)
 
@@ -108,7 +108,7 @@ class Logbook:
         lane = lane or await self.lanes.read(begun.run_id, place)
         at = changed(begun, token=fold(lane.state.records(index), begun.token), lane=lane)
         is_own = lane.state.has_moved(index) and not at.token.ended
-        if is_own and not (fresh and await self._marks.is_blank(begun.run_id, at.token.id)):
+        if is_own and not (fresh and await self._slots.is_blank(begun.run_id, at.token.id)):
             return await self._folded(at)
         return await self.refreshed(at) if at.run.is_paused else at
 
@@ -145,15 +145,15 @@ class Logbook:
         """
         if at.run.is_paused and not isinstance(records[-1].next, End):
             await self.leave(at, at_once=True)
-            await self._marks.mark(at.run_id, at.token.id, records[-1].slot + 1)
+            await self._slots.mark(at.run_id, at.token.id, records[-1].slot + 1)
         if at.is_marked:
-            await self._marks.unmark(at.run_id, at.token.id, records[0].slot)
+            await self._slots.unmark(at.run_id, at.token.id, records[0].slot)
         return changed(at, is_marked=False)
 
     async def mark(self, at: Standing) -> Standing:
         """Has whoever writes the token's next record look at the header first. The token as it stands then."""
         at = await self.leave(at, at_once=True)
-        while not at.token.ended and not await self._marks.mark(at.run_id, at.token.id, at.token.next_slot):
+        while not at.token.ended and not await self._slots.mark(at.run_id, at.token.id, at.token.next_slot):
             saved = await self._log.read_log(at.run_id, at.token.id, at.token.slot)
             for record in await self._decoded(saved):
                 at = at.after(record)
@@ -326,7 +326,7 @@ class Logbook:
 
     async def in_full(self, run_id: str, token_id: str, records: Sequence[Record]) -> list[Record]:
         """The records with the outputs to which they only refer, which no fold needs."""
-        return await in_full(self._log, self._blobs, run_id, token_id, records)
+        return await in_full(self._slots, self._blobs, run_id, token_id, records)
 
     async def expose(self, at: Standing, record: Record) -> None:
         """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.

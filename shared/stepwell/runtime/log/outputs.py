@@ -9,15 +9,15 @@ from stepwell.engine.records import Record
 from stepwell.engine.referring import Source, sources, with_outputs
 from stepwell.engine.token_batches import decode_records
 from stepwell.runtime.log.claims import fetch
-from stepwell.runtime.ports import Blobs, Log
+from stepwell.runtime.ports import Blobs, Slots
 
 
-async def in_full(log: Log, blobs: Blobs, run_id: str, token: str, records: Sequence[Record]) -> list[Record]:
+async def in_full(slots: Slots, blobs: Blobs, run_id: str, token: str, records: Sequence[Record]) -> list[Record]:
     """The records of a token with their outputs, wherever these are stored. Raises EngineFault for one that is lost."""
     wanted = sources(token, records)
     if not wanted:
         return list(records)
-    bodies = await log.read_bodies(run_id, wanted)
+    bodies = await slots.read_bodies(run_id, wanted)
     found: dict[Source, Json] = {}
     for source, body in bodies.items():
         (record,) = decode_records(await fetch(body, blobs))

@@ -23,7 +23,7 @@ class Resting:
     """Keeps in the marks of paused runs who rests. Every call may be made twice."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
-        self._marks, self._logbook = ports.marks, logbook
+        self._slots, self._logbook = ports.slots, logbook
 
     async def rests(self, at: Standing) -> Standing | None:
         """Has the token rest. Else the token to go on with: the pause is over, and nobody has woken it."""
@@ -40,4 +40,4 @@ class Resting:
         return can_move(at.token) and await self._tells(at, f"{_WOKEN} {paused_ms}", _RESTS)
 
     async def _tells(self, at: Standing, told: str, before: str = "") -> bool:
-        return await self._marks.rest(at.run_id, at.token.id, at.token.next_slot, told, before)
+        return await self._slots.rest(at.run_id, at.token.id, at.token.next_slot, told, before)

@@ -29,7 +29,7 @@ from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.log.standing import run_info
-from stepwell.runtime.ports import Blobs, Log, Runs, Saved
+from stepwell.runtime.ports import Blobs, Log, Runs, Saved, Slots
 from stepwell.runtime.ports.headers import FORK, REDRIVE, Header
 
 K = TypeVar("K", bound=Hashable)
@@ -91,8 +91,9 @@ def without_data(notice: Notice) -> Notice:
 class Teller:
     """Tells changes in the order in which they come, for one thread."""
 
-    def __init__(self, log: Log, runs: Runs, blobs: Blobs, remembered: int = REMEMBERED) -> None:
-        self._log, self._runs, self._blobs, self._lanes = log, runs, blobs, Lanes(log, blobs)
+    def __init__(self, log: Log, slots: Slots, runs: Runs, blobs: Blobs, remembered: int = REMEMBERED) -> None:
+        self._log, self._slots, self._runs, self._blobs = log, slots, runs, blobs
+        self._lanes = Lanes(log, blobs)
         self._headers: _Recent[str, Header] = _Recent(remembered)
         self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
 
@@ -123,7 +124,7 @@ class Teller:
             batch = decode_batch(body, lane[0])
             records = [(branch_id(lane[0], index), one) for index, one in batch.records.items()]
         else:
-            whole = await in_full(self._log, self._blobs, run_id, token_id, decode_records(body))
+            whole = await in_full(self._slots, self._blobs, run_id, token_id, decode_records(body))
             records = [(token_id, one) for one in whole]
         told = [await self._told(header, token, one, len(body)) for token, one in records]
         return [notice for notices in told for notice in notices]

@@ -148,9 +148,6 @@ class Log(Protocol):
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         """All records of these tokens, branches of one fork; tokens without records are left out."""
 
-    async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
-        """The bodies in these slots of these tokens, of any forks; a place without a record is left out."""
-
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         """Keeps the newest (greatest slot) only."""
 
@@ -167,8 +164,11 @@ class Log(Protocol):
         """The join; `lanes`: with the logs of these lanes of its page, each as it is at some instant of this call."""
 
 
-class Marks(Protocol):
-    """Marks in the slots of a log: what holds up a record, and is none itself."""
+class Slots(Protocol):
+    """Single slots of logs: their records, and their marks, which hold up a record and are none."""
+
+    async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+        """The bodies in these slots of these tokens, of any forks; a place without a record is left out."""
 
     async def mark(self, run_id: str, token: str, slot: int) -> bool:
         """Puts a mark into the slot, which is no record and holds up the one to come. False where a record has it."""
@@ -367,7 +367,7 @@ class Ports:
     mailbox: Mailbox
     runs: Runs
     notes: Notes
-    marks: Marks
+    slots: Slots
     erasure: Erasure
     queue: Queue
     timers: Timers

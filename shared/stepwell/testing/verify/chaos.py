@@ -112,7 +112,7 @@ class Chaos:
         """Returns these ports with a stop before and after each call of a worker."""
         store = StoppingPort(ports.log, self)
         queue = StoppingPort(ports.queue, self)
-        return replace(ports, log=store, mailbox=store, runs=store, notes=store, marks=store, queue=queue,
+        return replace(ports, log=store, mailbox=store, runs=store, notes=store, slots=store, queue=queue,
                        timers=queue, blobs=StoppingPort(ports.blobs, self))  # fmt: skip
 
 
