@@ -13,6 +13,7 @@ _SUMMARY: Mapping[str, Any] = {
     "run_id": _RUN_ID,
     "workflow": "order",
     "version": "sha256:7a2a67bc9eca8f36",
+    "pinned": False,
     "status": "waiting",
     "current_steps": ["approve"],
     "waiting_for": "approval",
