@@ -9,6 +9,7 @@ import pytest
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import ROOT
 from stepwell.runtime.calls import exporting
+from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.ports import Blobs
 from tests.api.kit import World
 
@@ -73,7 +74,6 @@ def test_a_page_reads_the_large_bodies_that_it_has_room_for(world: World, monkey
     run_id = world.start("nested")
     lines = exported(world, run_id, 500)
     read: list[str] = []
-    fetch = exporting.fetch
 
     async def counted(body: str, blobs: Blobs) -> str:
         read.append(body)
