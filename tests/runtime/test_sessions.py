@@ -147,6 +147,9 @@ class _Logs:
     async def history(self, run_id: str, token: str, after: int, limit: int | None) -> list[Record]:
         return self.logs.get(token, [])[after + 1 :][:limit]
 
+    async def in_full(self, run_id: str, token: str, records: list[Record]) -> list[Record]:
+        return records
+
     async def fork(self, run_id: str, parent: str, slot: int) -> ForkedParent:
         return ForkedParent(
             self.at(parent, slot + 1), Branches(Moment(_GRAPH, _RUN, 0, ""), self.at(parent, slot + 1).token)
