@@ -133,7 +133,7 @@ def test_branches_are_still_counted_after_their_join(world: World) -> None:
 
 def test_progress_counts_a_node_of_branches_once_all_have_left_it(world: World) -> None:
     run_id = world.start("forked", input={"names": ["ana", "leo"]})
-    assert world.get(f"/runs/{run_id}").json["progress"] == "1/5"  # score: begin and ask are not over
+    assert world.get(f"/runs/{run_id}").json["progress"] == "2/5"  # begin and score: ask is not over
     for branch in (0, 1):
         world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"})
     world.drain()
@@ -212,12 +212,15 @@ def test_running_branches_are_found_before_their_first_step_has_ended(world: Wor
         if not seen:
             seen.append(steps(world, call.run_id)["score"]["branches"])
             page = world.get(f"/runs/{call.run_id}/branches", status="running")
-            seen.append([branch["id"] for branch in page.json["items"]])
+            seen.append([(branch["id"], branch["phase"]) for branch in page.json["items"]])
+            tokens = world.get(f"/runs/{call.run_id}").json["tokens"]
+            seen.append([(token["id"], token["phase"]) for token in tokens])
         return Outcome(7)
 
     world.steps.functions["python:m.score"] = score
     world.start("forked", input={"names": ["ana", "leo"]})
-    assert seen == [{"total": 2, "running": 2}, ["0/0.0", "0/0.1"]]
+    running = [("0/0.0", "executing_step"), ("0/0.1", "executing_step")]
+    assert seen == [{"total": 2, "running": 2}, running, running]
 
 
 def test_branches_that_were_cancelled_before_they_had_a_record_are_counted(world: World) -> None:

@@ -400,6 +400,7 @@ def test_an_agent_that_ended_has_the_fields_of_the_form(kit: Stepwell, starts: S
     assert {key for key in form_of if found[key] is None} == set()
     assert (found["status"], found["resultType"]) == (status, form_of["resultType"])
     assert [key for key in found if "_" in key] == []
+    assert [name for name in (*found["cost"], *found["cost"]["estimated"]) if "_" in name] == []
 
 
 def test_an_agent_keeps_the_keys_of_its_users(kit: Stepwell, starts: Starts) -> None:

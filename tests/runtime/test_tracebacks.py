@@ -14,6 +14,7 @@ from stepwell.limits import TRACEBACK_BYTES
 from stepwell.runtime.notify.telling import Notice, notice_json
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.steps import tracebacks
+from stepwell.runtime.steps.secrets import READ
 from stepwell.testing.kit import Stepwell
 from tests.runtime.kit import NOW_MS, Folder
 
@@ -57,6 +58,7 @@ def leaks():
         raise ValueError("the key is s3cret-s3cret, nobody must know")
     except ValueError as error:
         raise Declined("no") from error
+def tells(): raise Declined("it is not s3cret-s3cret", {"tried": ["s3cret-s3cret"]})
 def typed(n: int): return n
 
 @workflow
@@ -133,6 +135,17 @@ def test_a_secret_that_this_process_has_read_is_not_in_a_traceback(
 ) -> None:
     monkeypatch.setattr(tracebacks, "READ", {"s3cret-s3cret"})
     assert "the key is [secret], nobody must know" in failed(shop, "shop.leaks").traceback
+
+
+def test_a_secret_that_this_process_has_read_is_nowhere_in_an_error(shop: Folder) -> None:
+    READ.add("s3cret-s3cret")
+    try:
+        failure = failed(shop, "shop.tells")
+    finally:
+        READ.discard("s3cret-s3cret")
+    assert (failure.message, failure.data) == ("it is not [secret]", {"tried": ["[secret]"]})
+    assert failure.raised is not None
+    assert "s3cret" not in encode_record(Record(0, Kind.STEP, "me", 0, "n", error=failure))
 
 
 def test_an_error_of_another_origin_has_no_traceback(shop: Folder) -> None:

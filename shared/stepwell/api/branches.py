@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.children import ChildView, Statuses, children_of, read_statuses
 from stepwell.api.rollbacks import undone_steps
-from stepwell.api.states import error_of, fork_at
+from stepwell.api.states import begun_phase, error_of, fork_at
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
 from stepwell.api.waiting import waiting_data
 from stepwell.definition.graph import Json
@@ -82,7 +82,7 @@ def branch_view(
 
     `statuses` are those of child runs that were read; `undone` has (token, step) of each undone step.
     """
-    token, branch = at.token, at.token.branch
+    token, branch, status = at.token, at.token.branch, branch_status(at)
     steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
              for name, step in token.steps.items()}  # fmt: skip
     waiting = token.parked if is_waiting(token) else None
@@ -90,8 +90,8 @@ def branch_view(
         id=token.id,
         index=branch.index if branch else 0,
         item=branch.item if branch else None,
-        status=branch_status(at).value,
-        phase=token.phase.value,
+        status=status.value,
+        phase=begun_phase(token) if status is Status.RUNNING else token.phase.value,
         current_step=None if token.ended else node_of(at.graph, token),
         waiting_for=shown_as(waiting) if waiting else None,
         waiting_until=time_of(waiting.until_ms) if waiting else None,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import is_done, step_views
-from stepwell.api.states import fork_at, status_of, wait_of
+from stepwell.api.states import begun_phase, fork_at, status_of, wait_of
 from stepwell.api.steps import StepResult, step_result, time_of
 from stepwell.definition.durations import span
 from stepwell.definition.graph import END, Graph, dependency_id
@@ -63,7 +63,7 @@ def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed])
         yield TokenView(
             id=token.id,
             step=wait[1] if wait else node,
-            phase=token.phase.value,
+            phase=begun_phase(token),
             waiting_for=shown_as(wait[0]) if wait else None,
             awaits=(open_kinds(token) or [wait[0].kind]) if wait else [],
             waiting_until=time_of(wait[0].until_ms) if wait else None,

@@ -64,7 +64,12 @@ def phase_of(at: Standing) -> str:
     if at.token.cleaning is not None and at.token.end is None:
         return CLEANING_UP
     running = status_unpaused(at) is Status.RUNNING
-    return (Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase).value
+    return begun_phase(at.token) if running else at.token.phase.value
+
+
+def begun_phase(token: Token) -> str:
+    """Returns the phase of a token that has begun; its log does not have its first step before that has ended."""
+    return (Phase.EXECUTING_STEP if token.phase is Phase.INITIALIZING else token.phase).value
 
 
 def held_text(held: Held) -> str:
@@ -173,7 +178,8 @@ def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     elif at.graph.format == "timeline":
         ended = names.index(token.node) if token.node in names else 0
     else:
-        ended = len((set(token.visits) | over & set(names)) - {token.node})
+        at_it = {token.node} if fork_at(token) is None else set[str]()  # a node that forked was left by its branches
+        ended = len((set(token.visits) | over & set(names)) - at_it)
     return f"{ended}/{len(names)}"
 
 

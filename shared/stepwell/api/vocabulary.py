@@ -68,6 +68,8 @@ def _camel(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _camel_in(key: str, value: Any) -> Any:
+    if key == "estimated":  # it names keys
+        return [to_camel(one) for one in value]
     if isinstance(value, list):
         return [_camel_in("", one) for one in value]
     if not isinstance(value, dict):

@@ -11,6 +11,7 @@ from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
+from stepwell.runtime.steps.secrets import READ, masking, without_secrets
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 from stepwell.runtime.steps.tracebacks import traceback_of
 
@@ -50,7 +51,7 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
 def _message_of(error: BaseException) -> str:
     """Users write `__str__` too; and a file's name may hold half a surrogate pair, which no store can keep."""
     try:
-        message = str(error)[:MESSAGE_CHARACTERS]
+        message = masking(tuple(READ))(str(error))[:MESSAGE_CHARACTERS]  # in this order: no half of a secret stays
     except Exception as worse:
         message = f"its message cannot be shown: {type(worse).__name__}"
     return message.encode("utf-8", "replace").decode()
@@ -81,5 +82,5 @@ def _data_of(error: BaseException) -> object:
     try:
         check_json(data, "error's data")
     except UserError:
-        return repr(data)[:MESSAGE_CHARACTERS]
-    return data
+        return masking(tuple(READ))(repr(data))[:MESSAGE_CHARACTERS]
+    return without_secrets(data, tuple(READ))

@@ -22,7 +22,7 @@ from stepwell.limits import HEADER_CHARACTERS, JSON_DEPTH, SECOND_MS
 from stepwell.runtime.steps.failures import MESSAGE_CHARACTERS, CallError
 from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.steps.retry_after import retry_after_ms
-from stepwell.runtime.steps.secrets import MISSING, READ, Secrets, SecretsByKind, masking
+from stepwell.runtime.steps.secrets import MISSING, READ, Secrets, SecretsByKind, without_secrets
 
 if TYPE_CHECKING:
     from stepwell.runtime.steps.http_call import Answer, Network, Sending
@@ -89,17 +89,7 @@ class _Secrets:
 
     def masked(self, value: Json) -> Json:
         """The value without any of the secrets."""
-        return _each_text(value, masking(self._read)) if self._read else value
-
-
-def _each_text(value: Json, change: Callable[[str], str]) -> Json:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_each_text(one, change) for one in value]
-    if isinstance(value, dict):
-        return {change(key): _each_text(one, change) for key, one in value.items()}
-    return value
+        return without_secrets(value, self._read)
 
 
 # -- what is sent

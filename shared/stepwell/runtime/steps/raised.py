@@ -10,6 +10,7 @@ from typing import Any
 from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
 from stepwell.runtime.steps.binding import BadOutputError, to_json
+from stepwell.runtime.steps.secrets import READ, without_secrets
 
 _CHARACTERS = 4_000  # of the arguments and fields; an exception with more is caught as StepFailed alone
 _NOT_THROWN = (StopIteration, StopAsyncIteration, StepwellError, BadOutputError)  # into coroutines, or at users
@@ -30,7 +31,7 @@ def described(error: BaseException) -> Json:
     except BadOutputError:
         return None
     made = {"class": name, **({"args": args} if args else {}), **({"fields": fields} if fields else {})}
-    return made if len(json.dumps(made)) <= _CHARACTERS else None
+    return without_secrets(made, tuple(READ)) if len(json.dumps(made)) <= _CHARACTERS else None
 
 
 def class_named(name: str, *, import_it: bool = True) -> type[Exception] | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
+from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 
 MASK = "[secret]"
@@ -70,3 +71,18 @@ def base64_key(secret: str, reference: str) -> bytes:
     if not key:
         raise PortError(f"{reference} is empty", code="secret_unavailable")
     return key
+
+
+def without_secrets(value: Json, secrets: Collection[str]) -> Json:
+    """Takes all of the secrets out of the texts of a value."""
+    return _each_text(value, masking(secrets)) if secrets else value
+
+
+def _each_text(value: Json, change: Callable[[str], str]) -> Json:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(one, change) for one in value]
+    if isinstance(value, dict):
+        return {change(key): _each_text(one, change) for key, one in value.items()}
+    return value

@@ -28,7 +28,7 @@ def traceback_of(error: BaseException) -> str:
             break
         error = cause
         parts += [f"caused by {type(error).__name__}: {_first_line(error)}\n", *_frames(error.__traceback__)]
-    mask = masking(READ)
+    mask = masking(tuple(READ))  # other threads read secrets
     return _bounded([mask(part).encode("utf-8", "replace").decode() for part in parts])
 
 
