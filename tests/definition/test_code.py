@@ -152,6 +152,65 @@ def test_what_a_function_calls_is_checked_in_its_own_file_and_once() -> None:
     assert (found.file, found.line, found.message) == ("helper.py", 3, "clock: time.time reads the clock")
 
 
+CLASSES = """
+import time
+from stepwell import WorkflowContext, step, workflow
+
+@step
+def charge(n: int) -> int: ...
+
+class Till:
+    def stamp(self):
+        return time.time()
+    def again(self):
+        return self.slow()
+    def slow(self):
+        time.sleep(1)
+    def ok(self):
+        return 1
+    def of_nobody(self):
+        return time.time()
+    async def pay(self, ctx):
+        await ctx.step(charge)
+    @staticmethod
+    def at():
+        return open("till")
+
+TILL = Till()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("till = Till(); till.stamp()", ("not_deterministic", 10)),
+        ("Till().again()", ("not_deterministic", 14)),
+        ("TILL.slow()", ("not_deterministic", 14)),
+        ("given.stamp()", ("not_deterministic", 10)),
+        ("Till.at()", ("not_deterministic", 23)),
+        ("await TILL.pay(ctx)", ("bad_arguments", 20)),
+        ("await ctx.step(TILL.ok)", ("bad_step", 29)),
+        ("await ctx.step('charge', 1)", ("bad_step", 29)),
+    ],
+)
+def test_what_the_methods_do_that_it_calls_is_checked(line: str, found: tuple[str, int]) -> None:
+    assert told(f"{CLASSES}\n@workflow\nasync def flow(ctx, given: Till):\n    {line}") == [found]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["till = Till(); till = other(); till.stamp()", "await ctx.run(TILL.stamp)", "TILL.ok()", "Till = ctx; Till.at()"],
+)
+def test_methods_that_it_does_not_call_are_left_alone(line: str) -> None:
+    assert told(f"{CLASSES}\n@workflow\nasync def flow(ctx, given: Till):\n    {line}") == []
+
+
+def test_a_method_of_another_module_is_told_in_its_own_file() -> None:
+    (found,) = problems("from till import Till\n@workflow\nasync def flow(ctx):\n    Till().stamp()", till=(
+        "import time\nclass Till:\n    def stamp(self):\n        return time.time()"))  # fmt: skip
+    assert (found.code, found.file, found.line) == ("not_deterministic", "till.py", 4)
+
+
 def test_the_code_of_steps_and_of_nobody_is_left_alone() -> None:
     assert (
         told("import time\nfrom stepwell import step\n@step\ndef a(): return time.time()\ndef b(): time.time()") == []

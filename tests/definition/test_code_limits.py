@@ -52,6 +52,14 @@ def test_each_name_that_limits_yaml_does_not_have_is_told_with_its_line_and_the_
     ]
 
 
+def test_so_are_those_that_methods_name(folder: Path) -> None:
+    (folder / "flow.py").write_text(
+        "class Till:\n    async def pay(self, ctx):\n        async with ctx.limit('mial'): ...\n", encoding="utf-8"
+    )
+    (folder / "limits.yaml").write_text(LIMITS, encoding="utf-8")
+    assert found(folder) == [(3, "mial", "did you mean `mail`?")]
+
+
 def test_without_the_file_none_is_known(folder: Path) -> None:
     assert [(line, name) for line, name, _ in found(folder)][-1] == (17, "mail")
     assert len(found(folder)) == 6

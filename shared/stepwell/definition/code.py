@@ -14,19 +14,20 @@ _MARKS = frozenset({"step", "workflow"})
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function at the top of a module. `mark`: `step`, `workflow`, or nothing."""
+    """A function at the top of a module, or of a class there: its `owner`. `mark`: `step`, `workflow`, or nothing."""
 
     name: str
     node: Def
     module: Module
     mark: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
     """A module. `names`: what its top level defines. `meanings`: full names of what it imports, or makes by a call.
 
-    `values`: what its top level gives to names. `classes`: its own.
+    `values`: what its top level gives to names. `classes`: its own. `methods`: theirs, as `Class.method`.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Module:
     meanings: Mapping[str, str]
     values: Mapping[str, ast.expr] = field(default_factory=dict)
     classes: Mapping[str, ast.ClassDef] = field(default_factory=dict)
+    methods: Mapping[str, Function] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the module may have this name: one that imports `*`, or makes names when asked, may have any."""
@@ -66,6 +68,11 @@ class Code:
             return module.functions[node.id]
         other, name = self.home(module, node)
         return other.functions.get(name) if other is not None else None
+
+    def method(self, module: Module, owner: ast.expr, name: str) -> Function | None:
+        """The method of the folder's class that this expression names; none that it has from another class."""
+        home, made = self.home(module, owner)
+        return home.methods.get(f"{made}.{name}") if home is not None else None
 
     def home(self, module: Module, node: ast.expr) -> tuple[Module | None, str]:
         """The folder's module that has what this expression names, and its name there."""
@@ -102,10 +109,15 @@ def _module(name: str, file: str, tree: ast.Module) -> Module:
     functions: dict[str, Function] = {}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     names = frozenset(_defined(tree)) | meanings.keys()
-    module = Module(name, file, functions, names, meanings, dict(_values(tree)), classes)
+    methods: dict[str, Function] = {}
+    module = Module(name, file, functions, names, meanings, dict(_values(tree)), classes, methods)
     for node in tree.body:
         if isinstance(node, Def):
             functions[node.name] = Function(node.name, node, module, _mark(node))
+    for owner, made in classes.items():
+        for one in (one for one in made.body if isinstance(one, Def)):
+            own = f"{owner}.{one.name}"
+            methods[own] = Function(own, one, module, _mark(one), owner)
     return module
 
 

@@ -9,6 +9,7 @@ from stepwell.definition.at_import import named_source, of_class, of_defaults, s
 from stepwell.definition.code import Code, Def, Function
 from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
+from stepwell.definition.objects import class_of, classes_of
 from stepwell.definition.set_loops import loops_over_sets
 from stepwell.definition.signatures import CONTEXT, misfit
 from stepwell.definition.text import closest
@@ -66,6 +67,7 @@ class _Body:
         )
         self._locals = {one.id for one in stored} | self._nested
         self._locals |= {one.arg for one in ast.walk(function.node) if isinstance(one, ast.arg)}
+        self._classes = classes_of(function)
 
     def problems(self) -> Iterator[Problem]:
         """Each function is gone through once, whoever calls it."""
@@ -189,8 +191,8 @@ class _Body:
 
     def _of_target(self, node: ast.Call, target: ast.expr, operation: str) -> Iterator[Problem]:
         function = self._called(target)
-        is_own = isinstance(target, ast.Lambda | ast.Call) or (
-            isinstance(target, ast.Name) and target.id in self._nested
+        is_own = isinstance(target, ast.Lambda | ast.Call | ast.Constant) or (
+            (isinstance(target, ast.Name) and target.id in self._nested) or (function is not None and function.owner)
         )
         if is_own and operation == "map":
             return  # it gives a coroutine for each item
@@ -241,6 +243,10 @@ class _Body:
         return "" if is_local else self._function.module.meaning(node)
 
     def _called(self, node: ast.expr) -> Function | None:
+        if isinstance(node, ast.Attribute):
+            owner = class_of(self._function, self._classes, node.value)
+            found = self._code.method(self._function.module, owner, node.attr) if self._meant(owner) else None
+            return found or self._code.function(self._function.module, node)
         is_local = isinstance(node, ast.Name) and node.id in self._locals
         return None if is_local else self._code.function(self._function.module, node)
 

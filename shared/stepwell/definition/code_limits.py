@@ -21,7 +21,7 @@ def unknown_limits_of(code: Code, known: Collection[str]) -> list[Problem]:
     return [
         _problem(module, name, node, known)
         for module in code.modules.values()
-        for function in module.functions.values()
+        for function in (*module.functions.values(), *module.methods.values())
         for name, node in _names(module, function.node)
         if name not in known
     ]
