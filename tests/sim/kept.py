@@ -50,7 +50,7 @@ class Kept:
     def apply(self, token: Token, record: Record) -> Token:
         """As `apply`."""
         if id(record) not in self._ids:
-            return self._apply(token, record)  # type: ignore[no-any-return]
+            return self._apply(token, record)  # type: ignore[no-any-return]  # it is whatever fold has
         place = id(token), id(record)
         found = self._tokens.get(place)
         if found is None:
