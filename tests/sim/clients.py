@@ -102,7 +102,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "beat": lambda: service.callbacks.beat(_link(body)),
         "post": lambda: service.callbacks.complete(_link(body), {"n": 1}),
     }
-    was_undone, before = _is_undone(world), records_of(world, run_id)
+    was_undone, before = _is_undone(world.of(run_id)), records_of(world, run_id)
     try:
         answer = await calls[operation]()
     except NotFound as refusal:
@@ -118,9 +118,9 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
     if operation in ASKING:
         told = Told(operation, body["name"], body["id"], body.get("input"), answer, before, records_of(world, run_id))
         world.seen_of[run_id].told.append(told)
-    if was_undone and _is_undone(world):
-        world.seen.while_undone.append((operation, str(answer)))
     seen = world.seen_of[run_id]
+    if was_undone and _is_undone(world.of(run_id)):
+        seen.while_undone.append((operation, str(answer)))
     if operation in {"cancel", "terminate"} and answer is True and seen.cancelled_at_slot is None:
         seen.cancelled_at_slot = records_of(world, run_id) - 1 if (run_id, ROOT) in world.memory._logs else None
         seen.cancelled_after = world.written
