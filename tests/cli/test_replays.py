@@ -71,7 +71,8 @@ def test_a_file_that_does_not_fit_exits_with_1(cli: Cli, lines: list[Any], folde
     result = cli("replay", str(file), "--folder", str(other), "--json")
     assert result.exit_code == 1
     (told,) = json.loads(result.stdout)
-    assert told["difference"] == {"token": "0", "slot": 1, "expected": "event paid", "came": "event settled"}
+    sides = {"expected": "event paid", "came": "event settled"}
+    assert told["difference"] == {"token": "0", "slot": 1, **sides, "at": "cli_shop.py:11"}
 
 
 def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) -> None:
