@@ -1,0 +1,10 @@
+"""The program `dag`, its own tests and not a line of difference, on every other backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import examples.programs.dag.test_dag as example
+from examples.programs.dag.test_dag import *  # noqa: F403 - its tests and its fixtures
+
+FOLDER = Path(example.__file__).parent

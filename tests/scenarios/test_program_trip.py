@@ -1,0 +1,10 @@
+"""The program `trip`, its own tests and not a line of difference, on every other backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import examples.programs.trip.test_trip as example
+from examples.programs.trip.test_trip import *  # noqa: F403 - its tests and its fixtures
+
+FOLDER = Path(example.__file__).parent
