@@ -34,7 +34,7 @@ from stepwell.runtime.log.due import whole_minute
 from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.outputs import in_full
-from stepwell.runtime.log.sizes import about_bytes, token_bytes
+from stepwell.runtime.log.sizes import standing_bytes
 from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info
 from stepwell.runtime.log.waypoints import Waypoints
 from stepwell.runtime.ports import EventTaken, Marked, Ports, Saved
@@ -207,7 +207,7 @@ class Logbook:
         at = await self.load(run_id, parent_id, known)
         found = None if at is None else await self._forked(at, slot)
         if found is not None and not found.parent.token.holds(slot):
-            self._forks.keep((run_id, parent_id, slot), found, _size_bytes(found.parent), self._clock.now_ms())
+            self._forks.keep((run_id, parent_id, slot), found, standing_bytes(found.parent), self._clock.now_ms())
         return found
 
     async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:
@@ -399,10 +399,3 @@ class Logbook:
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)
-
-
-def _size_bytes(at: Standing) -> int:
-    """About what a token holds: with the run's input, and what a branch has of its parents."""
-    branch = at.token.branch
-    outer = [branch.item, dict(branch.state)] if branch else []
-    return token_bytes(at.token) + about_bytes([at.run.input, outer])
