@@ -54,6 +54,21 @@ def test_a_log_of_more_than_a_megabyte_is_read_page_by_page(cloud: Cloud, store:
     assert run(store.read_log("r1", "0", after=4, limit=20)) == saved[5:25]
 
 
+def test_outputs_are_read_as_they_stand_at_that_moment(store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was just written must not be missing for a replay."""
+    asked: list[bool] = []
+    get_many = Table.get_many
+
+    def seen(self: Table, wanted: Any, *, consistent: bool = False) -> Any:
+        asked.append(consistent)
+        return get_many(self, wanted, consistent=consistent)
+
+    monkeypatch.setattr(Table, "get_many", seen)
+    run(store.append("r1", "0", 0, "{}"))
+    assert run(store.read_bodies("r1", [("0", 0)])) == {("0", 0): "{}"}
+    assert asked == [True]
+
+
 def test_events_of_more_than_a_megabyte_are_all_pending_and_all_counted(store: DynamoStore) -> None:
     for number in range(45):
         run(store.put_event(event(f"e{number}", NOW_MS - number, payload="x" * 30_000, expires_ms=NOW_MS + 9)))

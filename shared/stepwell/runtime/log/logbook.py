@@ -58,8 +58,7 @@ class Logbook:
         """`lane`: so many branches of a new fork share a log; 0: none do."""
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
         self._log, self._slots, self._runs, self._notes = ports.log, ports.slots, ports.runs, ports.notes
-        self._blobs, self._clock = ports.blobs, ports.clock
-        self._catalog = catalog
+        self._blobs, self._clock, self._catalog = ports.blobs, ports.clock, catalog
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         """Who pushed a fork's parent when it was last seen, past that fork."""
