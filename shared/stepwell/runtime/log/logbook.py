@@ -34,8 +34,7 @@ from stepwell.runtime.log.due import whole_minute
 from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.outputs import in_full
-from stepwell.runtime.log.sizes import standing_bytes
-from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info
+from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info, standing_bytes
 from stepwell.runtime.log.waypoints import Waypoints
 from stepwell.runtime.ports import EventTaken, Marked, Ports, Saved
 from stepwell.runtime.ports.headers import Header

@@ -6,7 +6,6 @@ import marshal
 from typing import Any
 
 from stepwell.engine.token import Token
-from stepwell.runtime.log.standing import Standing
 
 _WITHOUT_REFERENCES = 2  # the format of `marshal` that writes a value as often as it stands there
 
@@ -20,10 +19,3 @@ def token_bytes(token: Token) -> int:
     """The bytes of what a token holds of its own."""
     outputs = [view.output for view in token.steps.values()]
     return about_bytes([dict(token.scope), outputs, token.result])
-
-
-def standing_bytes(at: Standing) -> int:
-    """The bytes of what a token holds, with the run's input, and what a branch has of its parents."""
-    branch = at.token.branch
-    outer = [branch.item, dict(branch.state)] if branch else []
-    return token_bytes(at.token) + about_bytes([at.run.input, outer])

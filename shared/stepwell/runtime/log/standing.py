@@ -18,6 +18,7 @@ from stepwell.engine.turns import Turn
 from stepwell.runtime.log.lanes import RunLane
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.open_batch import OpenBatch
+from stepwell.runtime.log.sizes import about_bytes, token_bytes
 from stepwell.runtime.ports.headers import FORK, REDRIVE, STARTS, Header
 
 
@@ -149,3 +150,10 @@ def pool_at(graph: Graph, name: str) -> str:
     """The pool that the definition names for this node's step; the function's own decorator is not known here."""
     node = graph.nodes.get(name)
     return (node.step.pool if node and node.step else None) or DEFAULT_POOL
+
+
+def standing_bytes(at: Standing) -> int:
+    """The bytes of what a token holds, with the run's input, and what a branch has of its parents."""
+    branch = at.token.branch
+    outer = [branch.item, dict(branch.state)] if branch else []
+    return token_bytes(at.token) + about_bytes([at.run.input, outer])
