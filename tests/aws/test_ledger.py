@@ -6,16 +6,19 @@ tests/scenarios compares it in each test of each example.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from stepwell.definition.graph import Limit
+from stepwell.definition.graph import Json, Limit
 from stepwell.limits import DAY_MS, FORK_LANE
 from stepwell.prices import Prices, usd_on_durable_functions, usd_on_step_functions
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
+from stepwell.testing.kit import Stepwell
 from tests.aws.kit import AwsWorld, aws_world
+from tests.aws.ledger_kit import metered
 from tests.aws.test_costs import APPROVAL, CHAIN, EVENT, LOCKED, LOOP, NAP
 from tests.runtime.kit import fails
 
@@ -102,6 +105,7 @@ def test_the_ledger_of_a_fork_with_lanes_is_what_was_counted(definition: str, re
     assert abs(cost.objects - objects) <= (0 if cost.is_whole else 0.05 * objects)
 
 
+PATTERNS = Path(__file__).parents[2] / "examples" / "patterns"
 IN_TURN = "{{ branch.item + 1 }}s"
 
 
@@ -129,6 +133,26 @@ def test_the_ledger_of_a_fork_of_which_a_third_sleeps_is_what_was_counted(
         cost = ledger(world, run_id)
     assert abs(cost.write_units - units) <= off * units
     assert abs(cost.invocations - calls["DeleteMessage"]) <= off * cost.invocations
+
+
+@pytest.mark.parametrize(
+    ("pattern", "given", "approved"),
+    [
+        ("12-multiple-instances-without-synchronization", ["ann", "ben", "cyd"], ["0/0.2", "0/0.0", "0/0.1"]),
+        ("25-cancel-region", None, ["0/0.0/0.0", "0/0.0/0.0", "0/0.1"]),  # which closes a branch that waits
+        ("25-cancel-region", None, ["0/0.1", "0/0.0/0.0", "0/0.0/0.0"]),
+    ],
+)
+def test_the_ledger_of_branches_that_are_approved_in_one_millisecond_is_what_was_counted(
+    pattern: str, given: Json, approved: list[str]
+) -> None:
+    with metered() as world:
+        kit = Stepwell(PATTERNS, world.backend)
+        run = kit.start(pattern, given)
+        for wait in approved:
+            run.approve(wait=wait)
+        assert run.status == "completed"
+        assert world.ledger(kit) == world.counted()
 
 
 def _fails(definition: str, call: StepCall) -> bool:

@@ -44,9 +44,6 @@ _TOLERATED = 0.06  # of the write units; of a small run, these units: events tha
 _TOLERATED_UNITS = 5
 _NOT_COMPARED = {
     "test_all_that_github_tells_of_one_release_is_one_run",  # asks for the same start four times
-    "test_interleaved_tasks_are_done_one_at_a_time_after_those_before_them",  # branches wait for a lock
-    "test_a_critical_section_is_entered_by_one_thread_at_a_time",  # and so do these
-    "test_a_cancelled_region_ends_wherever_it_stands_and_nothing_outside_it",  # events come early
     "test_waits_go_on_and_what_they_got_is_kept",  # its run's end ended a wait
     "test_a_fork_of_a_run_amid_its_tasks_begins_what_was_under_way_and_disturbs_nothing",  # two waits for one event
     "test_a_refusal_and_a_tool_that_fails_are_for_the_model_to_read",  # 36 by the ledger, 44 counted: why is open

@@ -156,7 +156,7 @@ def _of_token(
         is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
         is_beat = record.resumption is not None and record.resumption.kind == BEAT  # nobody does more than write it
         for effect in () if is_beat else effects(graph, token):
-            if _is_free(graph, effect, is_shared=is_shared):
+            if _is_free(graph, token, effect, is_shared=is_shared):
                 continue
             if isinstance(effect, SetTimer):
                 if effect.slot in timers:
@@ -171,9 +171,20 @@ def _of_token(
             yield from _item(len(encode_token(token).encode()) + _KEY_BYTES + len(run_id))
 
 
-def _is_free(graph: Graph, effect: Effect, *, is_shared: bool) -> bool:
-    """Tells of a turn that is over, which leaves nothing behind, and of an end in a lane, which is the arrival too."""
-    return graph.concurrency is None if isinstance(effect, ReturnPermit) else is_shared and isinstance(effect, Arrive)
+def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> bool:
+    """Tells of a turn that is over, which leaves nothing behind, and of an end in a lane, which is the arrival too.
+
+    And of what a branch waited for that its fork has closed: that expires where it lies.
+    """
+    match effect:
+        case ReturnPermit():
+            return graph.concurrency is None
+        case Arrive():
+            return is_shared
+        case Forget():
+            return token.branch is not None and token.ended
+        case _:
+            return False
 
 
 def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:

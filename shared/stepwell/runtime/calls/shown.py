@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import TypeAlias
 
-from stepwell.engine.forks import branch_id
+from stepwell.engine.forks import branch_id, parent_of
 from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_in_lines, is_one_set
 from stepwell.engine.records import End, Fork, Kind, Record
+
+_Moment: TypeAlias = tuple[int, str]  # a millisecond, and the message that was handled then
 
 _PARKS = frozenset({Kind.WAITING, Kind.RECEIVED})
 
@@ -15,15 +20,17 @@ _PARKS = frozenset({Kind.WAITING, Kind.RECEIVED})
 def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[Record]]) -> int:
     """Counts the changes of the header because all branches of this page waited, or no longer did, and its marks.
 
-    A page of a wide fork is taken for the fork: all pages are alike. The marks of branches are counted with these.
+    A page of a wide fork is taken for the fork: all pages are alike. The marks of branches are counted with these. Of a
+    fork in a branch, the fork around it hears each time that all wait. What a function's tasks wait for is not shown.
     """
+    if fork.is_of_tasks:
+        return 0
     indexes = {branch_id(name, index): index for index in fork.page_indexes(page)}
-    lived = sorted((*_shown(records, place, indexes[token]), indexes[token], place)
-                   for token, records in logs.items() for place in range(len(records)))  # fmt: skip
     waiting, ended, shows_wait, writes = set[int](), set[int](), False, 0
+    closing = _closing(logs.values())
+    is_inside = parent_of(name.rpartition("/")[0]) is not None
     has_marks, tells_page, tells_all = False, not is_one_set(fork), not is_in_lines(fork)
-    for _, _, index, place in lived:
-        record = logs[branch_id(name, index)][place]
+    for index, record in _as_shown({indexes[token]: records for token, records in logs.items()}):
         parks, ends = record.kind in _PARKS, isinstance(record.next, End)
         was_waiting = index in waiting
         waiting.discard(index)
@@ -31,31 +38,70 @@ def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[R
             ended.add(index)
         elif parks:
             waiting.add(index)
+        if ends and record.by in closing:  # the fork has fired
+            continue
         has_marks |= parks
         live = {one for one in indexes.values() if one not in ended and awaited(fork, one).is_over(ended)}
         all_wait = bool(live) and live <= waiting
         if all_wait is not shows_wait and live:
             shows_wait, writes = all_wait, writes + 1
+        writes += is_inside and all_wait and (parks or ends)
         if tells_page:
             goes_on = was_waiting and not parks and not ends
             writes += parks or (tells_all and (goes_on or (ends and has_marks and all_wait)))
     return writes
 
 
-def _shown(records: Sequence[Record], place: int, index: int) -> tuple[int, int]:
-    """When it was shown what this record changed, and the branch whose message had it done.
+def _as_shown(logs: Mapping[int, Sequence[Record]]) -> list[tuple[int, Record]]:
+    """Returns the records in the order in which it was shown what they changed, each with its branch's index.
 
-    Whoever goes on after a wait does so, before the next record, or the step of that. Branches that begin when others
-    end have the message of those.
+    Of one millisecond: what woke branches from outside came after what was under way, and each branch then went on
+    until it rested again. Branches that begin or end when another ends have the message of that one. The message
+    that closed the fork came last.
+    """
+    turns, closing = _turns(logs), _closing(logs.values())
+    lived = []
+    for index, records in logs.items():
+        for place, record in enumerate(records):
+            moment = at_ms, by = _shown(records, place)
+            order = at_ms, by in closing, turns[moment], _sender(by, index), index, place
+            lived.append((order, index, record))
+    return [(index, record) for _, index, record in sorted(lived, key=itemgetter(0))]
+
+
+def _turns(logs: Mapping[int, Sequence[Record]]) -> Mapping[_Moment, int]:
+    """Returns how often the branch of a message had been woken from outside within the same millisecond."""
+    turns: dict[_Moment, int] = defaultdict(int)
+    for index in sorted(logs):
+        since_ms, turn = -1, 0
+        for place, record in enumerate(logs[index]):
+            moment = _shown(logs[index], place)
+            if moment[0] != since_ms:
+                since_ms, turn = moment[0], 0
+            turn += record.kind is Kind.RESUMED and not record.by.startswith("wake:")
+            turns[moment] = turn = max(turn, turns[moment])
+    return turns
+
+
+def _closing(logs: Iterable[Sequence[Record]]) -> set[str]:
+    """Returns the messages that had the fork fire, or ended what it stands in: those that closed branches."""
+    return {record.by for records in logs for record in records if record.kind is Kind.ENDED}
+
+
+def _shown(records: Sequence[Record], place: int) -> _Moment:
+    """When it was shown what this record changed, and by which message.
+
+    Whoever goes on after a wait does so, before the next record, or the step of that.
     """
     record = records[place]
     if record.kind is Kind.RESUMED and place + 1 < len(records):
-        record = records[place + 1]
-        return record.started_ms or record.at_ms, _sender(record, index)
-    return record.at_ms, _sender(record, index)
+        following = records[place + 1]
+        return following.started_ms or following.at_ms, following.by
+    return record.at_ms, record.by
 
 
-def _sender(record: Record, index: int) -> int:
-    kind, _, rest = record.by.partition(":")
+def _sender(by: str, index: int) -> int:
+    """The branch whose message it is; this one, if it is no branch's."""
+    kind, _, rest = by.partition(":")
     number = rest.partition(":")[0].rpartition(".")[2]
     return int(number) if kind == "wake" and number.isdigit() else index
