@@ -1,16 +1,16 @@
-// A durable function as a graph: its operations in the order of its log, side by side where they overlapped.
+// A durable function as a graph at an earlier moment, which the API does not draw: its operations side by side where they overlapped.
 
 import type { GraphEdge, GraphNode, RunGraph, Step } from "./types";
 
 const MOST = 60; // operations that are drawn: the last ones
 
-/** A durable function is one node: what it does is in its log alone. */
+/** The run's own node is the function; the others are what its log has. */
 export function isOfFunction(graph: RunGraph): boolean {
-  return graph.nodes.length === 1 && Object.keys(graph.steps).some((name) => name !== graph.start);
+  return graph.nodes[0]?.kind === "function";
 }
 
 /** One row for each set of operations that began before the first of them ended; an edge from each row to the next. */
-export function functionGraph(graph: RunGraph, waits: Record<string, string> = {}): RunGraph {
+export function functionGraph(graph: RunGraph): RunGraph {
   const all = Object.entries(graph.steps).filter(([name]) => name !== graph.start);
   const began = all.filter(([, step]) => step.started_at).sort(([, one], [, other]) => Date.parse(one.started_at ?? "") - Date.parse(other.started_at ?? ""));
   const rows = [[graph.start], ...rowsOf(began.slice(-MOST))];
@@ -21,7 +21,7 @@ export function functionGraph(graph: RunGraph, waits: Record<string, string> = {
   });
   return {
     ...graph,
-    nodes: [...(own ? [{ ...own, kind: "function" }] : []), ...began.slice(-MOST).map(([name]) => operation(name, waits[name] ?? null))],
+    nodes: [...(own ? [own] : []), ...began.slice(-MOST).map(([name]) => operation(name))],
     edges,
     taken: Object.fromEntries(edges.map((edge) => [edge.id, 1])),
   };
@@ -45,6 +45,6 @@ function rowsOf(began: [string, Step][]): string[][] {
   return rows;
 }
 
-function operation(name: string, wait: string | null): GraphNode {
-  return { name, kind: "operation", run: null, wait, calls: [], compensate: null, terminal: false, forks_to: null, joins: null };
+function operation(name: string): GraphNode {
+  return { name, kind: "operation", operation: name, run: null, wait: null, calls: [], compensate: null, terminal: false, forks_to: null, joins: null };
 }

@@ -54,7 +54,7 @@ export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; 
           ))}
           {drawn.nodes.map(({ node, name, at }) =>
             node ? (
-              <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} visits={visitsOf(drawn, ran, name)} isChosen={name === chosen} choose={choose} />
+              <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} visits={visitsOf(drawn, ran, name)} isChosen={(node.operation ?? name) === chosen} choose={choose} />
             ) : (
               <End key={name} name={name} at={at} />
             ),
@@ -74,7 +74,7 @@ function fitting(box: HTMLElement | null, width: number, height: number): number
 }
 
 function takenOf({ edge }: PlacedEdge, ran: RunGraph | null): number {
-  return ran?.taken[edge.id] ?? (edge.stage === "depends_on" && isOver(ran?.states[edge.from]) ? 1 : 0);
+  return ran?.taken[edge.id] ?? 0;
 }
 
 /** How often a node was come to, where it was more than once: that is a loop, unless branches came. */
@@ -131,10 +131,6 @@ function shownState(ran: RunGraph | null, name: string): string {
   return state === "failed" && goesOn ? "completed" : state;
 }
 
-function isOver(state: string | undefined): boolean {
-  return state === "completed" || state === "skipped" || state === "compensated";
-}
-
 function described(graph: Graph | RunGraph): string {
   if (!("states" in graph)) return `Graph of ${graph.nodes.length} nodes: ${graph.nodes.map((node) => node.name).join(", ")}`;
   return `Graph: ${graph.nodes.map((node) => `${node.name} ${plain(graph.states[node.name] ?? "not reached")}`).join(", ")}`;
@@ -147,7 +143,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
   const took = many ? "" : durationOf(step);
   const badge = many ? "" : visits > 1 ? `↻ ${visits}` : step && step.attempts > 1 ? `${step.attempts}×` : "";
   const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`];
-  const pick = choose && ((): void => choose(node.name));
+  const pick = choose && ((): void => choose(node.operation ?? node.name));
   return (
     <g class={`node is-${state || "none"} ${node.kind}${isChosen ? " is-chosen" : ""}${choose ? " can-choose" : ""}`} transform={`translate(${x} ${y})`} onClick={pick}>
       <title>{told.filter(Boolean).join("\n")}</title>

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Act } from "./act";
 import { forking, type Action } from "./actions";
 import { get, offered } from "./api";
-import { functionGraph, isOfFunction } from "./function";
+import { isOfFunction } from "./function";
 import { GraphView } from "./graph";
 import { graphThen, pointsOf, stateAfter, type Point } from "./replay";
 import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
@@ -96,7 +96,7 @@ function Shown({ moment, point, then }: { moment: Moment; point: Point; then: Ru
           <h3>{isOwn ? "State after it" : "State of the run, which waits for its branches"}</h3>
           <Data value={moment.state} open={1} />
         </div>
-        {then && <GraphView graph={isOfFunction(then) ? functionGraph(then) : then} />}
+        {then && <GraphView graph={then} />}
       </div>
     </div>
   );

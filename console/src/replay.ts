@@ -1,5 +1,6 @@
 // A run's log in the order of time, its branches among it, and what the branches had done by any record of it.
 
+import { functionGraph, isOfFunction } from "./function";
 import type { Entry, Moment, RunGraph, Step } from "./types";
 
 /** A record: of the run's own token, or of a branch. */
@@ -72,7 +73,13 @@ export function graphThen(graph: RunGraph, moment: Moment, points: Point[], at: 
     states[name] = state;
     if (state !== "passed") steps[name] = summed(state, all);
   }
-  return { ...graph, states, steps, taken };
+  for (const edge of graph.edges) if (edge.stage === "depends_on" && isDone(states[edge.from])) taken[edge.id] = 1;
+  const then = { ...graph, states, steps, taken };
+  return isOfFunction(graph) ? functionGraph(then) : then;
+}
+
+function isDone(state: string | undefined): boolean {
+  return state === "completed" || state === "skipped" || state === "compensated";
 }
 
 function isDag(graph: RunGraph): boolean {

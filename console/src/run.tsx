@@ -8,7 +8,7 @@ import { get, later, query, useLive } from "./api";
 import { answersOf } from "./answers";
 import { Branches } from "./branches";
 import { GraphView, isWide } from "./graph";
-import { functionGraph, isOfFunction } from "./function";
+import { isOfFunction } from "./function";
 import { Gathered } from "./gathering";
 import { HistoryList, takenBy, useHistory } from "./history";
 import { Moments } from "./moments";
@@ -31,9 +31,8 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   const { step = "", token = "", fork = "" } = asked;
   useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);
   const whole = useHistory(id, "", live.at);
-  const plan = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
-  const isFunction = plan !== null && isOfFunction(plan);
-  const graph = plan && (isFunction ? functionGraph(plan, waitsOf(run)) : plan);
+  const graph = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
+  const isFunction = graph !== null && isOfFunction(graph);
   const pause = run && !isOver ? pauseOf(stats, run.workflow) : null;
   const why = useFresh<Explanation>(`${path}/explain`, live.at, pause?.since);
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, fork, ...more }));
@@ -54,7 +53,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
           {run.error && <LastError run={run} error={run.error} entries={whole.entries} />}
           {onTop && drawn}
           <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
-          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={plan} /> : null}
+          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={graph} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
           <Logs run={run} moved={live.at} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
@@ -79,11 +78,6 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
 function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void }): JSX.Element {
   const history = useHistory(given.id, given.token, given.moved);
   return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
-}
-
-/** What each step waits for now, by its name. */
-function waitsOf(run: Run | null): Record<string, string> {
-  return Object.fromEntries((run?.tokens ?? []).filter((token) => token.waiting_for).map((token) => [token.step, token.waiting_for ?? ""]));
 }
 
 /** Reads a path again when the run, or what else it is about, has moved. */

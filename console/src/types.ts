@@ -132,6 +132,7 @@ export interface Entry {
 export interface GraphNode {
   name: string;
   kind: string;
+  operation: string | null;
   run: string | null;
   wait: string | null;
   calls: string[];

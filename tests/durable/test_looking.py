@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.api.drawing_shape import picture
-from stepwell.api.graphs import graph_view, node_states
-from stepwell.api.ran import steps_of, words_of
+from stepwell.api.graphs import graph_view
+from stepwell.api.ran import words_of
 from stepwell.engine.entries import Entry
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import RunQuery
 from stepwell.testing.kit import Stepwell
 from tests.durable.conftest import Flows
+from tests.durable.drawn import flow_now
 
 DAYS = """
 from stepwell import workflow
@@ -76,10 +77,8 @@ def test_a_retry_a_failure_and_an_approval_inside_all_are_everywhere_that_people
     assert (listed.run_id, listed.status.value, listed.waiting_node) == (run.id, "waiting", "chef")
     rows: Any = run_now(kit.service.ports.runs.stats())
     assert [row["count"] for row in rows if row["waiting_for"] == "approval"] == [1]
-    at = run_now(kit.service.standing(run.id))
-    found = steps_of(at, run_now(kit.service.survey(at)))
-    drawn = picture(at.graph, node_states(at, found), words_of(found))
-    assert {shape.title: shape.status for shape in drawn.shapes if shape.title != "start"} == {
+    drawn = flow_now(kit, run.id)
+    assert {name: status for name, status in drawn.states.items() if name != "feast"} == {
         "cook": "completed", "burn": "failed", "chef": "waiting",
     }  # fmt: skip
 
@@ -108,13 +107,17 @@ def test_a_function_that_has_not_begun_is_drawn_as_one_node_and_then_operation_b
     assert [node["name"] for node in graph_view(at.graph)["nodes"]] == ["dinner"]
     assert [shape.title for shape in picture(at.graph, {}).shapes] == ["start", "dinner", "end"]
     stepwell.settle()
-    at = run_now(stepwell.service.standing(run.id))
-    steps = steps_of(at, run_now(stepwell.service.survey(at)))
-    drawn = picture(at.graph, node_states(at, steps), words_of(steps))
-    assert [(shape.title, shape.words, shape.status) for shape in drawn.shapes] == [
-        ("start", "", ""), ("cook", "2: 2 completed", "completed"), ("bell", "", "waiting"),
+    drawn = flow_now(stepwell, run.id)
+    shown = picture(drawn.view, drawn.states, words_of(drawn.steps), drawn.taken)
+    assert [(shape.title, shape.words, shape.status) for shape in shown.shapes] == [
+        ("start", "", ""), ("cook", "", "completed"), ("cook (2)", "", "completed"), ("bell", "", "waiting"),
     ]  # fmt: skip
-    assert [(line.source, line.target) for line in drawn.lines] == [("s", "n0"), ("n0", "n1")]
+    assert [(line.source, line.target) for line in shown.lines] == [
+        ("s", "n0"),
+        ("s", "n1"),
+        ("n0", "n2"),
+        ("n1", "n2"),
+    ]
 
 
 BESIDE = """

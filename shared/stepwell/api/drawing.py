@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.api.drawing_shape import MARKS, NO_WORDS, NOT_TAKEN, Line, Shape, outline, picture
+from stepwell.api.drawing_shape import MARKS, NO_WORDS, NOT_TAKEN, Drawable, Line, Shape, outline, picture
 from stepwell.api.drawing_svg import FILLS, render
-from stepwell.definition.graph import Graph
 
 __all__ = ["dot", "mermaid", "outline", "svg"]
 
@@ -34,14 +33,20 @@ _DOT_SHAPES = {
 
 
 def svg(
-    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+    graph: Drawable,
+    states: Mapping[str, str],
+    words: Mapping[str, str] = NO_WORDS,
+    taken: Mapping[str, int] = NOT_TAKEN,
 ) -> str:
     """Draws an SVG; `states` has the status of each node that the run has visited, `words` how it went."""
     return render(picture(graph, states, words, taken))
 
 
 def mermaid(
-    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+    graph: Drawable,
+    states: Mapping[str, str],
+    words: Mapping[str, str] = NO_WORDS,
+    taken: Mapping[str, int] = NOT_TAKEN,
 ) -> str:
     """Draws a Mermaid flowchart for Markdown pages."""
     drawn = picture(graph, states, words, taken)
@@ -61,7 +66,10 @@ def mermaid(
 
 
 def dot(
-    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+    graph: Drawable,
+    states: Mapping[str, str],
+    words: Mapping[str, str] = NO_WORDS,
+    taken: Mapping[str, int] = NOT_TAKEN,
 ) -> str:
     """Draws a Graphviz graph."""
     drawn = picture(graph, states, words, taken)

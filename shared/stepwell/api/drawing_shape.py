@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TypeAlias
 
+from stepwell.api.graphs import GraphView
 from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
@@ -38,6 +38,7 @@ _LEFT = frozenset(
 )  # of a node without rules: the run went on behind it
 _START_ID, _END_ID = "s", "e"
 _Ends: TypeAlias = tuple[str, str]
+Drawable: TypeAlias = Graph | GraphView  # a workflow, or what a run of a durable function did
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +93,18 @@ class Picture:
 
 
 def picture(
-    graph: Graph, states: Mapping[str, str], words: Mapping[str, str] = NO_WORDS, taken: Mapping[str, int] = NOT_TAKEN
+    graph: Drawable,
+    states: Mapping[str, str],
+    words: Mapping[str, str] = NO_WORDS,
+    taken: Mapping[str, int] = NOT_TAKEN,
 ) -> Picture:
     """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited.
 
-    `words` says how a node went, `taken` how often a rule, by its id, was taken. A durable function shows the
-    operations of its log, from the first to the last that began.
+    `words` says how a node went, `taken` how often a rule, by its id, was taken. A run of a durable function is drawn
+    by what its log has, which `operations` makes a graph of.
     """
-    if graph.function and len(states) > 1:
-        return _function_picture(graph, states, words)
+    if not isinstance(graph, Graph):
+        return _run_picture(graph, states, words, taken)
     ids = {name: f"n{index}" for index, name in enumerate(graph.shown)}
     nodes = [
         replace(_node_shape(node, ids[name], states.get(name, "")), words=words.get(name, ""))
@@ -119,16 +123,24 @@ def picture(
     return Picture(graph.name, shapes, tuple(lines))
 
 
-def _function_picture(graph: Graph, states: Mapping[str, str], words: Mapping[str, str]) -> Picture:
-    names = [name for name in states if name != graph.start]
+def _run_picture(
+    view: GraphView, states: Mapping[str, str], words: Mapping[str, str], taken: Mapping[str, int]
+) -> Picture:
+    ids = {view["start"]: _START_ID, END: _END_ID}
     shapes = [Shape(_START_ID, "start", "start")]
-    for index, name in enumerate(names):
-        known = states[name] if states[name] in STATUSES else ""
-        shapes.append(Shape(f"n{index}", "step", name, status=known, words=words.get(name, "")))
-    if states.get(graph.start) in {"completed", "failed", "cancelled", "compensated"}:
-        shapes.append(Shape(_END_ID, "end", "end"))
-    lines = [Line(one.id, following.id, taken=1) for one, following in pairwise(shapes)]
-    return Picture(graph.name, tuple(shapes), tuple(lines))
+    for index, node in enumerate(view["nodes"][1:]):
+        name = node["name"]
+        ids[name] = f"n{index}"
+        status = states[name] if states[name] in STATUSES else ""
+        kind, detail = ("call", _called_words(node["calls"])) if node["calls"] else ("step", "")
+        shapes.append(Shape(ids[name], kind, name, detail, status=status, words=words.get(name, "")))
+    lines = [
+        Line(ids[edge["from"]], ids[edge["to"] or END], (edge["when"],) if edge["when"] else (),
+             taken=taken.get(edge["id"], 0))
+        for edge in view["edges"]
+    ]  # fmt: skip
+    ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
+    return Picture(view["start"], (*shapes, *ends), tuple(lines))
 
 
 def outline(graph: Graph, states: Mapping[str, str]) -> dict[str, Json]:
@@ -181,10 +193,13 @@ def _fork_words(node: Node) -> Iterator[str]:
 
 
 def _call_words(call: Call) -> str:
-    if len(call.children) == 1:
-        return f"workflow: {call.children[0].workflow}"
-    names = ", ".join(dict.fromkeys(child.workflow for child in call.children))
-    return f"{len(call.children)} child runs: {names}"
+    return _called_words([child.workflow for child in call.children])
+
+
+def _called_words(workflows: list[str]) -> str:
+    if len(workflows) == 1:
+        return f"workflow: {workflows[0]}"
+    return f"{len(workflows)} child runs: {', '.join(dict.fromkeys(workflows))}"
 
 
 def _dag_lines(

@@ -23,11 +23,13 @@ class NodeView(TypedDict):
     """A node: `kind` is step, wait, call or route. `forks_to`: where the branches of a node that forks meet, or `end`;
 
     `joins`: of a node where branches meet, how many it takes (all, any, m_of_n). `calls`: the workflows of the child
-    runs that it starts. `compensate`: what undoes it.
+    runs that it starts. `compensate`: what undoes it. In a run of a durable function, `kind` is function, operation or
+    call, and `operation` is a name that several nodes may have.
     """
 
     name: str
     kind: str
+    operation: str | None
     run: str | None
     wait: str | None
     calls: list[str]
@@ -149,6 +151,7 @@ def _node(graph: Graph, node: Node) -> NodeView:
     return NodeView(
         name=node.name,
         kind="call" if called else "step" if node.step else "wait" if node.wait else "route",
+        operation=None,
         run=node.step.run if node.step else None,
         wait=node.wait.kind if node.wait else None,
         calls=called,

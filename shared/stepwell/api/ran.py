@@ -161,7 +161,7 @@ def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
         if name in own:
             views.append(own[name])
             counts[own[name].status] += 1
-        found[name] = _summed(views, counts)
+        found[name] = summed(views, counts)
     return found if at.graph.dag else dict(sorted(found.items(), key=_began))
 
 
@@ -208,19 +208,24 @@ def _in_branches(graph: Graph, forks: Iterable[Surveyed]) -> dict[str, tuple[lis
 
 def _views(graph: Graph, fork: Surveyed) -> Iterator[tuple[str, StepView]]:
     for index, branch in enumerate(fork.branches):
-        yield from branch.steps.items()
-        name = _stands_at(graph, fork, branch)
-        node = graph.nodes.get(name)
-        is_cancelled = branch.end is not None and branch.end.status is Status.CANCELLED
-        if (branch.ended and not is_cancelled) or name in branch.steps or fork_at(branch) is not None:
-            continue
-        if node is None or node.step is not None or node.wait is not None or node.call is not None:
-            has_begun = branch.last is not None or index in fork.may_begin
-            status = "waiting" if is_waiting(branch) else "running" if has_begun else "pending"
-            if is_cancelled or not fork.is_open:
-                status = "cancelled"
-            started_ms = branch.last.at_ms if branch.last and not is_cancelled else 0
-            yield name, StepView(status, attempts=branch.attempt, started_ms=started_ms)
+        yield from views_in(graph, fork, index, branch)
+
+
+def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterator[tuple[str, StepView]]:
+    """Yields the steps of a branch, also one that its log does not have yet."""
+    yield from branch.steps.items()
+    name = _stands_at(graph, fork, branch)
+    node = graph.nodes.get(name)
+    is_cancelled = branch.end is not None and branch.end.status is Status.CANCELLED
+    if (branch.ended and not is_cancelled) or name in branch.steps or fork_at(branch) is not None:
+        return
+    if node is None or node.step is not None or node.wait is not None or node.call is not None:
+        has_begun = branch.last is not None or index in fork.may_begin
+        status = "waiting" if is_waiting(branch) else "running" if has_begun else "pending"
+        if is_cancelled or not fork.is_open:
+            status = "cancelled"
+        started_ms = branch.last.at_ms if branch.last and not is_cancelled else 0
+        yield name, StepView(status, attempts=branch.attempt, started_ms=started_ms)
 
 
 def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:
@@ -230,7 +235,8 @@ def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:
     return fork.names[branch.branch.index] if fork.names and branch.branch else fork.node
 
 
-def _summed(views: Sequence[StepView], counts: Counter[str]) -> StepResult:
+def summed(views: Sequence[StepView], counts: Counter[str]) -> StepResult:
+    """Returns what became of a step in branches: of those that were read, and of all by status."""
     status = next((one for one in (*_LIVE, *_OVER) if counts[one]), "pending")
     failed = next((view for view in views if view.error is not None and view.status == "failed"), None)
     started = [view.started_ms for view in views if view.started_ms]

@@ -16,6 +16,7 @@ from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitting, result_of
 from stepwell.api.moments import StateQueryString, state_view
+from stepwell.api.operations import Flow, read_flow
 from stepwell.api.problems import problem
 from stepwell.api.ran import steps_of, taken_edges, words_of
 from stepwell.api.requests import (
@@ -202,14 +203,19 @@ async def get_graph(call: Call) -> Answer:
     forks = await service.survey(at)
     steps = steps_of(at, forks)
     states = node_states(at, steps)
-    taken = taken_edges(at, forks)
+    if at.graph.function:
+        drawn = await read_flow(service, at, forks, states[at.graph.start])
+    else:
+        drawn = Flow(at.graph.name, graph_view(at.graph), states, steps, taken_edges(at, forks))
     if form == "json":
-        told = {**graph_view(at.graph), "states": states, "steps": steps, "taken": taken}
-        return Answer(200, fitted(at.run_id, told))
+        return Answer(
+            200, fitted(at.run_id, {**drawn.view, "states": drawn.states, "steps": drawn.steps, "taken": drawn.taken})
+        )
     from stepwell.api import drawing  # noqa: PLC0415 - 3% of a cold start, for this call alone
 
     draw = {"svg": drawing.svg, "mermaid": drawing.mermaid, "dot": drawing.dot}[form]
-    return Answer(200, draw(at.graph, states, words_of(steps), taken), _MEDIA[form])
+    shown = drawn.view if at.graph.function and len(drawn.view["nodes"]) > 1 else at.graph
+    return Answer(200, draw(shown, drawn.states, words_of(drawn.steps), drawn.taken), _MEDIA[form])
 
 
 def paged(items: list[Json], next_cursor: str) -> Answer:
