@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -233,8 +234,11 @@ def test_the_log_has_a_line_for_each_start_wait_end_and_failure(dev: Start, fold
     server.call("POST", "/workflows/order/runs", {"run_id": "two"})
     until(lambda: "two order: waits at approve for approval until" in server.errors, "the wait")
     server.call("POST", "/runs/two/cancel", {"reason": "a mistake"})
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    server.call("POST", "/workflows/order/runs", {"run_id": "three", "start_at": tomorrow})
+    assert "I three order: created, run three, starts at 20" in server.errors
     lines = [line[9:] for line in server.errors.splitlines() if " one " in line or " two " in line]
-    assert lines[:1] == ["I one fails: started, run one"]
+    assert lines[:1] == ["I one fails: created, run one"]
     assert any(line.startswith("W one fails: failed after ") for line in lines)
     assert any(line.endswith("ValueError: no luck (step work)") for line in lines)
     assert any(line.startswith("W two order: cancelled after ") for line in lines)
