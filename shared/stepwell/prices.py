@@ -1,14 +1,9 @@
-"""AWS's list prices, with their date, and what a run costs by them. `--prices FILE` replaces any of them."""
+"""AWS's list prices, with their date, and what a run costs by them. A table of yours replaces any of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
-
-from stepwell.errors import UserError
+from dataclasses import dataclass
 
 MEMORY_GB = 0.5  # of the function that runs the steps, where nobody says otherwise
 _MILLION, _GB = 1_000_000, 10**9
@@ -30,29 +25,6 @@ class Prices:
     million_transitions: float = 25.0  # Step Functions Standard
     million_operations: float = 8.0  # Lambda durable functions
     durable_gb: float = 0.25  # that a durable function writes
-
-
-def read_prices(path: Path | None) -> Prices:
-    """Returns the prices, those of the file instead of ours. Raises UserError for a file that has none."""
-    if path is None:
-        return Prices()
-    names = {one.name for one in fields(Prices)}
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-        is_table = isinstance(given, dict) and given.keys() <= names and all(map(_is_price, given.items()))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}", code="bad_prices") from error
-    if not is_table or "as_of" not in given:
-        hint = f'{{"as_of": "2027-01-31"}} and any of {", ".join(sorted(names - {"as_of"}))}'
-        raise UserError(f"{path} is no table of prices with its date", code="bad_prices", hint=hint)
-    return replace(Prices(), **given)
-
-
-def _is_price(named: tuple[str, Any]) -> bool:
-    name, value = named
-    if name in {"as_of", "source"}:
-        return isinstance(value, str)
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def usd_here(used: Mapping[str, float], prices: Prices, memory_gb: float = MEMORY_GB) -> float:

@@ -6,6 +6,7 @@
 | `STEPWELL_API_KEY`, `STEPWELL_TOKEN` | what the command line shows an API that asks for a key or a bearer token | |
 | `STEPWELL_DATA` | where `stepwell dev` keeps its data | `.stepwell` |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas; `*`: every public one | `*` |
+| `STEPWELL_PRICES` | a table of prices, instead of the workflow folder's | |
 | `STEPWELL_LOG_LEVEL` | `debug`, `info`, `warning` or `error` | `info` |
 | `NO_COLOR` | anything: no colours (no-color.org) | |
 | `PYTHONHASHSEED` | the order of sets of text; every process that runs durable functions has the same | `0` |
@@ -74,6 +75,7 @@ class Settings:
     api_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     http_hosts: tuple[str, ...] = ("*",)
+    prices: Path | None = None
     lane: int = 0
 
 
@@ -169,6 +171,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         api_key=environ.get("STEPWELL_API_KEY", "").strip(),
         token=environ.get("STEPWELL_TOKEN", "").strip(),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS") or ("*",),
+        prices=Path(prices) if (prices := environ.get("STEPWELL_PRICES", "")) else None,
         lane=_lane(environ),
     )
 

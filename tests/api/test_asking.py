@@ -163,6 +163,11 @@ def test_a_list_is_narrowed_by_what_is_asked(world: World) -> None:
     assert ids(tag="team=b") == set()
     assert ids(waiting_for="approval") == {waits}
     assert ids(since="2027-01-15T08:00:01Z") == {late}
+    assert ids(before="2027-01-15T08:00:01Z") == {done, waits}
+    assert ids(before="2027-01-15T08:00:02Z", since="2027-01-15T08:00:01Z") == {late}
+    first = world.get("/runs", before="2027-01-15T08:00:01Z", limit="1").json
+    more = ids(before="2027-01-15T08:00:01Z", limit="1", cursor=first["next_cursor"])
+    assert {first["items"][0]["run_id"], *more} == {done, waits}
     assert ids(overdue="true") == set()
     world.clock.advance(86_400_000 * 2)  # nobody handles the timers
     assert ids(overdue="true") == {waits, late}
@@ -199,7 +204,9 @@ def test_a_list_by_deadline_that_would_leave_out_what_waits_is_refused(world: Wo
     "query",
     [
         {"limit": "0"}, {"limit": "501"}, {"limit": "x"}, {"cursor": "mine"}, {"status": "sleeping"}, {"tag": "x"},
-        {"since": "yesterday"}, {"overdue": "perhaps"}, {"colour": "red"}, {"sort": "age"},
+        {"since": "yesterday"}, {"overdue": "perhaps"}, {"colour": "red"}, {"sort": "age"}, {"before": "noon"},
+        {"before": "2027-01-15T08:00:01Z", "parent": "some"},
+        {"before": "2027-01-15T08:00:01Z", "sort": "waiting_until"},
     ],
 )  # fmt: skip
 def test_a_query_that_cannot_be_is_refused(world: World, query: dict[str, str]) -> None:

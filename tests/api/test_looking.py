@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 import fastjsonschema
@@ -16,6 +17,7 @@ from stepwell.api.examples import EXAMPLES
 from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
 from stepwell.errors import PortError
+from stepwell.prices import Prices
 from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import ORDER, World, event
 from tests.docs.generate import DOCS, OPENAPI, openapi_text
@@ -99,6 +101,22 @@ def test_stats_of_nothing_are_empty(world: World) -> None:
     empty: dict[str, Any] = {"statuses": {}, "workflows": {}, "waits": {}, "at_least": [], "paused": []}
     assert world.get("/stats").json == {"total": 0, "overdue": 0, "costs": None, **empty}
     assert world.get("/stats", costs="true").json["costs"] == {}
+
+
+def test_costs_are_those_of_the_prices_that_are_deployed(world: World) -> None:
+    run_id = world.start("quick")
+
+    def told() -> tuple[float, float, float]:
+        checked = world.post("/check", {"definition": ORDER}).json["simulation"]["usd_per_1000_runs"]["stepwell"]
+        stats = world.get("/stats", costs="true").json["costs"]["quick"]["usd_per_run"]
+        return world.get(f"/runs/{run_id}").json["cost"]["usd"], stats, checked
+
+    before = told()
+    ours = world.parts.catalog.prices
+    doubled: dict[str, Any] = {name: 2 * value for name, value in asdict(ours).items() if isinstance(value, float)}
+    world.parts.catalog.replace(world.parts.catalog.current.values(), prices=Prices(as_of="2027-01-31", **doubled))
+    assert told() == pytest.approx([2 * usd for usd in before], abs=2e-6)  # they are rounded
+    assert world.get(f"/runs/{run_id}").json["cost"]["prices_as_of"] == "2027-01-31"
 
 
 def test_costs_of_a_workflow_are_the_mean_ledger_of_its_newest_ended_runs(world: World) -> None:

@@ -127,6 +127,8 @@ def test_a_dry_run_of_a_redrive_tells_what_is_kept_and_what_runs_again(api: Fake
     lines = cli("redrive", "r1", "--dry-run").stdout.splitlines()
     assert api.calls[0].body == {"dry_run": True}
     assert lines[:2] == ["keeps 3 records of r1", "  kept   0  charge"]
+    api.on("POST", "/runs/r2/redrive", (200, {**told, "run_id": "r2", "kept_records": 1}))
+    assert cli("redrive", "r2", "--dry-run").stdout.startswith("keeps 1 record of r2\n")
     assert lines[2:4] == ["  again  0/1.1  ship", "  again  0  what the code does next"]
     assert lines[4:] == ["  again  0/4.0  pack, which completed after the failure"]
 

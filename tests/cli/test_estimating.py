@@ -82,6 +82,19 @@ def test_prices_of_another_day_replace_ours(cli: Cli, tmp_path: Path) -> None:
     assert theirs - ours == pytest.approx(0.125)
 
 
+@pytest.mark.usefixtures("ran")
+def test_a_table_of_prices_is_taken_from_the_option_the_environment_or_the_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day, file in enumerate((tmp_path / "prices.yaml", tmp_path / "named.yaml", tmp_path / "given.json"), start=1):
+        file.write_text(f'{{"as_of": "2027-01-0{day}"}}')
+    monkeypatch.chdir(tmp_path)
+    assert estimated(cli)["prices"]["as_of"] == "2027-01-01"
+    monkeypatch.setenv("STEPWELL_PRICES", "named.yaml")
+    assert estimated(cli)["prices"]["as_of"] == "2027-01-02"
+    assert estimated(cli, "--prices", "given.json")["prices"]["as_of"] == "2027-01-03"
+
+
 @pytest.mark.parametrize(
     "text",
     ["[", "[]", "{}", '{"million_transitions": 50}', '{"as_of": "x", "gold": 1}', '{"as_of": "x", "gb_second": "1"}'],

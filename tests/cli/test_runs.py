@@ -209,13 +209,26 @@ def test_runs_sends_its_filters_and_shows_a_table(api: FakeApi, cli: Cli) -> Non
     api.on("GET", "/runs", (200, {"items": [RUN, COMPLETED], "next_cursor": "c2"}))
     result = cli(
         *("runs", "--workflow", "order-review", "--status", "waiting", "--status", "failed", "--tag", "team=a"),
-        *("--since", "2h", "--waiting-for", "approval", "--overdue", "--limit", "2", "--cursor", "c1"),
+        *(
+            "--since",
+            "2h",
+            "--before",
+            "1h",
+            "--waiting-for",
+            "approval",
+            "--overdue",
+            "--limit",
+            "2",
+            "--cursor",
+            "c1",
+        ),
         *("--sort", "waiting-until"),
     )
     assert result.exit_code == 0
     query = api.calls[0].query
     since = query.pop("since")
     assert since[0].endswith("+00:00")
+    assert query.pop("before") > since
     assert query == {
         "workflow": ["order-review"],
         "status": ["waiting", "failed"],

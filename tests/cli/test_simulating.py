@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from stepwell.cli.main import app
+from stepwell.prices import Prices
 from stepwell.simulation import parse_assumptions
 from stepwell.simulation.history import assumed_from
 from stepwell.testing.kit import Stepwell
@@ -35,6 +37,20 @@ def test_deadlines_that_fit_end_well_and_are_told_as_json() -> None:
     found = json.loads(told.stdout)
     assert (found["runs"], found["contradictions"], found["source"]) == (20, [], "given")
     assert found["p50_seconds"] == 4
+
+
+def test_a_simulation_costs_what_the_table_of_prices_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "prices.yaml"
+    table.write_text('{"as_of": "2027-01-31", "million_transitions": 50}')
+    ours = json.loads(simulate("invoice", str(FAULTS), "--json").stdout)
+    monkeypatch.setenv("STEPWELL_PRICES", str(table))
+    theirs = json.loads(simulate("invoice", str(FAULTS), "--json").stdout)
+    name = "step_functions_standard"
+    assert theirs["usd_per_1000_runs"][name] > ours["usd_per_1000_runs"][name]
+    assert (ours["prices_as_of"], theirs["prices_as_of"]) == (Prices().as_of, "2027-01-31")
+    assert "prices as of 2027-01-31" in simulate("invoice", str(FAULTS)).stdout
+    table.write_text("million_transitions: dear")
+    assert "bad_prices" in simulate("invoice", str(FAULTS)).output
 
 
 def test_a_file_of_assumptions_and_the_options_go_together(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ REASONS = {
 }
 SHELLS = ("", "bash", "sh", "console")
 _YAML = {"workflow": "definition", "agent": "definition", "sources": "webhooks", "out": "webhooks",
-         "- approve": "answers", "default": "assumptions"}  # fmt: skip
+         "- approve": "answers", "default": "assumptions", "as_of": "prices"}  # fmt: skip
 _FENCE = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^>]*?) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

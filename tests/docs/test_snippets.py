@@ -19,6 +19,7 @@ from stepwell.definition.compiler import compile_definition
 from stepwell.definition.loader import load_document
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.runtime.notify.telling import TOLD
+from stepwell.runtime.starts.pricing import check_prices
 from stepwell.simulation import parse_assumptions
 from stepwell.testing.verify.answers import parse_answers
 from tests.docs.commands import commands, wrong
@@ -88,6 +89,12 @@ def test_answers_for_a_verification_can_be_parsed(snippet: Snippet) -> None:
 @pytest.mark.parametrize("snippet", of_kind("assumptions"), ids=str)
 def test_assumptions_of_a_simulation_can_be_parsed(snippet: Snippet) -> None:
     assert parse_assumptions(load_document(snippet.text).data, str(snippet)).steps
+
+
+@pytest.mark.parametrize("snippet", of_kind("prices"), ids=str)
+def test_a_table_of_prices_can_be_used(snippet: Snippet) -> None:
+    table = check_prices(snippet.text, str(snippet))
+    assert (table.problems, bool(table.document)) == ((), True)
 
 
 @pytest.mark.parametrize("snippet", of_kind("json", "toml"), ids=str)

@@ -51,6 +51,15 @@ def test_who_approves_is_whom_the_gateway_knows(deployed: Deploy, authorizer: An
     assert resumption.by == who
 
 
+def test_a_run_costs_what_the_deployed_table_of_prices_says(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS, prices={"as_of": "2027-01-31", "million_write_units": 1_000_000})
+    run_id = stack.start()
+    stack.deliver()
+    cost = stack.run(run_id)["cost"]
+    assert cost["prices_as_of"] == "2027-01-31"
+    assert cost["usd"] == pytest.approx(cost["write_units"], abs=0.001)
+
+
 @pytest.mark.parametrize("answer", ["approve", "reject"])
 @pytest.mark.parametrize(
     ("authorizer", "who", "named"), [({"iam": {"userArn": ARN}}, ARN, "eva"), ({"lambda": {}}, "eva", None)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stepwell.engine.names import iso
 from stepwell.local.database import Database
 from stepwell.local.dead import SqliteDeadQueue
 from stepwell.local.sqlite_queue import SqliteQueue
@@ -29,6 +30,7 @@ def test_a_message_that_failed_five_times_is_a_dead_letter_and_is_sent_back_anew
             queue.release(delivery, NOW_MS + 3_600_000 if late else NOW_MS)
     first, odd = (show_letter(one) for one in run_now(dead.letters(10)))
     assert (first["run_id"], first["type"], first["queue"], first["deliveries"]) == ("r1", "deadline", "resume", 5)
+    assert str(first["why"]).endswith(f"it comes again by itself at {iso(NOW_MS)}")
     assert "cannot be read" in odd["why"]
     assert run_now(dead.send_back(None)) == [first["id"]]
     again = queue.receive(ALL_LANES, NOW_MS, 1_000)

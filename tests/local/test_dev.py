@@ -7,12 +7,15 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from stepwell.errors import UserError
 from stepwell.local.bell import WATCH_MS
+from stepwell.local.dev import serve
 from tests.local.kit import Dev, until
 
 Start = Callable[[], Dev]
@@ -176,6 +179,44 @@ def test_a_reload_takes_up_changed_limits_and_keeps_the_last_good_ones(dev: Star
     assert most() == [2]
 
 
+def test_a_reload_takes_up_changed_prices_and_keeps_the_last_good_ones(dev: Start, folder: Path) -> None:
+    def as_of() -> str:
+        return str(server.call("GET", "/runs/r1")[1]["cost"]["prices_as_of"])
+
+    (folder / "prices.yaml").write_text("as_of: 2027-01-31")
+    server = dev()
+    server.call("POST", "/workflows/order/runs", {"run_id": "r1"})
+    assert as_of() == "2027-01-31"
+    (folder / "prices.yaml").write_text("as_of: 2027-02-28")
+    until(lambda: as_of() == "2027-02-28", "the later prices")
+    (folder / "prices.yaml").write_text("million_objects: 5")
+    until(lambda: "bad_prices" in server.errors, "the error")
+    assert as_of() == "2027-02-28"
+
+
+def test_prices_that_the_environment_names_are_followed_by_no_reload(
+    dev: Start, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named.yaml").write_text("as_of: 2027-03-31")
+    monkeypatch.setenv("STEPWELL_PRICES", str(tmp_path / "named.yaml"))
+    server = dev()
+    server.call("POST", "/workflows/order/runs", {"run_id": "r1"})
+    (folder / "prices.yaml").write_text("as_of: 2027-02-28")
+    (folder / "quick.yaml").write_text("workflow: quick\nnodes:\n  ship: {run: python:shop.ship, timeout: 1m}\n")
+    until(lambda: server.call("GET", "/workflows/quick")[0] == 200, "the reload")
+    assert server.call("GET", "/runs/r1")[1]["cost"]["prices_as_of"] == "2027-03-31"
+
+
+def test_a_server_does_not_start_with_a_named_table_of_prices_that_cannot_be(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named.yaml").write_text("as_of: 2027-03-31\nmillion_gold: 5\n")
+    monkeypatch.setenv("STEPWELL_PRICES", str(tmp_path / "named.yaml"))
+    with pytest.raises(UserError, match=r"named\.yaml:2 cannot be used: there is no price `million_gold`") as refused:
+        serve(folder, tmp_path / "data", 0)
+    assert refused.value.code == "bad_prices"
+
+
 def test_a_file_that_breaks_keeps_its_last_good_version_until_it_is_mended(dev: Start, folder: Path) -> None:
     server, text = dev(), (folder / "order.yaml").read_text()
     (folder / "order.yaml").write_text(text.replace("wait: {for", "wait: {fro"))
@@ -193,8 +234,11 @@ def test_the_log_has_a_line_for_each_start_wait_end_and_failure(dev: Start, fold
     server.call("POST", "/workflows/order/runs", {"run_id": "two"})
     until(lambda: "two order: waits at approve for approval until" in server.errors, "the wait")
     server.call("POST", "/runs/two/cancel", {"reason": "a mistake"})
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    server.call("POST", "/workflows/order/runs", {"run_id": "three", "start_at": tomorrow})
+    assert "I three order: created, run three, starts at 20" in server.errors
     lines = [line[9:] for line in server.errors.splitlines() if " one " in line or " two " in line]
-    assert lines[:1] == ["I one fails: started, run one"]
+    assert lines[:1] == ["I one fails: created, run one"]
     assert any(line.startswith("W one fails: failed after ") for line in lines)
     assert any(line.endswith("ValueError: no luck (step work)") for line in lines)
     assert any(line.startswith("W two order: cancelled after ") for line in lines)

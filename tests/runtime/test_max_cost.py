@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +19,7 @@ from stepwell.engine.waits.approval import ApprovalWait
 from stepwell.engine.waits.kind import WaitKind
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.prices import Prices
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.steps.port import StepCall
@@ -101,6 +103,16 @@ def test_a_run_asks_for_an_approval_once_it_has_cost_more_than_it_may() -> None:
     ] == [run_id]
     world.pass_time(1_000 * HOUR_MS)
     assert world.header(run_id).status == "waiting"
+
+
+def test_what_a_run_may_cost_is_compared_at_the_prices_that_are_deployed() -> None:
+    calls = len(looping()[0].steps.calls)
+    cheap = World(LOOP)
+    cheap.catalog.prices = replace(Prices(), million_write_units=0, million_read_units=0)
+    cheap.steps.of["work"] = partial(calls_of, cheap)
+    cheap.start()
+    cheap.deliver()
+    assert len(cheap.steps.calls) > calls
 
 
 def test_an_approval_without_a_limit_lets_the_run_go_on_to_its_end() -> None:

@@ -142,13 +142,17 @@ def test_a_greater_priority_goes_first_and_then_the_older_run() -> None:
         order.append(run_id)
 
 
-def test_a_run_grows_older_by_an_hour_for_each_priority_so_that_none_waits_for_ever() -> None:
+@pytest.mark.parametrize(("older_ms", "is_first"), [(2 * HOUR_MS - MINUTE_MS, False), (2 * HOUR_MS + MINUTE_MS, True)])
+def test_a_run_grows_older_by_an_hour_for_each_priority_so_that_none_waits_for_ever(
+    older_ms: int, *, is_first: bool
+) -> None:
     world = World(HOLD.replace("limit: 2", "limit: 1"))
     holder, low = started(world, 2)
-    world.pass_time(2 * HOUR_MS + MINUTE_MS)
-    started(world, 1, priority=2)
+    world.pass_time(older_ms)
+    (high,) = started(world, 1, priority=2)
     end(world, holder)
-    assert statuses(world, low) == ["waiting"]
+    order = (low, high) if is_first else (high, low)
+    assert statuses(world, *order) == ["waiting", "pending"]
 
 
 @pytest.mark.parametrize("how", ["cancel", "terminate"])

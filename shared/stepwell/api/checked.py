@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -14,7 +13,7 @@ from stepwell.definition.called import unknown_workflows
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Graph
 from stepwell.errors import Problem
-from stepwell.prices import Prices
+from stepwell.runtime.catalog import Catalog
 
 CHECKED_CHARACTERS = 200_000
 SIMULATED_RUNS, SIMULATED_SECONDS = 100, 1.0  # of one check: whoever checks waits for it
@@ -94,14 +93,14 @@ class CheckView(TypedDict):
     simulation: SimulationView | None
 
 
-def check_view(body: CheckBody, deployed: Mapping[str, Graph]) -> CheckView:
+def check_view(body: CheckBody, catalog: Catalog) -> CheckView:
     """Checks a definition beside the deployed workflows, which it may call. Steps are not imported, nothing is kept.
 
     Raises UserError for bad assumptions.
     """
     made = compile_definition(body.definition)
     graph = made.graph
-    known = [*deployed, *([graph.name] if graph else [])]
+    known = [*catalog.current, *([graph.name] if graph else [])]
     hint = "deploy it together with this one"
     problems = [*made.problems, *unknown_workflows(made.called, known, "warning", hint)]
     return CheckView(
@@ -109,16 +108,17 @@ def check_view(body: CheckBody, deployed: Mapping[str, Graph]) -> CheckView:
         format=graph.format if graph else None,
         problems=[_found(problem) for problem in problems],
         graph=graph_view(graph) if graph else None,
-        simulation=_simulated(graph, body, deployed) if graph and body.simulate and not graph.function else None,
+        simulation=_simulated(graph, body, catalog) if graph and body.simulate and not graph.function else None,
     )
 
 
-def _simulated(graph: Graph, body: CheckBody, deployed: Mapping[str, Graph]) -> SimulationView:
+def _simulated(graph: Graph, body: CheckBody, catalog: Catalog) -> SimulationView:
     from stepwell.simulation import parse_assumptions, simulate  # noqa: PLC0415 - no other call needs it
 
-    others = [one for name, one in deployed.items() if name != graph.name and not one.function]
+    others = [one for name, one in catalog.current.items() if name != graph.name and not one.function]
     given = parse_assumptions(body.assumptions)
-    found = simulate(graph, given, runs=SIMULATED_RUNS, seconds=SIMULATED_SECONDS, others=others)
+    found = simulate(graph, given, runs=SIMULATED_RUNS, seconds=SIMULATED_SECONDS, others=others,
+                     prices=catalog.prices)  # fmt: skip
     costs = found.usd_per_1000_runs
     return SimulationView(
         runs=found.runs,
@@ -128,7 +128,7 @@ def _simulated(graph: Graph, body: CheckBody, deployed: Mapping[str, Graph]) -> 
         p95_seconds=found.p95_seconds,
         max_seconds=found.max_seconds,
         usd_per_1000_runs=CostsView(**costs) if costs else None,  # type: ignore[typeddict-item]  # its three names
-        prices_as_of=Prices().as_of,
+        prices_as_of=found.prices_as_of,
         never_reached=list(found.never_reached),
         never_taken=list(found.never_taken),
         contradictions=[ContradictionView(code=one.code, node=one.node, message=one.message, hint=one.hint)

@@ -247,6 +247,7 @@ class RunsQueryString(Query):
     status: Annotated[list[Status], BeforeValidator(_several)] = Field(default_factory=list)
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
+    before: InstantMs = Field(None, description="created before this time; not with parent, origin, key or sort")
     waiting_for: Annotated[list[str], BeforeValidator(_several)] = Field(
         default_factory=list, description="the kinds of the wait: approval, event, sleep, …"
     )

@@ -105,7 +105,7 @@ async def costs_of(service: Service, rows: Sequence[Mapping[str, Json]]) -> dict
         page = await service.runs(RunQuery(name, _ENDED, limit=COSTED_RUNS))
         ledgers = [cost for header in page.headers if (cost := await _ledger(service, header.run_id)) is not None]
         if ledgers:
-            costs[name] = _cost(ledgers, count)
+            costs[name] = _cost(ledgers, count, service.prices())
     return costs
 
 
@@ -117,8 +117,8 @@ async def _ledger(service: Service, run_id: str) -> Cost | None:
     return cost
 
 
-def _cost(ledgers: Sequence[Cost], ended: int) -> WorkflowCost:
-    prices, count = Prices(), len(ledgers)
+def _cost(ledgers: Sequence[Cost], ended: int, prices: Prices) -> WorkflowCost:
+    count = len(ledgers)
     usd = sum(usd_here(asdict(one), prices) for one in ledgers) / count
     return WorkflowCost(
         runs_read=count,

@@ -165,7 +165,9 @@ async def view_of(service: Service, at: Standing, shown: Shown | None = None) ->
     """Reads what a view shows beside the run's own log: its branches, its children's status, and its cost."""
     forks, cost = await service.surveyed_with_cost(at)
     statuses = await read_statuses(service, at, forks=forks)
-    return run_view(at, service.ports.clock.now_ms(), statuses, forks, shown, cost)
+    made = run_view(at, service.ports.clock.now_ms(), statuses, forks, shown)
+    made["cost"] = cost_view(cost, at.token, attempts_of(at.token, forks), service.prices())
+    return made
 
 
 def run_view(
@@ -174,9 +176,8 @@ def run_view(
     statuses: Statuses | None = None,
     forks: Sequence[Surveyed] = (),
     shown: Shown | None = None,
-    cost: Cost | None = None,
 ) -> RunView:
-    """Builds the view from the root token's log; `statuses` are those of child runs that were read."""
+    """Builds the view from the root token's log, without its cost; `statuses`: those of child runs that were read."""
     header, token, status = at.header, at.token, status_of(at)
     waiting = next(iter(waiting_tokens(at)), None)
     wait = wait_of(at.graph, waiting) if waiting else None
@@ -216,7 +217,7 @@ def run_view(
         rollback=rollback_view(at),
         tags=dict(header.tags),
         priority=header.priority,
-        cost=None if cost is None else cost_view(cost, token, attempts_of(token, forks)),
+        cost=None,
         created_at=iso(header.created_ms),
         started_at=time_of(header.started_ms),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
@@ -227,9 +228,9 @@ def run_view(
 _ESTIMATED = ["read_units", "queue_requests", "invocations"]
 
 
-def cost_view(cost: Cost, token: Token, steps: int) -> CostView:
+def cost_view(cost: Cost, token: Token, steps: int, prices: Prices) -> CostView:
     """Returns the run's ledger with USD. `steps`: attempts. Records are those of its own log."""
-    prices, counts = Prices(), asdict(cost)
+    counts = asdict(cost)
     names = [name for name in counts if name != "is_whole"]
     return CostView(
         steps=steps,

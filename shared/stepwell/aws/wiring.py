@@ -39,7 +39,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
-from stepwell.runtime.starts.pack import unpack, unpack_limits
+from stepwell.runtime.starts.pack import unpack, unpack_limits, unpack_prices
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment
@@ -110,7 +110,7 @@ def open_aws(
     packed = read_packed(root)
     parts = assemble(
         Ports(store, store, store, store, store, store, queue, timers, blobs, clock),
-        Catalog(partial(compile_document, trusted=True), unpack(packed), unpack_limits(packed)),
+        Catalog(partial(compile_document, trusted=True), unpack(packed), unpack_limits(packed), unpack_prices(packed)),
         steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,
         new_id=new_id,

@@ -9,7 +9,7 @@ import typer
 from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, read_json
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.words import counted, printable
 from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
 
@@ -153,7 +153,7 @@ def redrive(
 
 def _kept(answer: JsonObject) -> str:
     """What a redrive keeps, and what runs again: a line for each."""
-    lines = [f"keeps {answer['kept_records']} records of {answer['run_id']}"]
+    lines = [f"keeps {counted(answer['kept_records'], 'records')} of {answer['run_id']}"]
     if made := answer.get("redriven_as"):
         would = (
             "is refused: that was from another step or version" if answer.get("refused") else "answers with that run"

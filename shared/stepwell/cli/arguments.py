@@ -50,6 +50,9 @@ OfTag = Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=
 Since = Annotated[
     str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
 ]
+Before = Annotated[
+    str, typer.Option("--before", metavar="TIME", show_default=False, help="Created before 30d ago, or a time.")
+]
 OfFailure = Annotated[
     str, typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists.")
 ]

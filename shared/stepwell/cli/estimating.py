@@ -11,10 +11,12 @@ import typer
 
 from stepwell.cli.arguments import AsJson, Url
 from stepwell.cli.connect import connect
+from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted
 from stepwell.errors import NotFound
-from stepwell.prices import read_prices, usd_here, usd_on_durable_functions, usd_on_step_functions
+from stepwell.prices import usd_here, usd_on_durable_functions, usd_on_step_functions
+from stepwell.settings import read_settings
 
 RUNS = 1_000  # that the figures are for
 _SAMPLE = 10
@@ -30,15 +32,16 @@ def estimate(
         typer.Option("--seconds", min=0, show_default=False, help="How long an attempt takes; default: as it took."),
     ] = None,
     prices: Annotated[
-        Path | None, typer.Option("--prices", metavar="FILE", show_default=False, help="Other prices, as JSON.")
+        Path | None, typer.Option("--prices", metavar="FILE", show_default=False, help="Other prices, as YAML or JSON.")
     ] = None,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
     """Estimate what 1,000 runs of a workflow cost on AWS, from its last runs that ended."""
     from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
 
-    table = read_prices(prices)
+    table = prices_for(prices or read_settings().prices, default_folder())
     with connect(url) as client:
         ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
         ids = [str(one["run_id"]) for one in client.send(calls.at(ended, runs, "")).items]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, By, OfTag, OfWorkflow, RunId, Since, Url, read_pairs, read_since
+from stepwell.cli.arguments import AsJson, Before, By, OfTag, OfWorkflow, RunId, Since, Url, read_pairs, read_since
 from stepwell.cli.batching import lines_of, report_of, wait_for_end
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
@@ -34,9 +34,7 @@ def purge(
     tag: OfTag = "",
     workflow: OfWorkflow = "",
     since: Since = "",
-    before: Annotated[
-        str, typer.Option("--before", metavar="TIME", show_default=False, help="Created before 30d ago, or a time.")
-    ] = "",
+    before: Before = "",
     rate: Annotated[
         float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
     ] = 0,

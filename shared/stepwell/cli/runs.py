@@ -11,6 +11,7 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import (
     AsJson,
+    Before,
     OfFailure,
     OfTag,
     OfWorkflow,
@@ -125,6 +126,7 @@ def runs(
     ] = None,
     tag: OfTag = "",
     since: Since = "",
+    before: Before = "",
     failure: OfFailure = "",
     waiting_for: Annotated[
         str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
@@ -152,13 +154,14 @@ def runs(
     """List runs, newest first."""
     if tag:
         read_pairs([tag], "--tag")
-    since = read_since(since) if since else ""
+    since, before = (read_since(one) if one else "" for one in (since, before))
     with connect(url) as client:
         found = client.runs(
             workflow=workflow,
             status=status or (),
             tag=tag,
             since=since,
+            before=before,
             waiting_for=waiting_for,
             failure=failure,
             parent=_whole(client, parent),

@@ -16,6 +16,7 @@ from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, UserError
+from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
     from stepwell.simulation import Assumptions, Simulation
@@ -60,6 +61,7 @@ def simulate(
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """
     from stepwell.runtime.starts.folder import load_workflow  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
     from stepwell.simulation import simulate as simulated  # noqa: PLC0415
 
     assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
@@ -67,9 +69,11 @@ def simulate(
         assumptions = _with_history(assumptions, workflow, from_history, url)
     place = chosen_folder(folder)
     graph, others = load_workflow(place, workflow)
+    prices = prices_for(read_settings().prices, place)
     functions, defaults = _code(place)
     found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, functions=functions,
-                      defaults=defaults, memory_gb=memory / _MEGABYTES, progress=progress("runs"))  # fmt: skip
+                      defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
+                      progress=progress("runs"))  # fmt: skip
     if as_json:
         print_json({**found.to_json(), "source": assumptions.source})
     else:
@@ -160,7 +164,7 @@ def _show(found: Simulation, source: str) -> None:
         out.print("time: " + ", ".join(f"{name} {_duration(seconds or 0)}" for name, seconds in told))
     if found.usd_per_1000_runs:
         costs = ", ".join(f"{title} {found.usd_per_1000_runs[name]:.4f}" for name, title in _SYSTEMS.items())
-        out.print(f"USD for 1,000 runs: {costs}", soft_wrap=True)
+        out.print(f"USD for 1,000 runs, prices as of {found.prices_as_of}: {costs}", soft_wrap=True)
     for title, names in (("never reached", found.never_reached), ("never taken", found.never_taken)):
         if names:
             out.print(printable(f"{title}: {', '.join(names)}"), style="yellow", soft_wrap=True)

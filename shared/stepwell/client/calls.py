@@ -68,6 +68,7 @@ def runs(
     status: str | Sequence[str] = (),
     tag: str = "",
     since: str = "",
+    before: str = "",
     waiting_for: str | Sequence[str] = (),
     failure: str = "",
     parent: str = "",
@@ -78,7 +79,7 @@ def runs(
 ) -> Request[Page]:
     """Lists runs, newest first. `tag`: name=value. `since`: created at or after this time, in RFC 3339.
 
-    `origin`: made of this run. `key`: the Idempotency-Key of a start of the workflow.
+    `before`: created before this time. `origin`: made of this run. `key`: the Idempotency-Key of a start.
 
     `sort`: `waiting_until` lists the runs that wait, by their deadlines.
     """
@@ -88,6 +89,7 @@ def runs(
         status=_several(status),
         tag=tag,
         since=since,
+        before=before,
         waiting_for=_several(waiting_for),
         failure=failure,
         parent=parent,

@@ -11,7 +11,7 @@ from stepwell.runtime.calls.dead import Letter, sent_back
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.stores.jsontext import decode, encode
 
-_LETTERS = "SELECT seq, lane, message, deliveries FROM messages WHERE deliveries >= ? ORDER BY seq LIMIT ?"
+_LETTERS = "SELECT seq, lane, message, deliveries, due_ms FROM messages WHERE deliveries >= ? ORDER BY seq LIMIT ?"
 _SEND_BACK = "UPDATE messages SET due_ms = ?, deliveries = 0, receipt = '', message = ? WHERE seq = ?"
 _ALL = -1
 
@@ -24,7 +24,8 @@ class SqliteDeadQueue:
 
     async def letters(self, limit: int) -> Sequence[Letter]:
         rows = self._db.rows(_LETTERS, (DELIVERIES, limit))
-        return [Letter(str(seq), lane, decode(text), 0, deliveries) for seq, lane, text, deliveries in rows]
+        return [Letter(str(seq), lane, decode(text), 0, deliveries, due_ms)
+                for seq, lane, text, deliveries, due_ms in rows]  # fmt: skip
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
         found = [one for one in await self.letters(_ALL) if ids is None or one.id in ids]

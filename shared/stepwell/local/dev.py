@@ -38,6 +38,7 @@ from stepwell.local.wiring import Local, open_local
 from stepwell.project import Project, project_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.folder import Folder, load_folder
+from stepwell.runtime.starts.pricing import read_prices
 from stepwell.settings import environment, read_settings
 
 log = logging.getLogger("stepwell.dev")
@@ -55,12 +56,13 @@ def serve(
     Raises StepwellError if it cannot serve at all.
     """
     log_to_stderr()
+    settings = read_settings()
+    prices = read_prices(settings.prices) if settings.prices else None
     with claim_folder(data), logging_runs(data):
         listening = listen(port)
         loaded = load_folder(folder)
         tell_problems((*loaded.problems, *code_problems(folder)))
         _tell_missing(project_of(folder))
-        settings = read_settings()
         local = open_local(
             data,
             folder,
@@ -68,6 +70,7 @@ def serve(
             settings.http_hosts,
             url_of(listening),
             limits=loaded.limits,
+            prices=prices or loaded.prices,
             lane=settings.lane,
         )
         try:

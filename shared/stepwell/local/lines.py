@@ -1,4 +1,4 @@
-"""The dev server's log of runs: a line for each start, wait, end and failure."""
+"""The dev server's log of runs: a line for each new run, wait, end and failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class RunLines:
 
     def _told(self, before: Header | None, after: Header) -> str:
         if before is None:
-            return f"{'created' if after.idle else 'started'}, run {after.run_id}"
+            is_late = not after.idle and after.start_at_ms > after.created_ms
+            return f"created, run {after.run_id}{f', starts at {_clock(after.start_at_ms)}' if is_late else ''}"
         if after.status.terminal:
             seconds = max(after.ended_ms - after.created_ms, 0) / SECOND_MS
             why = "" if after.status is Status.COMPLETED else self._why(after.run_id)

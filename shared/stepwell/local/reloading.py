@@ -20,6 +20,8 @@ from stepwell.runtime.starts.code import check_folder_code
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
+from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
+from stepwell.settings import read_settings
 
 log = logging.getLogger("stepwell.dev")
 
@@ -62,15 +64,19 @@ class Reloader:
         tell_problems((*loaded.problems, *code_problems(self._folder)))
         broken = {problem.file for problem in loaded.errors}
         graphs = loaded.graphs if not broken else with_the_last_good(before, loaded.graphs)
-        are_limits_broken = broken & {str(self._folder / name) for name in LIMIT_FILES}
-        self._local.deploy(graphs, None if are_limits_broken else loaded.limits)
-        if loaded.webhooks is not None or not broken & {str(self._folder / name) for name in FILES}:
+        limits = None if broken & self._named(LIMIT_FILES) else loaded.limits
+        prices = None if broken & self._named(PRICE_FILES) or read_settings().prices else loaded.prices
+        self._local.deploy(graphs, limits, prices)
+        if loaded.webhooks is not None or not broken & self._named(FILES):
             self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
             log.info("%s", line)
         self._wake_stuck()
         if broken:
             log.warning("%d files have errors: the last good version of their workflows stays", len(broken))
+
+    def _named(self, names: Iterable[str]) -> set[str]:
+        return {str(self._folder / name) for name in names}
 
     def _wake_stuck(self) -> None:
         """Wakes the runs that wait for code, to try the reloaded code."""
@@ -87,7 +93,7 @@ class _Sources(DefaultFilter):
 
 
 def _is_read(path: Path) -> bool:
-    return is_definition(path) or path.name in {*FILES, *LIMIT_FILES}
+    return is_definition(path) or path.name in {*FILES, *LIMIT_FILES, *PRICE_FILES}
 
 
 def with_the_last_good(before: Mapping[str, Graph], loaded: Iterable[Graph]) -> tuple[Graph, ...]:

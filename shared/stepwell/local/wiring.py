@@ -33,6 +33,7 @@ from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.memory.inbox import Inbox
+from stepwell.prices import Prices
 from stepwell.project import project_of
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.calls.links import Links
@@ -74,9 +75,11 @@ class Local:
     purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
-    def deploy(self, graphs: tuple[Graph, ...], limits: Mapping[str, Limit] | None = None) -> None:
-        """Deploys these workflows and named limits; runs in progress keep their versions. None: the same limits."""
-        self.parts.catalog.replace(graphs, limits)
+    def deploy(
+        self, graphs: tuple[Graph, ...], limits: Mapping[str, Limit] | None = None, prices: Prices | None = None
+    ) -> None:
+        """Deploys these workflows, named limits and prices; runs in progress keep their versions. None: the same."""
+        self.parts.catalog.replace(graphs, limits, prices)
         run_now(self.parts.catalog.save(self.parts.ports.notes))
 
 
@@ -123,6 +126,7 @@ def open_local(
     url: str = DEFAULT_URL,
     *,
     limits: Mapping[str, Limit] | None = None,
+    prices: Prices | None = None,
     lane: int = 0,
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
@@ -176,5 +180,5 @@ def open_local(
         database.close()
 
     local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, database.repeated, purge, close)
-    local.deploy(graphs, limits)
+    local.deploy(graphs, limits, prices)
     return local

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Expression
 from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
-from stepwell.prices import Prices
 from stepwell.runtime.calls.batching import Batches
 from stepwell.runtime.calls.dead import DeadQueue, NoDeadQueue
 from stepwell.runtime.calls.erasing import Eraser, Files
@@ -111,7 +110,7 @@ def assemble(
     service = Service(
         ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
-    spending = Spending(logbook, ports.log, ports.clock, Prices())
+    spending = Spending(logbook, ports.log, ports.clock, catalog)
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)

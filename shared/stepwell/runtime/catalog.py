@@ -9,6 +9,7 @@ from stepwell.definition.built_in import BUILT_IN
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound
+from stepwell.prices import Prices
 from stepwell.runtime.ports import Notes
 
 _BY_DEFAULT = EventSettings()
@@ -23,19 +24,28 @@ class Catalog:
         compile_document: Callable[[Mapping[str, Json]], Graph],
         graphs: Iterable[Graph] = (),
         limits: Mapping[str, Limit] | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self._compile = compile_document
         self.limits: Mapping[str, Limit] = limits or {}
         """The named limits deployed now, which runs of all versions keep to."""
+        self.prices = prices or Prices()
+        """What costs are worked out by, also those of runs that ended before."""
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
         self._own: dict[str, Graph] = {}
         self._kept: set[str] = set()
         self.replace(graphs)
 
-    def replace(self, graphs: Iterable[Graph], limits: Mapping[str, Limit] | None = None) -> None:
-        """Another set of workflows is deployed; runs under way keep their versions. `limits`: None for the same."""
+    def replace(
+        self, graphs: Iterable[Graph], limits: Mapping[str, Limit] | None = None, prices: Prices | None = None
+    ) -> None:
+        """Another set of workflows is deployed; runs under way keep their versions.
+
+        `limits`, `prices`: None for the same.
+        """
         self.limits = self.limits if limits is None else limits
+        self.prices = prices or self.prices
         self._current = {graph.name: graph for graph in graphs}
         self._events = _OWN | {name: one for graph in self._current.values() for name, one in graph.events.items()}
         self._versions = {**self._versions, **{graph.version: graph for graph in self._current.values()}}

@@ -10,6 +10,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
+from stepwell.prices import Prices
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.steps.port import Steps
 from stepwell.simulation.assumptions import Assumptions
@@ -34,20 +35,21 @@ def simulate(
     defaults: Callable[[str], StepDefaults] = lambda run: StepDefaults(),
     seconds: float | None = None,
     memory_gb: float = 0.5,
+    prices: Prices | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
     """Simulates so many runs. The same seed gives the same runs. Calls no step; a durable function's own code runs.
 
     `others`: the workflows that it may call; the call of another one is simulated as a step. `functions`: makes what
     runs durable functions, for one run. `defaults`: what `@step` says of a function. `seconds`: of real time; later
-    runs are left out.
+    runs are left out. `prices`: None for the built-in ones.
     """
     luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
     all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
     known = frozenset(all_of_them)
     catalog = Catalog(partial(compile_document, trusted=True),
                       [guessed(one, given, luck, known) for one in all_of_them.values()])  # fmt: skip
-    tally = Tally(graph, given, memory_gb)
+    tally = Tally(graph, given, memory_gb, prices or Prices())
     for number in range(runs):
         if progress is not None and number % 50 == 0:
             progress(number, runs)

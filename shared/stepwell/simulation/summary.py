@@ -38,6 +38,7 @@ class Simulation:
     p95_seconds: float | None
     max_seconds: float | None
     usd_per_1000_runs: Mapping[str, float]
+    prices_as_of: str
     per_run: Mapping[str, float]
     never_reached: tuple[str, ...]  # nodes
     never_taken: tuple[str, ...]  # rules of nodes that were reached
@@ -52,8 +53,8 @@ class Simulation:
 class Tally:
     """Adds runs up."""
 
-    def __init__(self, graph: Graph, given: Assumptions, memory_gb: float) -> None:
-        self._graph, self._given, self._memory_gb = graph, given, memory_gb
+    def __init__(self, graph: Graph, given: Assumptions, memory_gb: float, prices: Prices) -> None:
+        self._graph, self._given, self._memory_gb, self._prices = graph, given, memory_gb, prices
         self._played: list[Played] = []
         self._nodes, self._rules, self._timeouts = Counter[str](), Counter[str](), Counter[str]()
 
@@ -83,6 +84,7 @@ class Tally:
             p95_seconds=_percentile(times, 0.95),
             max_seconds=times[-1] if times else None,
             usd_per_1000_runs=usd,
+            prices_as_of=self._prices.as_of,
             per_run=per_run,
             never_reached=tuple(name for name in graph.shown if name not in reached and not graph.function),
             never_taken=tuple(sorted(rule.id for rule in rules if not self._rules[rule.id])),
@@ -102,7 +104,7 @@ class Tally:
             return {}, {}
         names = [name for name in ledgers[0] if name != "is_whole"]
         used = {name: round(sum(one[name] for one in ledgers) / len(ledgers), 3) for name in names}
-        prices = Prices()
+        prices = self._prices
         return used, {
             "stepwell": round(usd_here(used, prices, self._memory_gb) * _PER, 6),
             "step_functions_standard": round(usd_on_step_functions(used, prices, self._memory_gb) * _PER, 6),

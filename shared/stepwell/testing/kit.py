@@ -268,6 +268,7 @@ class Stepwell:
         loaded = load_folder(self._folder)
         _refuse_errors(loaded.errors)
         self._deploy(loaded.graphs, loaded.limits)
+        self._parts.catalog.prices = loaded.prices
         return loaded.webhooks
 
     def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:

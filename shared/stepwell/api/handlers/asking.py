@@ -46,6 +46,7 @@ from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.keyed import keyed_ids
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.ports.headers import RunQuery
+from stepwell.runtime.stores.answers import encode_cursor
 
 _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot": "text/plain; charset=utf-8"}
 
@@ -63,7 +64,7 @@ async def list_runs(call: Call) -> Answer:
         overdue_at_ms=call.parts.ports.clock.now_ms() if asked.overdue else None,
         by_deadline=bool(asked.sort),
         limit=asked.limit,
-        cursor=asked.cursor,
+        cursor=asked.cursor or ("" if asked.before is None else encode_cursor(asked.before, "")),
     )
     service = call.parts.service
     if asked.key:
@@ -234,6 +235,8 @@ def _check_list(asked: RunsQueryString) -> None:
         )
     if asked.key and not asked.workflow:
         raise InvalidInput("a key is one of a workflow's", code="bad_filter", hint="send `workflow` too")
+    if asked.before is not None and (beside := [*narrow, *(["sort"] if asked.sort else [])]):
+        raise InvalidInput(f"`before` and `{beside[0]}` do not combine", code="bad_filter", hint="leave `before` out")
     if not asked.sort:
         return
     if narrow:

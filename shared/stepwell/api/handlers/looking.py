@@ -33,7 +33,7 @@ async def get_workflow(call: Call) -> Answer:
 async def check_definition(call: Call) -> Answer:
     """Checks a definition without deploying it, and simulates runs of it."""
     call.asked(NoQuery)
-    return Answer(200, check_view(call.body(CheckBody), call.parts.catalog.current))
+    return Answer(200, check_view(call.body(CheckBody), call.parts.catalog))
 
 
 async def get_stats(call: Call) -> Answer:

@@ -21,13 +21,17 @@ from stepwell.runtime.ports import Lane
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message where dead letters are. `queue`: where it came from. `body` is None if it is no JSON object."""
+    """A message where dead letters are. `queue`: where it came from. `body` is None if it is no JSON object.
+
+    `due_ms`: when it comes again by itself; None where somebody has to send it back.
+    """
 
     id: str
     queue: str
     body: Mapping[str, Json] | None
     sent_ms: int
     deliveries: int
+    due_ms: int | None = None
 
 
 class DeadQueue(Protocol):
@@ -76,7 +80,7 @@ async def letter(dead: DeadQueue, letter_id: str, limit: int) -> Letter:
     found = [one for one in await dead.letters(limit) if one.id == letter_id]
     if not found:
         raise NotFound(f"there is no dead letter {letter_id!r}", code="unknown_letter",
-                       hint="stepwell dlq list shows them; the sweeper may have sent it back")  # fmt: skip
+                       hint="stepwell dlq list shows them; it may have been sent back since")  # fmt: skip
     return found[0]
 
 
@@ -98,11 +102,19 @@ def _why(letter: Letter, message: Message | EngineFault | NewerFormat) -> str:
     if isinstance(message, EngineFault | NewerFormat):
         return f"it cannot be read: {message.message}"
     if isinstance(message, Wake | Update):
-        return "each worker died of it, or failed to say so: the sweeper wakes its run if that stands still"
+        why = "each worker died of it, or failed to say so"
+        return f"{why}: {_again(letter) or 'the sweeper wakes its run if that stands still'}"
+    if again := _again(letter):
+        return f"its handler failed each time; {again}"
     times = retries.times(letter.body or {}, retries.REPUBLISHED)
     if times >= REPUBLISHED:
         return f"its handler failed each time; the sweeper has sent it again {times} times and leaves it to you"
     return f"its handler failed each time; the sweeper sends it again ({times} of {REPUBLISHED} times so far)"
+
+
+def _again(letter: Letter) -> str:
+    """When it comes again; empty where only the sweeper or a person sends it back."""
+    return "" if letter.due_ms is None else f"it comes again by itself at {iso(letter.due_ms)}"
 
 
 def _text(value: Json) -> str | None:

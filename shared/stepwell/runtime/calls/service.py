@@ -79,9 +79,9 @@ class Service:
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
-        self._door, self._advance = door, advance
+        self._door, self._advance, self._pausing = door, advance, pausing
         self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
-        self._pausing = pausing
+        self.prices = starter.prices
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, door)
         self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)

@@ -10,8 +10,9 @@ from dataclasses import asdict
 
 from stepwell.engine.records import Kind
 from stepwell.limits import LEDGERS_KEPT, SECOND_MS
-from stepwell.prices import Prices, usd_here
+from stepwell.prices import usd_here
 from stepwell.runtime.calls.ledger import Ledger, Logs
+from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
@@ -24,8 +25,8 @@ _KEPT_MS = 900_000
 class Spending:
     """Works out costs. Nothing is written."""
 
-    def __init__(self, logbook: Logbook, log: Log, clock: Clock, prices: Prices) -> None:
-        self._logbook, self._log, self._clock, self._prices = logbook, log, clock, prices
+    def __init__(self, logbook: Logbook, log: Log, clock: Clock, catalog: Catalog) -> None:
+        self._logbook, self._log, self._clock, self._catalog = logbook, log, clock, catalog
         self._known: Lately[str, tuple[int, float]] = Lately(LEDGERS_KEPT, LEDGERS_KEPT, _KEPT_MS)
 
     async def usd(self, at: Standing, cap_usd: float) -> float:
@@ -38,7 +39,7 @@ class Spending:
             if since >= 0 and usd * (1 + 2 * since / (slot + 2)) < cap_usd:
                 return usd
         cost = await Ledger(Logs(self._logbook, self._log)).cost(at)
-        usd = usd_here(asdict(cost), self._prices)
+        usd = usd_here(asdict(cost), self._catalog.prices)
         self._known.keep(at.run_id, (at.token.slot, usd), 1, now_ms)
         return usd
 

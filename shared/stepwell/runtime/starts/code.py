@@ -12,8 +12,9 @@ from stepwell.definition.code_limits import unknown_limits_of
 from stepwell.definition.code_targets import check_targets, target_modules
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
-from stepwell.runtime.starts.folder import definition_files, load_limits, read_text
+from stepwell.runtime.starts.folder import definition_files, load_limits
 from stepwell.runtime.starts.imports import check_imports
+from stepwell.runtime.starts.reading import read_text
 from stepwell.scan import module_name, modules
 
 

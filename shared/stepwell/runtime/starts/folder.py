@@ -6,7 +6,7 @@ look like one, because sample events and settings may lie beside them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -20,12 +20,16 @@ from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.throttles import Limits, check_limits, limits_of, unknown_limits
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import DefinitionError, NotFound, Problem
-from stepwell.limits import DEFINITION_BYTES
+from stepwell.prices import Prices
 from stepwell.runtime.notify.telling import TOLD
+from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
+from stepwell.runtime.starts.pricing import load_prices, prices_of
+from stepwell.runtime.starts.reading import only_file, read_text
 from stepwell.scan import module_name, modules, walk
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
-_OTHERS = frozenset({*FILES, *LIMIT_FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
+_TOOLS = ("package.json", "package-lock.json", "cdk.json", "tsconfig.json")
+_OTHERS = frozenset({*FILES, *LIMIT_FILES, *PRICE_FILES, *_TOOLS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Folder:
 
     `webhooks`: what `definition.webhooks` made of its file; None where there is none, or one with errors.
     `count`: of the workflows, those with errors among them. `limits`: the named ones of `limits.yaml`.
+    `prices`: by its `prices.yaml`, or the built-in ones.
     """
 
     graphs: tuple[Graph, ...]
@@ -41,6 +46,7 @@ class Folder:
     webhooks: Mapping[str, Json] | None = None
     count: int = 0
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    prices: Prices = field(default_factory=Prices)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -75,14 +81,22 @@ def load_folder(path: Path) -> Folder:
     unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
     wrong = {name: (*unknown.get(name, ()), *found) for name, found in differing_settings(settings).items()}
     webhooks = load_webhooks(path, None if broken else graphs.keys())
-    limits = load_limits(path)
+    limits, prices = load_limits(path), load_prices(path)
     unlimited = [] if limits.problems else _unlimited(graphs, files, limits)
     return Folder(
         tuple(graph for name, graph in graphs.items() if not wrong[name]),
-        (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems, *limits.problems, *unlimited),
+        (
+            *problems,
+            *chain.from_iterable(wrong.values()),
+            *webhooks.problems,
+            *limits.problems,
+            *unlimited,
+            *prices.problems,
+        ),
         webhooks.document,
         len(written) + sum(loaded.graph is not None for _, loaded in functions),
         limits_of(limits.document),
+        prices_of(prices.document),
     )
 
 
@@ -93,18 +107,11 @@ def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: L
 
 def load_limits(path: Path) -> Limits:
     """The folder's named limits."""
-    files = [file for name in LIMIT_FILES if (file := path / name).is_file()]
-    if not files:
-        return Limits({})
-    if len(files) > 1:
-        return Limits({}, (_both(files),))
-    text, problems = read_text(files[0])
-    return Limits({}, problems) if text is None else check_limits(text, str(files[0]))
-
-
-def _both(files: Sequence[Path]) -> Problem:
-    message = f"{' and '.join(file.name for file in files)} are both there"
-    return Problem("duplicate_file", message, hint="keep one of them", file=str(files[1]))
+    file, problems = only_file(path, LIMIT_FILES)
+    if file is None:
+        return Limits({}, problems)
+    text, problems = read_text(file)
+    return Limits({}, problems) if text is None else check_limits(text, str(file))
 
 
 def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...]]:
@@ -153,13 +160,11 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
     """The folder's webhook sources and endpoints. `workflows`: the names that there are; None: any."""
-    files = [file for name in FILES if (file := path / name).is_file()]
-    if not files:
-        return Webhooks(None, ())
-    if len(files) > 1:
-        return Webhooks(None, (_both(files),))
-    text, problems = read_text(files[0])
-    return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows, TOLD)
+    file, problems = only_file(path, FILES)
+    if file is None:
+        return Webhooks(None, problems)
+    text, problems = read_text(file)
+    return Webhooks(None, problems) if text is None else check_webhooks(text, str(file), workflows, TOLD)
 
 
 def definition_files(path: Path) -> tuple[Path, ...]:
@@ -197,19 +202,6 @@ def _looks_like_one(text: str, suffix: str) -> bool:
     keys = data.keys() | inner.keys() if isinstance(inner, dict) else data.keys()
     has_format = not keys.isdisjoint(COMPILERS)
     return has_format and "workflow" in keys if suffix == ".json" else has_format or "workflow" in keys
-
-
-def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
-    """The text of a file, or what is wrong with it."""
-    try:
-        if file.stat().st_size > DEFINITION_BYTES:
-            message = f"the file has more than {DEFINITION_BYTES} bytes"
-            return None, (Problem("definition_too_large", message, file=str(file)),)
-        return file.read_text(encoding="utf-8"), ()
-    except UnicodeDecodeError as error:
-        return None, (Problem("bad_encoding", f"the file is not UTF-8: {error}", file=str(file)),)
-    except OSError as error:
-        return None, (Problem("unreadable", f"the file cannot be read: {error}", file=str(file)),)
 
 
 def _twice(name: str, file: Path, first: Path) -> Problem:

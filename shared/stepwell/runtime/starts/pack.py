@@ -15,16 +15,18 @@ from stepwell.definition.targets import Hosts, parse_url
 from stepwell.definition.throttles import limits_of
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem
+from stepwell.prices import Prices
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.notify.endpoints import endpoints_of
 from stepwell.runtime.starts.folder import Folder, load_folder, load_limits
+from stepwell.runtime.starts.pricing import load_prices, prices_of
 
 FORMAT = 1
 
 
 def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
     """The folder's definitions, the pools they name, what each pool's steps call, the webhook sources,
-    and the schedules that the stack is to make.
+    the limits and prices, and the schedules that the stack is to make.
 
     `hosts`: those that HTTP steps and webhooks may call; None: any. Raises NotFound; DefinitionError when a definition
     has errors.
@@ -40,6 +42,7 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
         "definitions": [graph.document for graph in loaded.graphs],
         "webhooks": loaded.webhooks,
         "limits": load_limits(folder).document,
+        "prices": load_prices(folder).document,
         "schedules": [_schedule(one) for graph in loaded.graphs for one in graph.schedules],
     }
 
@@ -52,6 +55,11 @@ def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
 def unpack_limits(packed: Mapping[str, Json]) -> Mapping[str, Limit]:
     """The named limits of what `pack_folder` made."""
     return limits_of(packed.get("limits", {}))
+
+
+def unpack_prices(packed: Mapping[str, Json]) -> Prices:
+    """The prices of what `pack_folder` made: those of the folder's table, or the built-in ones."""
+    return prices_of(packed.get("prices", {}))
 
 
 def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:

@@ -14,6 +14,7 @@ from stepwell.engine.starts import BATCH, ITEMS
 from stepwell.engine.token import NEW
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import InvalidInput, Problem
+from stepwell.prices import Prices
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.alarms import Alarms
@@ -116,6 +117,10 @@ class Starter:
     def named(self, workflow: str) -> Graph:
         """The definition that new runs of this workflow follow. Raises NotFound."""
         return self._catalog.named(workflow)
+
+    def prices(self) -> Prices:
+        """What costs are worked out by."""
+        return self._catalog.prices
 
     async def called(self, workflow: str, parent: Header) -> Graph:
         """The definition that a child follows: its parent's, where that is pinned and of the same workflow."""

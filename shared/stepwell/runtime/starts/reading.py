@@ -1,0 +1,31 @@
+"""Reads the files of a workflow folder: their text, and the one file that may have several names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stepwell.errors import Problem
+from stepwell.limits import DEFINITION_BYTES
+
+
+def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
+    """The text of a file, or what is wrong with it."""
+    try:
+        if file.stat().st_size > DEFINITION_BYTES:
+            message = f"the file has more than {DEFINITION_BYTES} bytes"
+            return None, (Problem("definition_too_large", message, file=str(file)),)
+        return file.read_text(encoding="utf-8"), ()
+    except UnicodeDecodeError as error:
+        return None, (Problem("bad_encoding", f"the file is not UTF-8: {error}", file=str(file)),)
+    except OSError as error:
+        return None, (Problem("unreadable", f"the file cannot be read: {error}", file=str(file)),)
+
+
+def only_file(folder: Path, names: Sequence[str]) -> tuple[Path | None, tuple[Problem, ...]]:
+    """The file of the folder that has one of these names; a problem if there are two."""
+    files = [file for name in names if (file := folder / name).is_file()]
+    if len(files) < 2:
+        return (files[0] if files else None), ()
+    message = f"{' and '.join(file.name for file in files)} are both there"
+    return None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),)
