@@ -26,6 +26,15 @@ ONCE = FLOW.replace("RETRY", "at_most_once: true")
 HOLD = "workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}, {name: b, run: python:m.b}]"
 BOTH = HOLD.replace("{for: approval}", "{all: [{for: approval}, {for: event, name: paid}]}")
 TOLD = FLOW.replace("RETRY", "timeout: 1m").replace("}", ", input: {since: '{{ run.started_at }}'}}")
+TWO_FORKS = """
+workflow: flow
+nodes:
+  a: {run: python:m.a, transitions: [{to: b, foreach: "{{ input }}"}]}
+  b: {run: python:m.b, transitions: [{to: c}]}
+  c: {fan_in: {target: found, policy: all}, run: python:m.c, transitions: [{to: d, foreach: "{{ input }}"}]}
+  d: {run: python:m.d, transitions: [{to: e}]}
+  e: {fan_in: {target: found, policy: all}, run: python:m.e}
+"""
 
 
 def first_wake(world: World) -> dict[str, Any]:
@@ -186,6 +195,34 @@ def test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended
     world.steps.of["a"] = overtaken
     handle(world, body)
     assert [call.node for call in world.steps.calls] == ["a", "a", "b", "c"]
+
+
+def test_a_copy_of_a_wake_that_fell_behind_leaves_its_parent_to_whoever_joined_it_again() -> None:
+    """
+    one         b ── b ── c ──────────────────────────────── refused: its own record stands, and the next join too
+    another               └─ c ── forks ──┐
+    its branch                            └─ d ── d ── joins ── e: dies ────────────────── comes again ── e
+    """
+    world = World(TWO_FORKS)
+    run_id = world.start(given=[1, 2])
+    handle(world, first_wake(world))
+    body, later = first_wake(world), list[dict[str, Any]]()
+
+    def overtaken(call: StepCall) -> str:
+        del world.steps.of["c"]
+        handle(world, body)
+        later.append(first_wake(world))
+        world.steps.of["e"] = dies
+        with pytest.raises(PortError):
+            handle(world, later[0])
+        del world.steps.of["e"]
+        return call.node
+
+    world.steps.of["c"] = overtaken
+    handle(world, body)
+    assert [call.node for call in world.steps.calls] == ["a", "b", "b", "c", "c", "d", "d", "e"]
+    handle(world, later[0])
+    assert world.header(run_id).status == "completed"
 
 
 def test_a_late_wake_of_another_slot_is_stale_and_runs_nothing() -> None:

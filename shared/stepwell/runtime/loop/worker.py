@@ -99,14 +99,20 @@ class Worker:
     async def _push(self, turn: _Turn) -> None:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
-        at = self._gathering(await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0), turn)
+        at = self._gathering(await self._begun(turn, fresh=own.slot < 0), turn)
+        while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
+            at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
+            at = None if at is None else at.caught_up
+
+    async def _begun(self, turn: _Turn, *, fresh: bool = False) -> Standing | None:
+        """The wake's own token, once what this message has left undone there is done, should others have gone on."""
+        own = turn.wake
+        at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
         if at is not None and is_stale(at.token, own.slot, turn.by):
             await self._performer.drop_late(at)
-        while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
-            at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
-            at = None if at is None else at.caught_up
+        return at
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
         """The token with a batch for its records, where its workflow has those of several steps written together.
@@ -257,11 +263,11 @@ class Worker:
         return await self._after(answer, turn) if answer.is_mine else None
 
     async def _after(self, answer: Answer, turn: _Turn) -> Standing | None:
-        """Where to go on. Another delivery of this message that wrote the record may be steps ahead by now."""
-        at = answer.at
-        if answer.is_new:
-            return await self._logbook.save_if_due(at)
-        return await self._logbook.load(at.run_id, at.token.id, turn.known)
+        """Where to go on. Another delivery of this message that wrote the record may be steps ahead by now.
+
+        Then this one begins again as if it came now. The token may be with another message, which alone pushes it on.
+        """
+        return await (self._logbook.save_if_due(answer.at) if answer.is_new else self._begun(turn))
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
