@@ -16,9 +16,11 @@ from stepwell.api import checked
 from stepwell.api.examples import EXAMPLES
 from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
+from stepwell.engine.records import ROOT
 from stepwell.errors import PortError
 from stepwell.prices import Prices
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Saved
 from tests.api.kit import ORDER, World, event
 from tests.docs.generate import DOCS, OPENAPI, openapi_text
 
@@ -272,3 +274,18 @@ def test_a_run_that_newer_code_has_moved_is_listed_and_asked_for_again_later(
     for reply in (world.get(f"/runs/{run_id}"), world.post(f"/runs/{run_id}/approve", {})):
         assert (reply.status, reply.json["code"], reply.headers["Retry-After"]) == (503, "newer_format", "60")
     assert [run["run_id"] for run in world.get("/runs").json["items"]] == [run_id]
+
+
+@pytest.mark.parametrize("path", ["", "/history", "/explain"])
+@pytest.mark.parametrize("body", ['{"kind": "unheard_of"}', "{"])
+def test_a_run_whose_log_cannot_be_read_says_which_record_and_what_to_do(world: World, path: str, body: str) -> None:
+    run_id = world.start("order")
+    log = world.store._logs[run_id, ROOT]
+    slot = log.slots[-1]
+    log.records[slot] = Saved(slot, body)
+    reply = world.get(f"/runs/{run_id}{path}")
+    assert (reply.status, reply.json["code"]) == (500, "broken_record")
+    assert f"the log of run {run_id} cannot be read: record {slot}: it cannot be read" in reply.json["detail"]
+    assert "unheard_of" not in reply.text
+    assert "docs/restore.md" in reply.json["hint"]
+    assert reply.json["error_id"]

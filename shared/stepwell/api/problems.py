@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from stepwell.api.exchange import Answer
 from stepwell.definition.graph import Json
-from stepwell.errors import Conflict, InvalidInput, NewerFormat, NotFound, PortError, UserError
+from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import NEWER_FORMAT_MS, SECOND_MS
 
 log = logging.getLogger("stepwell.api")
@@ -57,6 +57,14 @@ def problem_answer(error: Exception) -> Answer:
     log.error("error %s", error_id, exc_info=error)
     return problem(500, "internal_error", f"an internal error; search the log for {error_id}",
                    more={"error_id": error_id})  # fmt: skip
+
+
+def unreadable(error: EngineFault, detail: str) -> Answer:
+    """Builds the answer for a run whose log cannot be read."""
+    error_id = secrets.token_hex(8)
+    log.error("error %s: %s", error_id, detail, exc_info=error)
+    hint = "other runs go on; stepwell recover lists such runs, docs/restore.md has how to restore an earlier state"
+    return problem(500, error.code, detail, hint=hint, more={"error_id": error_id})
 
 
 def refused(error: UserError, more: Mapping[str, Json] | None = None) -> Answer:

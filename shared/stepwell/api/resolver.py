@@ -17,8 +17,10 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.identity import identity_of
 from stepwell.api.large import sendable
 from stepwell.api.parsing import body_bytes
-from stepwell.api.problems import problem, problem_answer
+from stepwell.api.problems import problem, problem_answer, unreadable
 from stepwell.api.reading import reading_routes
+from stepwell.api.unreadable import CODES, where_unreadable
+from stepwell.errors import EngineFault
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.loop.driving import run_now
 
@@ -73,6 +75,8 @@ class Resolver:
             answer = replace(answer, body=_text(answer))
             return await sendable(answer, _text(answer), names.get("run_id", ""), self._parts.ports.blobs)
         except Exception as error:  # the last resort: logs the error and answers with a problem
+            if isinstance(error, EngineFault) and error.code in CODES and (run_id := names.get("run_id")):
+                return unreadable(error, await where_unreadable(self._parts.ports, run_id, error))
             return problem_answer(error)
 
 

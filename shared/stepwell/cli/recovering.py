@@ -16,7 +16,7 @@ _WHY = {
     "overdue": "waited longer than they should",
     "no_progress": "stood still",
     "nothing_wakes": "waited for nothing, which is a defect of Stepwell",
-    "unreadable": "cannot be read: see the sweeper's log",
+    "unreadable": "cannot be read: stepwell show RUN says which record",
 }
 
 
