@@ -92,7 +92,8 @@ class Permits:
             then=partial(self._cancel_oldest, at.run_id, share) if share.on_limit == "cancel_oldest" else None,
         )
         if turn is Turn.REFUSED:
-            return Reply(turn, reason=f"{share.most} runs are under way under the limit of {share.name}")
+            under_way = "run is" if share.most == 1 else "runs are"
+            return Reply(turn, reason=f"{share.most} {under_way} under way under the limit of {share.name}")
         if await self._has_ended(at):
             if turn is Turn.WAITS:
                 await self._lines.drop_place(share, own)
