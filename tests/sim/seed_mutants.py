@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
-from stepwell.engine import decide, effects, receiving
+from stepwell.engine import decide, receiving
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
+from stepwell.runtime.log.door import Answer
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.worker import Worker
 from tests.sim import schedule
 
 
@@ -83,9 +86,16 @@ def kept_on_another_way() -> Iterator[None]:
 
 
 @contextmanager
-def shown_after_its_end() -> Iterator[None]:
-    """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
-    with mock.patch.object(effects, "_came_late", return_value=False):
+def straggler_goes_on() -> Iterator[None]:
+    """A copy of a message that fell behind goes on where the log ends, also after the record of somebody else."""
+
+    async def after(self: Worker, answer: Answer, turn: worker._Turn) -> Standing | None:
+        at = answer.at
+        if answer.is_new:
+            return await self._logbook.save_if_due(at)
+        return await self._logbook.load(at.run_id, at.token.id, turn.known)
+
+    with mock.patch.object(Worker, "_after", after):
         yield
 
 
@@ -93,9 +103,9 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
-    (shown_after_its_end, (4_507_700_008,)),
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (taken_late_and_kept, (3_602_000_030,)),
+    (straggler_goes_on, (4_022_000_404,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

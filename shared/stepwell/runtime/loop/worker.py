@@ -100,13 +100,19 @@ class Worker:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
         at = self._gathering(await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0), turn)
-        if at is not None and at.token.tasks:
-            await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
-        if at is not None and is_stale(at.token, own.slot, turn.by):
-            await self._performer.drop_late(at)
+        at = await self._unless_stale(at, own.slot, turn)
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
+
+    async def _unless_stale(self, at: Standing | None, slot: int, turn: _Turn) -> Standing | None:
+        """The token, read anew, if it is at this slot or the turn has moved it: else whoever did so pushes it on."""
+        if at is not None and at.token.tasks:
+            await self._performer.forking.again(at, (turn.by,), slot)  # where others have gone on, it is stale
+        if at is None or not is_stale(at.token, slot, turn.by):
+            return at
+        await self._performer.drop_late(at)
+        return None
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
         """The token with a batch for its records, where its workflow has those of several steps written together.
@@ -257,11 +263,16 @@ class Worker:
         return await self._after(answer, turn) if answer.is_mine else None
 
     async def _after(self, answer: Answer, turn: _Turn) -> Standing | None:
-        """Where to go on. Another delivery of this message that wrote the record may be steps ahead by now."""
+        """Where to go on. Another delivery of this message that wrote the record may be steps ahead by now.
+
+        Or somebody else has gone on from there, with the end of a branch that it began, say: this turn is over then.
+        """
         at = answer.at
         if answer.is_new:
             return await self._logbook.save_if_due(at)
-        return await self._logbook.load(at.run_id, at.token.id, turn.known)
+        return await self._unless_stale(
+            await self._logbook.load(at.run_id, at.token.id, turn.known), at.token.slot, turn
+        )
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
