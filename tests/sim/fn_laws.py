@@ -20,6 +20,7 @@ from stepwell.engine.token import Token
 from tests.sim.fn_programs import has_tasks, said
 from tests.sim.fn_shapes import (
     OddLogError,
+    are_one_set,
     from_json,
     is_for_code,
     is_one_wait,
@@ -303,10 +304,7 @@ class Plain:
     def _together(self, life: Life, one: Statement, last: int) -> Any:
         kind, of = one["do"], one["of"]
         leaves = [leaf_of(each) for each in of]
-        are_one_set = (
-            all(leaf.get("do") == "child" for leaf in leaves) and len({leaf["seconds"] for leaf in leaves}) == 1
-        )
-        if kind == "all" and are_one_set:  # with other time limits each is a branch
+        if kind == "all" and are_one_set(leaves):
             return [wrapped(each, value) for each, value in zip(of, self._children(life, leaves, "all"), strict=True)]
         if not is_one_wait(kind, of):
             return self._fork(life, kind, kind, of, last)

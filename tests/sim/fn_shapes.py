@@ -39,7 +39,7 @@ def shown_of(one: Statement, value: Any) -> Any:
 
 def _of_all(of: Sequence[Statement], value: Any) -> list[Any]:
     leaves = [leaf_of(each) for each in of]
-    if all(leaf.get("do") == "child" for leaf in leaves):
+    if are_one_set(leaves):
         names = child_names([(leaf["workflow"], None) for leaf in leaves])
         return [wrapped(each, value[name]) for each, name in zip(of, names, strict=True)]
     parts = [value] if is_one_wait("all", of) and len(of) == 1 else value
@@ -53,6 +53,11 @@ def _of_first(of: Sequence[Statement], value: Any) -> list[Any]:
     elif len(of) > 1:
         winner, part = value
     return [int(winner), shown_of(of[int(winner)], part)]
+
+
+def are_one_set(leaves: Sequence[Statement]) -> bool:
+    """Whether all that is awaited together is one wait for child runs: with other time limits each is a branch."""
+    return all(leaf.get("do") == "child" for leaf in leaves) and len({leaf["seconds"] for leaf in leaves}) == 1
 
 
 def leaf_of(one: Statement) -> Statement:

@@ -114,6 +114,6 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (taken_late_and_kept, (3_602_000_030,)),
-    (taken_from_another, (4_122_001_191,)),
+    (taken_from_another, (4_022_000_404, 4_122_001_191)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

@@ -109,6 +109,13 @@ def life_begun_unshown() -> Iterator[None]:
 
 
 @contextmanager
+def shown_after_its_end() -> Iterator[None]:
+    """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
+    with mock.patch.object(engine_effects, "_came_late", return_value=False):
+        yield
+
+
+@contextmanager
 def straggler_repeats() -> Iterator[None]:
     """A copy of a message that is behind the other goes from record to record, and runs the step of each again."""
 

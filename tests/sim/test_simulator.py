@@ -75,6 +75,7 @@ OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
+BRANCH_OF_CHILDREN = DURABLE_FROM + 22_001_244  # child runs with different time limits are a branch that wins
 FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it waits for its event
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
@@ -276,6 +277,11 @@ def test_a_fault_of_one_schedule_in_thousands_stays_mended(
 def test_the_time_limit_of_a_task_that_waited_for_code_is_shown_as_foretold() -> None:
     """Its wait began later than its function's record says, and the run's header tells of the record."""
     assert lawful([FORETOLD]) is None
+
+
+def test_a_branch_of_child_runs_with_different_time_limits_brings_what_each_of_them_did() -> None:
+    """They are branches in turn, and no wait for a set of child runs, whose results have names."""
+    assert lawful([BRANCH_OF_CHILDREN]) is None
 
 
 @pytest.mark.parametrize("first", range(0, TOLD, TOLD // 4))

@@ -11,6 +11,7 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
+from tests.engine import test_effects
 from tests.runtime import test_parts, test_permits, test_worker
 from tests.sim import suite_mutants
 
@@ -43,6 +44,10 @@ def _keeps_no_permit() -> None:
             suite_mutants.straggler_repeats,
             test_worker.test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended,
         ),
+        (
+            suite_mutants.shown_after_its_end,
+            test_effects.test_an_operation_that_ends_after_a_wait_for_code_has_the_run_shown_as_running,
+        ),
         (suite_mutants.any_record_is_mine, _takes_no_other_record),
         (suite_mutants.granted_to_the_ended, _keeps_no_permit),
         (
@@ -55,5 +60,5 @@ def test_an_engine_without_one_of_its_laws_fails_the_test_of_that_law(
     mutant: Callable[[], AbstractContextManager[None]], test: Callable[[], None]
 ) -> None:
     test()
-    with mutant(), pytest.raises((AssertionError, KeyError, pytest.fail.Exception)):
+    with mutant(), pytest.raises((AssertionError, KeyError, ValueError, pytest.fail.Exception)):
         test()
