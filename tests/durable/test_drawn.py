@@ -89,6 +89,17 @@ def test_a_map_too_wide_for_its_branches_to_be_read_is_one_node_too(flows: Flows
     assert flow.steps["bake"]["branches"] == {"total": 600, "completed": 600}
 
 
+def test_so_are_tasks_too_many_to_be_read(flows: Flows) -> None:
+    flow = drawn(flows, """
+async def one(x):
+    return await ctx.step(bake, x)
+await ctx.map(one, range(600))
+await ctx.step(mix, 1)
+""")  # fmt: skip
+    assert edges(flow) == {"cake>bake", "bake>mix", "mix>end"}
+    assert flow.steps["bake"]["branches"] == {"total": 600, "completed": 600}
+
+
 def test_one_name_many_times_side_by_side_is_one_node(flows: Flows) -> None:
     flow = drawn(flows, "await ctx.all(*[ctx.step(bake, x) for x in range(7)], ctx.step(mix, 1))")
     assert edges(flow) == {"cake>bake", "cake>mix", "bake>end", "mix>end"}

@@ -21,7 +21,7 @@ from stepwell.definition.graph import END, Graph
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import fork_id
 from stepwell.engine.records import ENDED, Fork, Kind, Place, Record, Status
-from stepwell.engine.tasks import place_of
+from stepwell.engine.tasks import names_of, place_of
 from stepwell.engine.token import StepView, Token
 from stepwell.limits import SURVEY_RECORDS
 from stepwell.runtime.calls.service import Service
@@ -84,6 +84,7 @@ class _Reading:
         self._alike: dict[tuple[str, frozenset[int]], int] = {}
         self._open: int | None = None  # the operation that the last record left under way
         self._places: dict[Place, _Tips] = {}  # of what tasks began: its last operations
+        self._wide: dict[int, Counter[str]] = {}  # of tasks too many to be read, by slot: how many are in each status
         self._ended: _Tips = ()  # what the tasks go on from
         self._have_gone_on = True  # the next end is the first one since then
 
@@ -91,7 +92,9 @@ class _Reading:
         """Takes the next record of the run's own log."""
         before, self._token = self._token, apply(self._token, record)
         if record.resumption is not None and record.resumption.kind == ENDED:
-            ended = self._places.get(place_of(record.resumption.part), ())
+            place = place_of(record.resumption.part)
+            self._wide.get(place[0], Counter()).update(running=-1, **{"failed" if record.error else "completed": 1})
+            ended = self._places.get(place, ())
             self._ended = ended if self._have_gone_on else (*self._ended, *ended)
             self._have_gone_on = False
             if not self._token.has_open_tasks:
@@ -109,6 +112,8 @@ class _Reading:
         It follows what they cancelled with it, too.
         """
         cancelled = record.parked.cancelled if record.parked is not None else ()
+        for place in map(place_of, cancelled):
+            self._wide.get(place[0], Counter()).update(running=-1, cancelled=1)
         stopped = [one for place in cancelled for one in self._places.get(place_of(place), ())]
         before = _each_once((*self._ended, *stopped)) or self.tips
         self._ended, self._have_gone_on = before, True
@@ -120,6 +125,13 @@ class _Reading:
             ends = self._branch(fork, index, branch, before)
             self._places[record.slot, index] = ends
             added.extend(ends)
+        if fork.counts:  # so wide that its branches were not read
+            names = set(names_of(record))
+            name, counts = names.pop() if len(names) == 1 else "tasks", Counter(running=fork.fork.width)
+            ends = (self._add(_Operation(name, StepView("pending"), before, counts=counts)),)
+            self._wide[record.slot] = counts  # there is no join that counts them
+            self._places |= {(record.slot, index): ends for index in range(fork.fork.width)}
+            added.extend(ends)
         self.tips = _each_once((*(one for one in self.tips if one not in before), *added))
 
     def _fork(self, record: Record) -> None:
@@ -129,24 +141,31 @@ class _Reading:
             self._ended = ()
 
     def _forked(self, fork: Surveyed, before: _Tips) -> _Tips:
-        branches = [[*views_in(self._graph, fork, index, one)] for index, one in enumerate(fork.branches)]
+        branches = [self._views(fork, index, one) for index, one in enumerate(fork.branches)]
         own = {name for views in branches for name, _ in views}
         if fork.counts or (not fork.inner and own == {fork.node}):
-            counts, views = Counter[str](), [view for found in branches for _, view in found]
-            for by_status in fork.counts.values():
-                counts.update(by_status)
-            counts.update(view.status for view in views)
-            return (self._add(_Operation(fork.node, StepView("pending"), before, counts=counts, views=views)),)
+            return self._counted(fork, fork.node, before, [view for found in branches for _, view in found])
         ends = [self._branch(fork, index, one, before) for index, one in enumerate(fork.branches)]
         return _each_once(one for found in ends for one in found)
+
+    def _counted(self, fork: Surveyed, name: str, before: _Tips, views: list[StepView]) -> _Tips:
+        """Adds all branches of a fork as one."""
+        counts = Counter(view.status for view in views)
+        for by_status in fork.counts.values():
+            counts.update(by_status)
+        return (self._add(_Operation(name, StepView("pending"), before, counts=counts, views=views)),)
+
+    def _views(self, fork: Surveyed, index: int, branch: Token) -> list[tuple[str, StepView]]:
+        """Returns a branch's steps; one that was cancelled before its first record has the name that its fork knows."""
+        views = [*views_in(self._graph, fork, index, branch)]
+        if not views and branch.end is not None and branch.end.status is Status.CANCELLED:
+            return [(fork.names[index] if fork.names else fork.node, StepView("cancelled"))]
+        return views
 
     def _branch(self, fork: Surveyed, index: int, branch: Token, before: _Tips) -> _Tips:
         """Adds what a branch did: one operation, or the fork that it is itself."""
         tips = before
-        views = [*views_in(self._graph, fork, index, branch)]
-        if not views and branch.end is not None and branch.end.status is Status.CANCELLED:  # before its first record
-            views = [(fork.names[index] if fork.names else fork.node, StepView("cancelled"))]
-        for name, view in views:
+        for name, view in self._views(fork, index, branch):
             wait = branch.parked.kind if branch.parked is not None else None
             tips = (self._add(_Operation(name, view, tips, wait=wait)),)
         for inner in fork.inner:
