@@ -41,6 +41,7 @@ _RARE = {  # a schedule meets these once in thousands, or never
     _M.TIMER: {_P.INITIALIZING},  # no wait has been begun
     _M.LOST: {_P.CANCELLED},
     _M.DEADLINE: set(),
+    _M.WAKE: {_P.COMPLETED},  # a worker asks nothing of what has ended, but a copy that falls behind at that moment
 }
 
 

@@ -21,6 +21,7 @@ from tests.sim.batch_programs import make_batched, with_batches
 from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.clients import addressed, call
 from tests.sim.code_laws import with_bad_deploys
+from tests.sim.endless import most_of
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
@@ -45,8 +46,6 @@ from tests.sim.world import World
 from tests.sim.zombies import chance_of_death, is_appending, make_zombie, make_zombies
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
-MOST_CALLS = 150_000
-MOST_RECORDS = 3_000  # of all logs: a run that goes round for ever writes more and more; a family of 110 runs 1,100
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
@@ -249,11 +248,12 @@ def _post_clients(world: World) -> None:
 
 def _play(world: World) -> None:
     """Until no actor and no envelope is left."""
+    most_calls, most_records = most_of(world.main)
     while world.envelopes or world.actors:
         world.calls += 1
         if world.program.deploys:
             _maybe_deploy(world)
-        if world.calls > MOST_CALLS or world.written > MOST_RECORDS:
+        if world.calls > most_calls or world.written > most_records:
             raise BrokenLawError("law 5: the run comes to no end")
         awake = world.awake()
         if not awake and not world.due():

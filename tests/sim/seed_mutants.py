@@ -1,13 +1,16 @@
-"""Mutants so rare that each has its own schedule, in which it was a fault of the engine once."""
+"""Mutants so rare that each has its own schedule, in which it was a fault of the engine, or of a law, once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from unittest import mock
 
-from stepwell.engine import decide, effects, receiving
+from stepwell.definition.graph import Retry
+from stepwell.engine import decide, effects, receiving, settle
 from stepwell.engine.records import End, Kind, Record
+from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.log.door import Answer
@@ -16,7 +19,9 @@ from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.worker import Worker, _Turn
-from tests.sim import schedule
+from tests.sim import endless
+
+MANY = 1_000_000  # tries
 
 
 @contextmanager
@@ -55,7 +60,7 @@ def woken_by_all() -> Iterator[None]:
     def is_ours(last: Record, by: str) -> bool:
         return last.by == by or last.kind is Kind.ENDED or isinstance(last.next, End)
 
-    few = mock.patch.object(schedule, "MOST_CALLS", 5_000)  # a loop without end is noticed early
+    few = mock.patch.object(endless, "MOST_CALLS", 5_000)  # a loop without end is noticed early
     with mock.patch.object(coordinator, "_is_ours", is_ours), few:
         yield
 
@@ -106,6 +111,24 @@ def taken_from_another() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def children_for_ever() -> Iterator[None]:
+    """Children that fail are started anew without end."""
+
+    def policy(retry: Retry | None, timeout_ms: int, *, at_most_once: bool) -> Policy:
+        return Policy(retry and replace(retry, max_retries=MANY), timeout_ms, at_most_once)
+
+    with mock.patch.object(settle, "Policy", policy):
+        yield
+
+
+@contextmanager
+def no_run_counted() -> Iterator[None]:
+    """A family of hundreds of runs is given no more calls and records than one run."""
+    with mock.patch.object(endless, "most_runs", return_value=1):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -115,5 +138,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (end_left_to_the_dead, (8_102_000_090,)),
     (taken_late_and_kept, (3_602_000_030,)),
     (taken_from_another, (4_022_000_404, 4_122_001_191)),
+    (children_for_ever, (1_000_001_467,)),
+    (no_run_counted, (7_122_001_176,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
