@@ -10,6 +10,7 @@ from stepwell.engine import decide, effects, receiving
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
@@ -76,6 +77,13 @@ def taken_late_and_kept() -> Iterator[None]:
 
 
 @contextmanager
+def shown_by_the_dead() -> Iterator[None]:
+    """A wait stays shown that was over, if the worker died that had shown it before it looked again."""
+    with mock.patch.object(Showing, "show_again"):
+        yield
+
+
+@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -97,5 +105,6 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (taken_late_and_kept, (3_602_000_030,)),
+    (shown_by_the_dead, (5_622_001_033,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

@@ -103,7 +103,7 @@ class Worker:
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
         if at is not None and is_stale(at.token, own.slot, turn.by):
-            await self._performer.drop_late(at)
+            await self._performer.drop_late(at, is_first=turn.budget.is_first())
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
