@@ -13,6 +13,7 @@ from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator, worker
@@ -84,6 +85,13 @@ def taken_late_and_kept() -> Iterator[None]:
 
 
 @contextmanager
+def shown_by_the_dead() -> Iterator[None]:
+    """A wait stays shown that was over, if the worker died that had shown it before it looked again."""
+    with mock.patch.object(Showing, "show_again"):
+        yield
+
+
+@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -140,5 +148,6 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (taken_from_another, (4_022_000_404, 4_122_001_191)),
     (children_for_ever, (1_000_001_467,)),
     (no_run_counted, (7_122_001_176,)),
+    (shown_by_the_dead, (5_622_001_033,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

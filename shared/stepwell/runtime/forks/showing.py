@@ -81,9 +81,8 @@ class Showing:
 
     async def show(self, at: Standing) -> None:
         """Shows that a branch began or ended a wait."""
-        place = parent_of(at.token.id)
-        fork = None if place is None else await self._logbook.fork(at.run_id, place[0], place[1])
-        if place is None or fork is None or fork.fork.is_of_tasks:
+        place, fork = parent_of(at.token.id), await self._fork_of(at)
+        if place is None or fork is None:
             return
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
@@ -93,6 +92,25 @@ class Showing:
         if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
         await self._climb(fork, joined)
+
+    async def show_again(self, at: Standing) -> None:
+        """For a stale message that comes again: its worker may have died before it read again what it had shown.
+
+        worker   reads: all wait ──────────────────────── header: waiting ── dies, and its message comes again
+        another                    goes on ── header: running                       the branch is further on
+        """
+        fork = await self._fork_of(at)
+        if fork is None:
+            return
+        joined = await self._own_join(fork)
+        if any(is_mark(fork.fork, place) for place in joined.numbers):
+            await self._climb(fork, joined)
+
+    async def _fork_of(self, at: Standing) -> ForkedParent | None:
+        """The fork of a branch; None where a function's tasks began it: the function's own records show those waits."""
+        place = parent_of(at.token.id)
+        fork = None if place is None else await self._logbook.fork(at.run_id, place[0], place[1])
+        return None if fork is None or fork.fork.is_of_tasks else fork
 
     async def arrived(
         self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None, *, is_guest: bool = False

@@ -231,7 +231,7 @@ class Coordinator:
         if at.token.tasks:  # it may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id) and not mine:
-            await self._performer.drop_late(at)
+            await self._performer.drop_late(at, is_first=False)
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id)
             return

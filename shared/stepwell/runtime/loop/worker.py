@@ -111,7 +111,7 @@ class Worker:
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
         if at is not None and is_stale(at.token, own.slot, turn.by):
-            await self._performer.drop_late(at)
+            await self._performer.drop_late(at, is_first=turn.budget.is_first())
         return at
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
