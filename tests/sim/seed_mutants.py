@@ -145,7 +145,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (taken_late_and_kept, (3_602_000_030,)),
-    (taken_from_another, (4_022_000_404, 4_122_001_191)),
+    (taken_from_another, (4_122_001_191,)),
     (children_for_ever, (1_000_001_467,)),
     (no_run_counted, (7_122_001_176,)),
     (shown_by_the_dead, (5_622_001_033,)),
