@@ -35,7 +35,7 @@ def drawn(flows: Flows, body: str, advance: str = "3h", mocks: Mapping[str, obje
     lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
     kit = flows(STEPS + lines)
     for name, given in (mocks or {}).items():
-        kit.mock(name, **given)  # type: ignore[arg-type]
+        kit.mock(name, **given)  # type: ignore[arg-type]  # its options are given by name
     run = kit.start("cake")
     if advance:
         kit.advance(advance)

@@ -40,7 +40,7 @@ MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
 LARGEST = 3  # how many names a report has
 # Parts of stepwell for local use only.
 NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "local", "testing", "aws/emulator*.py", "aws/deployment.py",
-                "definition/at_import.py", "definition/code*.py", "definition/signatures.py",
+                "definition/at_import.py", "definition/code*.py", "definition/objects.py", "definition/signatures.py",
                 "project.py", "runtime/starts/code.py", "runtime/starts/imports.py")  # fmt: skip
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
 _SLOW = (

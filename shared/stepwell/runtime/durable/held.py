@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 from stepwell.definition.graph import Json, Throttle
@@ -55,23 +55,39 @@ class Limit:
 
     async def __aenter__(self) -> None:
         going_on()
-        if (other := _entered.get()) is not None:
+        task = running_task()
+        if (other := _entered(task)) is not None:
             both = f"ctx.limit({self.throttle.limit!r}) within ctx.limit({other.limit!r})"
             raise InvalidInput(f"{both}: a step has one permit", code="limit_nested",
                                hint="leave the one before you enter the other")  # fmt: skip
-        _entered.set(self.throttle)
+        task.throttle = self.throttle
 
     async def __aexit__(self, *raised: object) -> None:
-        _entered.set(None)
+        task = running_task()
+        if (
+            task is not None and task.throttle is self.throttle
+        ):  # not where an abandoned coroutine is closed amid another
+            task.throttle = None
 
 
-_entered: ContextVar[Throttle | None] = ContextVar("limit", default=None)  # of the task that runs
+def running_task() -> Any:
+    """The task that runs; None where none does, as where an abandoned coroutine is closed: a context variable would be
+    that of whoever runs then, and setting it there ended Python 3.11 with a segmentation fault.
+    """
+    loop = asyncio._get_running_loop()
+    return None if loop is None else asyncio.current_task(loop)
+
+
+def _entered(task: Any) -> Throttle | None:
+    """The limit whose block the task is in, or was made in."""
+    found: Throttle | None = getattr(task, "throttle", None)
+    return found
 
 
 def limited_by(given: str | Mapping[str, Json] | Limit | None) -> Throttle | None:
     """The limit that an operation is made under: that which it names, else that of the block."""
     if given is None:
-        return _entered.get()
+        return _entered(running_task())
     return given.throttle if isinstance(given, Limit) else throttle_of(given)
 
 

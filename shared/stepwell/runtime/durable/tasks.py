@@ -6,6 +6,7 @@ import asyncio
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from stepwell.definition.graph import Throttle
 from stepwell.engine.runner import Pending
 from stepwell.engine.turns import Asked
 from stepwell.errors import Cancelled
@@ -83,6 +84,8 @@ class Task(_Numbered, asyncio.Task[Any]):
         self._number = next(loop.numbers)
         self._coro, self._own, self._name = coro, loop, name
         self.context = copy_context() if context is None else context
+        maker = asyncio.current_task(loop) if context is None else None
+        self.throttle: Throttle | None = getattr(maker, "throttle", None)  # of the `ctx.limit` whose block it is in
         self.pending: Pending | None = None
         self._fut_waiter = None
         self._must_cancel, self._cancels, self._message = False, 0, None
