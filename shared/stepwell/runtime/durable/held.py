@@ -63,10 +63,8 @@ class Limit:
         task.throttle = self.throttle
 
     async def __aexit__(self, *raised: object) -> None:
-        task = running_task()
-        if (
-            task is not None and task.throttle is self.throttle
-        ):  # not where an abandoned coroutine is closed amid another
+        task = running_task()  # of somebody else, where an abandoned coroutine is closed: it need not be a task of ours
+        if _entered(task) is self.throttle:
             task.throttle = None
 
 
