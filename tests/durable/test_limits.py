@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,32 @@ async def nested(ctx):
 @workflow
 async def named(ctx):
     return ctx.limit("no such name!")
+
+@workflow
+async def closes(ctx):
+    left = abandoned(ctx)
+
+    async def enters():
+        left.send(None)  # as far as its await; nobody goes on with it
+
+    async def charges():
+        async with ctx.limit("stripe"):
+            left.close()
+            return await ctx.step(charge, 1)
+
+    await asyncio.create_task(enters())
+    return await asyncio.create_task(charges())
+
+@workflow
+async def abandons(ctx):
+    LEFT.append(abandoned(ctx))
+    LEFT[-1].send(None)
+
+async def abandoned(ctx):
+    async with ctx.limit("mail"):
+        await asyncio.sleep(0)
+
+LEFT = []
 """
 LIMITS = "limits: {stripe: {concurrency: 1, rate_limit: {limit: 1, per: 1m}}, mail: {concurrency: 2}}"
 
@@ -166,6 +194,23 @@ def test_whoever_dies_at_whichever_call_every_step_has_its_turn(tmp_path: Path) 
         kit.advance("20m")
         assert [run.result for run in kit.runs("tasks")] == [[10, 20, 30, 0]] * 2
         kit.close()
+
+
+def test_an_abandoned_block_that_is_closed_within_another_task_leaves_that_its_limit(kit: Stepwell) -> None:
+    first, second = kit.start("closes"), kit.start("closes")
+    assert (first.status, second.waiting_for) == ("completed", "limit")
+
+
+def test_an_abandoned_block_can_be_closed_within_a_task_of_asyncio(kit: Stepwell) -> None:
+    """That has no limit: none is taken from it."""
+    assert kit.start("abandons").status == "completed"
+    [left] = sys.modules["limited"].LEFT
+
+    async def closes() -> None:
+        left.close()
+
+    asyncio.run(closes())
+    assert left.cr_frame is None
 
 
 def explained(kit: Stepwell, run: Run) -> Explanation:
