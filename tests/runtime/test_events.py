@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stepwell.engine.waits import run_topic
-from stepwell.errors import Conflict
+from stepwell.errors import Conflict, LeaseLost
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
@@ -16,6 +16,7 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
 from tests.runtime.test_service import ENDED, FLOW, approving
+from tests.runtime.test_worker import RunsOut
 
 
 def test_an_event_of_one_id_counts_once_however_often_it_comes() -> None:
@@ -66,6 +67,21 @@ def test_an_event_is_consumed_by_one_run_the_one_that_has_waited_longest() -> No
     run_now(world.service.send_event("e", {}))
     world.deliver()
     assert [world.header(run_id).status for run_id in runs] == ["completed", "waiting", "waiting"]
+
+
+def test_a_coordinator_whose_lease_ran_out_resumes_no_run() -> None:
+    """Another has the message by now, and may be done with it: nobody would push the run, should this one die here."""
+    world = World("workflow: flow\ntimeline: [{name: a, wait: {for: event, name: e}}]")
+    run_id = approving(world)
+    run_now(world.service.send_event("e", {}))
+    came = world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 0)
+    assert came is not None
+    with pytest.raises(LeaseLost, match="ran out"):
+        run_now(dispatch(world.parts, Lane.RESUME, came.message, RunsOut(0)))
+    assert world.header(run_id).status == "waiting"
+    run_now(dispatch(world.parts, Lane.RESUME, came.message, RunsOut(1)))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
 
 
 def test_an_event_that_the_match_refuses_stays_for_another() -> None:

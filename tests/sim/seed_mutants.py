@@ -14,7 +14,8 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.forks.showing import Showing
-from stepwell.runtime.log.door import Answer
+from stepwell.runtime.log.door import UNLIMITED, Answer, Budget
+from stepwell.runtime.log.messages import Message
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
@@ -74,6 +75,18 @@ def end_left_to_the_dead() -> Iterator[None]:
         """Nothing."""
 
     with mock.patch.object(Coordinator, "_end_again", end_again):
+        yield
+
+
+@contextmanager
+def late_event_taken() -> Iterator[None]:
+    """Whoever was held up with an event's message offers it all the same, once another has done so and is gone."""
+    handle = Coordinator.handle
+
+    async def unleased(self: Coordinator, message: Message, budget: Budget = UNLIMITED) -> None:
+        await handle(self, message)
+
+    with mock.patch.object(Coordinator, "handle", unleased):
         yield
 
 
@@ -144,6 +157,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (shown_after_its_end, (4_507_700_387,)),
     (kept_on_another_way, (4_093_000_618,)),
     (end_left_to_the_dead, (8_102_000_090,)),
+    (late_event_taken, (7_131_000_172,)),
     (taken_late_and_kept, (3_602_000_030,)),
     (taken_from_another, (4_122_001_191,)),
     (children_for_ever, (1_000_001_467,)),

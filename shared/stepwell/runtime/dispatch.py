@@ -56,23 +56,23 @@ async def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget)
     elif lane is Lane.WORK and isinstance(message, Erase):
         await parts.eraser.again(message)
     else:
-        await coordinate(parts, message)
+        await coordinate(parts, message, budget)
 
 
-async def coordinate(parts: Assembly, message: Message) -> None:
+async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:
     """What the resume lane carries. An event goes to whoever waits for it, and starts what it triggers."""
     match message:
         case Scheduled():
             await parts.triggers.fire(message)
         case Publish(event):
-            await parts.coordinator.handle(message)
+            await parts.coordinator.handle(message, budget)
             await parts.triggers.take(event)
         case GoOnAll():
             await parts.stopping.handle(message)
         case HoldPage() | GoOn():
             await parts.pausing.handle(message)
         case _:
-            await parts.coordinator.handle(message)
+            await parts.coordinator.handle(message, budget)
 
 
 async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:

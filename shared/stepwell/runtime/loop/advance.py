@@ -27,31 +27,31 @@ class Advance:
     def __init__(self, ports: Ports, logbook: Logbook, door: Door, performer: Performer) -> None:
         self._ports, self._logbook, self._door, self._performer = ports, logbook, door, performer
 
-    async def take(self, at: Standing, given: Input, by: str) -> Answer:
+    async def take(self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer:
         """Puts an input, unless an earlier delivery did, and pushes on what moved."""
         if at.token.last is not None and at.token.last.by == by:
             answer = Answer(at, Drop(), is_mine=True)
         else:
-            answer = await self._put(at, given, by)
+            answer = await self._put(at, given, by, budget)
         if answer.is_mine:
-            await self.push(answer.at, by)
+            await self.push(answer.at, by, budget)
         return answer
 
-    async def _put(self, at: Standing, given: Input, by: str) -> Answer:
+    async def _put(self, at: Standing, given: Input, by: str, budget: Budget) -> Answer:
         """A timer that would end a wait looks into the mailbox first: the message about an event may be lost."""
-        answer = await self._door.put(at, given, by)
+        answer = await self._door.put(at, given, by, budget)
         if not isinstance(answer.action, Look) or not isinstance(given, TimerFired):
             return answer
-        moved = await self._put_found(answer.at, await self._performer.mailbox.pending(answer.at), by, UNLIMITED)
+        moved = await self._put_found(answer.at, await self._performer.mailbox.pending(answer.at), by, budget)
         if moved is not None and can_move(moved.token):
             return Answer(moved, Drop(), is_mine=True)
-        return await self._door.put(moved or answer.at, replace(given, has_looked=True), by)
+        return await self._door.put(moved or answer.at, replace(given, has_looked=True), by, budget)
 
-    async def push(self, at: Standing, by: str) -> None:
+    async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> None:
         """Wakes a worker where one is next. What the last record demands, that worker does, or it is done here."""
         last, moved = at.token.last, at
         if not can_move(at.token) or (last is not None and last.kind is Kind.ENDED):
-            moved = await self.settle(at, by) or at
+            moved = await self.settle(at, by, budget=budget) or at
         if can_move(moved.token):
             await self.wake(moved)
 

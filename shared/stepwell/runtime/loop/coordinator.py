@@ -15,7 +15,7 @@ from stepwell.engine.waits.code import DEPLOYED_TOPIC
 from stepwell.errors import Conflict
 from stepwell.limits import DEPLOYED_KEPT_MS, HOPS, SECOND_MS
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import (
     DeadLetter,
@@ -48,26 +48,29 @@ class Coordinator:
         self._ports, self._logbook, self._catalog = ports, logbook, catalog
         self._door, self._advance, self._performer = door, advance, performer
 
-    async def handle(self, message: Message) -> None:
-        """Raises PortError when the world did not answer: the message is to come again."""
+    async def handle(self, message: Message, budget: Budget = UNLIMITED) -> None:
+        """Raises PortError when the world did not answer: the message is to come again.
+
+        `budget`: of which the lease counts. Who has lost the message appends nothing: it might die with the record.
+        """
         match message:
             case Timer():
-                await self.fire(message)
+                await self.fire(message, budget)
             case Publish():
-                await self.publish(message)
+                await self.publish(message, budget)
             case Deployed(deploy_id):
-                await self.publish(Publish(self._deployed(deploy_id)))
+                await self.publish(Publish(self._deployed(deploy_id)), budget)
             case Deadline():
-                await self.expire(message)
+                await self.expire(message, budget)
             case DeadLetter(wake):
-                await self.bury(wake, message.id)
+                await self.bury(wake, message.id, budget)
             case Shut():
                 await self._performer.forking.shut(message, message.id)
             case EndRun(run_id):
                 reason = f"the run that waited for it, {message.parent}, has gone on or ended"
                 if message.slot < 0:
                     reason = f"a newer run, {message.parent}, takes its place under their limit"
-                await self.end(run_id, Cancelled(reason), message.id)
+                await self.end(run_id, Cancelled(reason), message.id, budget)
             case Wake() | Erase():
                 await self._ports.queue.send(Lane.WORK, to_json(message))
 
@@ -76,18 +79,18 @@ class Coordinator:
         now_ms = self._ports.clock.now_ms()
         return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
 
-    async def fire(self, timer: Timer) -> None:
+    async def fire(self, timer: Timer, budget: Budget = UNLIMITED) -> None:
         """A wait's time is up, or will be."""
         at = await self._logbook.load(timer.run_id, timer.token)
         if at is None:
             return
-        answer = await self._advance.take(at, TimerFired(timer.slot), timer.id)
+        answer = await self._advance.take(at, TimerFired(timer.slot), timer.id, budget)
         if isinstance(answer.action, Rest) and answer.action.until_ms is not None:
             await self._performer.alarms.look_again(Lane.RESUME, timer, answer.action.until_ms, timer)
 
     # -- events
 
-    async def publish(self, publish: Publish) -> None:
+    async def publish(self, publish: Publish, budget: Budget = UNLIMITED) -> None:
         """The event first, then the waits: whoever registers in between reads the event itself."""
         mailbox, event, by = self._ports.mailbox, publish.event, publish.id
         settings = self._catalog.event_settings(event.topic.name)
@@ -101,14 +104,14 @@ class Coordinator:
         if kept is None:
             return
         if kept.consumed_by:
-            await self._push_consumer(kept, by)
+            await self._push_consumer(kept, by, budget)
         elif run_id is None:
-            await self._offer(kept, by)
-        elif not await self._offer_to_run(kept, run_id, by):
+            await self._offer(kept, by, budget)
+        elif not await self._offer_to_run(kept, run_id, by, budget):
             await self._ports.erasure.note_name(kept, run_id)
-            await self._offer(kept, by)
+            await self._offer(kept, by, budget)
 
-    async def _offer(self, event: Event, by: str) -> None:
+    async def _offer(self, event: Event, by: str, budget: Budget) -> None:
         """To one waiter after the other, the oldest first: until one takes it, or to all where it is not consumed.
 
         Waits that are over are cleared away.
@@ -118,7 +121,7 @@ class Coordinator:
             if at is None:
                 await self._ports.mailbox.forget_waiter(waiter)
                 continue
-            answer = await self._offer_to(at, waiter, event, by)
+            answer = await self._offer_to(at, waiter, event, by, budget)
             if answer is None:
                 continue
             if isinstance(answer.action, Drop) and answer.action.is_over and not answer.is_mine:
@@ -126,12 +129,12 @@ class Coordinator:
             if _is_gone(answer):
                 return
 
-    async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str) -> Answer | None:
+    async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str, budget: Budget) -> Answer | None:
         """None where the wait is not for this event, or has an older one to take first."""
         given = self._performer.mailbox.offer(at, waiter, event)
         if given is None or await self._is_after_another(at, given, event, by):
             return None
-        return await self._advance.take(at, given, by)
+        return await self._advance.take(at, given, by, budget)
 
     async def _is_after_another(self, at: Standing, given: EventOffered, event: Event, by: str) -> bool:
         """Whether the wait would take this event, but has an older one to take: both come again then, in turn.
@@ -164,34 +167,34 @@ class Coordinator:
         if at.token.waiting_slot != waiter.slot:
             await self._ports.mailbox.forget_waiter(waiter)
 
-    async def _offer_to_run(self, event: Event, run_id: str, by: str) -> bool:
+    async def _offer_to_run(self, event: Event, run_id: str, by: str, budget: Budget) -> bool:
         """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""
         at = await self._logbook.load(run_id, ROOT)
         if at is None or at.token.parked is None:
             return False
         for waiter in waiters_of(at, at.token.parked, at.token.waiting_slot):
             if waiter.topic == event.topic:
-                answer = await self._offer_to(at, waiter, event, by)
+                answer = await self._offer_to(at, waiter, event, by, budget)
                 if answer is not None and (answer.is_mine or _is_gone(answer)):
                     return True
         return False
 
-    async def _push_consumer(self, event: Event, by: str) -> None:
+    async def _push_consumer(self, event: Event, by: str, budget: Budget) -> None:
         """Wakes the run that this publish resumed before a crash. Another's consumer is pushed by that one."""
         run_id, token_id, _ = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
         if at is not None and at.token.last and at.token.last.by == by:
-            await self._advance.push(at, by)
+            await self._advance.push(at, by, budget)
 
     # -- ends
 
-    async def expire(self, deadline: Deadline) -> None:
+    async def expire(self, deadline: Deadline, budget: Budget = UNLIMITED) -> None:
         """The run's own timeout: it counts waiting, and overrides any step's own."""
-        answer = await self.end(deadline.run_id, DeadlinePassed(), deadline.id)
+        answer = await self.end(deadline.run_id, DeadlinePassed(), deadline.id, budget)
         if answer is not None and isinstance(answer.action, Rest) and answer.action.until_ms is not None:
             await self._performer.alarms.look_again(Lane.RESUME, deadline, answer.action.until_ms, deadline)
 
-    async def end(self, run_id: str, given: Input, by: str) -> Answer | None:
+    async def end(self, run_id: str, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer | None:
         """Ends a run from outside at its next free slot. None: there is no such run.
 
         The append is the acknowledgement: from then on no step result of the run can be committed. Whoever has ended
@@ -202,20 +205,22 @@ class Coordinator:
         if at is None:
             return None
         if at.token.cleaning is not None and not at.token.ended:
-            at = await self._advance.settle(at, by) or at  # who cancelled it may have died before it ended its tasks
-        answer = await self._door.put(at, given, by)
+            at = (
+                await self._advance.settle(at, by, budget=budget) or at
+            )  # who cancelled it may have died before it ended its tasks
+        answer = await self._door.put(at, given, by, budget)
         if isinstance(answer.action, Rest):
             return answer
         token = answer.at.token
         if token.last is not None and _is_ours(token.last, by):
-            await self._advance.settle(answer.at, by)
+            await self._advance.settle(answer.at, by, budget=budget)
             if can_move(token):
                 await self._advance.wake(answer.at)  # it is undone first
         return answer
 
     # -- lost workers
 
-    async def bury(self, wake: Wake, by: str) -> None:
+    async def bury(self, wake: Wake, by: str, budget: Budget = UNLIMITED) -> None:
         """A step that killed its worker too often has failed, which the workflow can take.
 
         Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows,
@@ -242,8 +247,10 @@ class Coordinator:
             return
         at, lost = await self._performer.rollback.prepare(at, by), WorkerLost(wake.slot)
         if not mine and isinstance(self._door.decide(at, lost, by), Write):
-            await self._advance.settle(at, by)  # who died may not have come to what the last record demands
-            answer = await self._door.put(at, lost, by)
+            await self._advance.settle(
+                at, by, budget=budget
+            )  # who died may not have come to what the last record demands
+            answer = await self._door.put(at, lost, by, budget)
             if not answer.is_mine:
                 return
             at = answer.at
@@ -251,7 +258,7 @@ class Coordinator:
             # ended by me: what that demands may not be done yet
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             error = Failure("hop_limit", "worker_lost", message)
-            await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
+            await self.end(wake.run_id, Terminated(error), by, budget)  # also one that is being undone
             await self._end_again(wake.run_id)
             return
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
