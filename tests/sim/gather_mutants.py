@@ -11,6 +11,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine import decide, gathering
 from stepwell.engine.actions import Action, Write
 from stepwell.engine.names import Moment
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Kind
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
@@ -51,8 +52,8 @@ def start_taken_late() -> Iterator[None]:
 def start_makes_wake_stale() -> Iterator[None]:
     """The wake of the first start is dropped once another has come."""
 
-    def is_stale(token: Token, slot: int, by: str) -> bool:
-        return token.slot != slot and (token.last is None or token.last.by != by)
+    def is_stale(token: Token, slot: int, *names: str) -> bool:
+        return not pushes(token, *names, sent_for=slot)
 
     with mock.patch.object(decide, "is_stale", is_stale), mock.patch("stepwell.runtime.loop.worker.is_stale", is_stale):
         yield

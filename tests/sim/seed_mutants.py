@@ -9,7 +9,8 @@ from unittest import mock
 
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, effects, receiving, settle
-from stepwell.engine.records import End, Kind, Record
+from stepwell.engine.pushing import pushes
+from stepwell.engine.records import End, Kind
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
@@ -30,8 +31,8 @@ MANY = 1_000_000  # tries
 def part_makes_stale() -> Iterator[None]:
     """Who began a wait drops its message once a part has come, though it had died before it registered the wait."""
 
-    def is_stale(token: Token, slot: int, by: str) -> bool:
-        return token.slot != slot and (token.last is None or token.last.by != by)
+    def is_stale(token: Token, slot: int, *names: str) -> bool:
+        return not pushes(token, *names, sent_for=slot)
 
     with (
         mock.patch.object(decide, "is_stale", is_stale),
@@ -59,11 +60,12 @@ def header_of_before() -> Iterator[None]:
 def woken_by_all() -> Iterator[None]:
     """Whoever finds that a run was ended performs the effects of that too, and wakes it, whoever ended it."""
 
-    def is_ours(last: Record, by: str) -> bool:
-        return last.by == by or last.kind is Kind.ENDED or isinstance(last.next, End)
+    def pushes_end(token: Token, by: str) -> bool:
+        last = token.last
+        return last is not None and (last.by == by or last.kind is Kind.ENDED or isinstance(last.next, End))
 
     few = mock.patch.object(endless, "MOST_CALLS", 5_000)  # a loop without end is noticed early
-    with mock.patch.object(coordinator, "_is_ours", is_ours), few:
+    with mock.patch.object(coordinator, "pushes_end", pushes_end), few:
         yield
 
 

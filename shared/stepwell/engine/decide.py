@@ -40,6 +40,7 @@ from stepwell.engine.lock_records import lock_record, refused_record, wanted
 from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import is_passed_over, may_begin
+from stepwell.engine.pushing import is_stale
 from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
 from stepwell.engine.redriven_tasks import is_amid_tasks
 from stepwell.engine.refusals import refusal
@@ -47,7 +48,7 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.settle import settle
 from stepwell.engine.starts import is_open
-from stepwell.engine.table import PARKED, Phase, Verdict, receive
+from stepwell.engine.table import Phase, Verdict, receive
 from stepwell.engine.throttle_records import needed, permit_record, refused
 from stepwell.engine.token import Branch, Token
 from stepwell.engine.waits.aside import back
@@ -100,20 +101,6 @@ def _too_late(token: Token, given: Input) -> Drop:
             return receiving.no_permit(token, given)
         case _:
             return Drop(is_over=True)
-
-
-def is_stale(token: Token, slot: int, by: str) -> bool:
-    """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused.
-
-    The starts that a run gathers do not make the wake of the first one stale, with which it begins. The parts of a wait
-    make none stale: whoever began the wait may have died before it registered that, and a part's writer does not.
-    """
-    last = token.last
-    if last is None:
-        return token.slot != slot
-    if (slot < 0 and last.kind is Kind.GATHERED) or (last.kind is Kind.RECEIVED and token.phase in PARKED):
-        return False
-    return token.slot != slot and last.by != by
 
 
 def is_held(run: RunInfo, token: Token) -> bool:

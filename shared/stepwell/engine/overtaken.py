@@ -7,6 +7,7 @@ from collections.abc import Collection
 from stepwell.engine.effect_kinds import Effect, SetTimer
 from stepwell.engine.effects import closing, opening, status_of_tasks
 from stepwell.engine.parts import due_ms
+from stepwell.engine.pushing import is_for
 from stepwell.engine.token import Token
 
 
@@ -22,7 +23,7 @@ def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Ef
     found: list[Effect] = []
     is_mine = False
     for slot, begun in token.tasks.items():
-        if not begun.by or slot == token.slot or (begun.by not in by and slot != sent_for):
+        if not begun.by or slot == token.slot or not is_for(begun.by, slot, by, sent_for):
             continue
         is_mine = True
         if begun.open:

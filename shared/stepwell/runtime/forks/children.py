@@ -28,6 +28,7 @@ from stepwell.engine.children import (
 from stepwell.engine.effect_kinds import EndChildren, LeaveChildren, StartChildren
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import ChildrenEnded
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, Status
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -123,7 +124,7 @@ class Children:
         if parent is None:
             return []
         by, last = f"child:{child.run_id}", parent.token.last
-        if last is not None and last.by == by and last.kind is Kind.RESUMED:
+        if last is not None and last.kind is Kind.RESUMED and pushes(parent.token, by):
             return [Found(parent, None)]  # mine, from before a crash
         return [replace(found, by=by) for found in await self._came(parent, child)]
 

@@ -30,6 +30,7 @@ from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import indexes_of, member_of, tally_of
 from stepwell.engine.needs import ready
 from stepwell.engine.overtaken import overtaken
+from stepwell.engine.pushing import in_place_of, pushes
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
@@ -134,7 +135,7 @@ class Forking:
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
-        if first is not None and _is_ours(first, at, by) and not _is_cancelled(first):
+        if first is not None and pushes(first.token, *in_place_of(at.token, by)) and not _is_cancelled(first):
             await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
             return [Found(first, None)]  # it was begun by us, so our arrival did not complete the join
         if is_complete:
@@ -164,10 +165,11 @@ class Forking:
         parent = await self._logbook.load(at.run_id, effect.parent)
         if parent is None:
             return []
-        await self.again(parent, _ours(at, by))
+        names = in_place_of(at.token, by)
+        await self.again(parent, names)
         if self._is_open(parent.token, effect):
             return [Found(parent, OperationEnded(effect.slot, arrival_of(fork.fork, at.token)))]
-        return [Found(parent, None)] if _is_ours(parent, at, by) else []
+        return [Found(parent, None)] if pushes(parent.token, *names) else []
 
     def _is_open(self, parent: Token, effect: Arrive) -> bool:
         begun = parent.tasks.get(effect.slot)
@@ -193,10 +195,11 @@ class Forking:
         """
         place, now_ms = (at.run_id, effect.parent, effect.slot), self._ports.clock.now_ms()
         other = self._logbook.pushers.get(place, now_ms)
-        if other is not None and other not in _ours(at, by):
+        names = in_place_of(at.token, by)
+        if other is not None and other not in names:
             return None
         parent = await self._logbook.load(at.run_id, effect.parent)
-        if parent is None or parent.token.slot == effect.slot or _is_ours(parent, at, by):
+        if parent is None or pushes(parent.token, *names, sent_for=effect.slot):
             return parent
         if parent.token.last is not None:
             self._logbook.pushers.keep(place, parent.token.last.by, len(parent.token.last.by), now_ms)
@@ -205,7 +208,8 @@ class Forking:
     async def _begun(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
         """Of several, those that are ours to push: when we come again, more may have ended, and others can begin."""
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
-        return [one for one in found if _is_ours(one, at, by) and not _is_cancelled(one)]
+        names = in_place_of(at.token, by)
+        return [one for one in found if pushes(one.token, *names) and not _is_cancelled(one)]
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         """The branches that begin when this one has ended."""
@@ -304,16 +308,6 @@ class Forking:
         rest = iter(messages)
         while bodies := [to_json(message) for message in islice(rest, PAGE_BRANCHES)]:
             await self._ports.queue.send_all(lane, bodies)
-
-
-def _is_ours(other: Standing, at: Standing, by: str) -> bool:
-    """Whether it is for us, who push this branch's end, to push what the branch moved on."""
-    return other.token.last is not None and other.token.last.by in _ours(at, by)
-
-
-def _ours(at: Standing, by: str) -> set[str]:
-    """Our message, and the one that ended the branch: it may have died of that, and we are there in its place."""
-    return {by, at.token.last.by if at.token.last else by}
 
 
 def _is_cancelled(at: Standing) -> bool:

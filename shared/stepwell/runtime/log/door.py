@@ -17,6 +17,7 @@ from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import decide
 from stepwell.engine.fold import fold
 from stepwell.engine.inputs import Input, WritesRefused
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Record
 from stepwell.engine.token_batches import waits
 from stepwell.engine.transact import Refusal
@@ -151,7 +152,7 @@ def _outrun(at: Standing, by: str) -> Answer | None:
     if at.batch is None or at.batch.lost is None:
         return None
     lost, at.batch.lost = at.batch.lost, None
-    return Answer(lost, Drop(), is_mine=lost.token.last is not None and lost.token.last.by == by)
+    return Answer(lost, Drop(), is_mine=pushes(lost.token, by))
 
 
 def _gathered(at: Standing, action: Write) -> Answer | None:
@@ -195,7 +196,7 @@ def _behind(at: Standing, found: Sequence[Record], by: str, action: Action) -> t
         at = at.after(record)
     if at.batch is not None:
         at.batch.written(at.token)
-    is_mine = found[-1].by == by
+    is_mine = pushes(at.token, by)
     if not is_mine and not was_open:
         return at, None
     return at, Answer(at, Drop() if was_open else action, is_mine=is_mine)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from stepwell.engine.actions import Drop, Look
 from stepwell.engine.inputs import Input, LocksAnswered, TimerFired
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
@@ -29,7 +30,7 @@ class Advance:
 
     async def take(self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer:
         """Puts an input, unless an earlier delivery did, and pushes on what moved."""
-        if at.token.last is not None and at.token.last.by == by:
+        if pushes(at.token, by):
             answer = Answer(at, Drop(), is_mine=True)
         else:
             answer = await self._put(at, given, by, budget)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from stepwell.engine.actions import Drop, Rest, Write
-from stepwell.engine.decide import is_stale
 from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
-from stepwell.engine.records import CALLERS, ROOT, Failure, Record
+from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
+from stepwell.engine.records import ROOT, Failure
 from stepwell.engine.table import PARKED
 from stepwell.engine.waits import run_of
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
@@ -141,8 +141,7 @@ class Coordinator:
 
         One event's message may overtake another's, or find a wait before its worker has looked for what is pending.
         """
-        is_ours = at.token.last is not None and at.token.last.by == by
-        if is_ours or not given.is_consumed or not isinstance(self._door.decide(at, given, by), Write):
+        if pushes(at.token, by) or not given.is_consumed or not isinstance(self._door.decide(at, given, by), Write):
             return False
         older = await self._older(at, given, by)
         if older is not None:
@@ -183,7 +182,7 @@ class Coordinator:
         """Wakes the run that this publish resumed before a crash. Another's consumer is pushed by that one."""
         run_id, token_id, _ = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
-        if at is not None and at.token.last and at.token.last.by == by:
+        if at is not None and pushes(at.token, by):
             await self._advance.push(at, by, budget)
 
     # -- ends
@@ -212,7 +211,7 @@ class Coordinator:
         if isinstance(answer.action, Rest):
             return answer
         token = answer.at.token
-        if token.last is not None and _is_ours(token.last, by):
+        if pushes_end(token, by):
             await self._advance.settle(answer.at, by, budget=budget)
             if can_move(token):
                 await self._advance.wake(answer.at)  # it is undone first
@@ -232,10 +231,10 @@ class Coordinator:
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
-        mine = at.token.last is not None and at.token.last.by == by
+        mine = pushes(at.token, by)
         if at.token.tasks:  # it may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
-        if is_stale(at.token, wake.slot, wake.id) and not mine:
+        if is_stale(at.token, wake.slot, wake.id, by):
             await self._performer.drop_late(at, is_first=False)
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id)
@@ -272,17 +271,12 @@ class Coordinator:
     async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
         """The parent, where the branch had ended and its worker died of what the parent does next."""
         place = parent_of(at.token.id)
-        if not at.token.ended or place is None or at.token.last is None:
+        if not at.token.ended or place is None:
             return None
         parent = await self._logbook.load(wake.run_id, place[0])
-        if parent is None or parent.token.last is None or parent.token.last.by not in {wake.id, at.token.last.by}:
+        if parent is None or not pushes(parent.token, *in_place_of(at.token, wake.id)):
             return None
         return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
-
-
-def _is_ours(last: Record, by: str) -> bool:
-    """Whether this actor wrote the record, maybe before a crash. A caller who repeats a call has another name."""
-    return last.by == by or (last.by.startswith(CALLERS) and by.startswith(CALLERS))
 
 
 def _is_gone(answer: Answer) -> bool:

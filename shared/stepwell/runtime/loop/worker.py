@@ -18,10 +18,11 @@ from stepwell.definition.graph import DEFAULT_POOL
 from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
 from stepwell.engine.copying import changed, quick
-from stepwell.engine.decide import is_held, is_stale
+from stepwell.engine.decide import is_held
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
+from stepwell.engine.pushing import is_stale
 from stepwell.engine.records import Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
