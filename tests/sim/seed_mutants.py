@@ -17,11 +17,12 @@ from stepwell.engine.token import Token
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget
 from stepwell.runtime.log.messages import Message
-from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.worker import Worker, _Turn
+from stepwell.runtime.ports import Joined
 from tests.sim import endless
 
 MANY = 1_000_000  # tries
@@ -107,6 +108,18 @@ def shown_by_the_dead() -> Iterator[None]:
 
 
 @contextmanager
+def shown_by_the_late() -> Iterator[None]:
+    """Who comes late takes the run for running because its own fork does not wait, though that may be over."""
+    climb = Showing._climb
+
+    async def unlooked(self: Showing, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
+        await climb(self, fork, joined)
+
+    with mock.patch.object(Showing, "_climb", unlooked):
+        yield
+
+
+@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -164,6 +177,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (taken_from_another, (4_122_001_191,)),
     (children_for_ever, (1_000_001_467,)),
     (no_run_counted, (7_122_001_176,)),
+    (shown_by_the_late, (5_631_000_726,)),
     (shown_by_the_dead, (5_622_001_033,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )

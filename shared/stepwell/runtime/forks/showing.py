@@ -98,13 +98,15 @@ class Showing:
 
         worker   reads: all wait ──────────────────────── header: waiting ── dies, and its message comes again
         another                    goes on ── header: running                       the branch is further on
+
+        That the branch's own fork does not wait says nothing any more of those around it, where it may be over.
         """
         fork = await self._fork_of(at)
         if fork is None:
             return
         joined = await self._own_join(fork)
         if any(is_mark(fork.fork, place) for place in joined.numbers):
-            await self._climb(fork, joined)
+            await self._climb(fork, joined, is_late=True)
 
     async def _fork_of(self, at: Standing) -> ForkedParent | None:
         """The fork of a branch; None where a function's tasks began it: the function's own records show those waits."""
@@ -137,8 +139,11 @@ class Showing:
         value = packed_page(mark, fork.fork.page_indexes(page))
         return await self._log.report(fork.parent.run_id, fork.id, place_of_page(page), value)
 
-    async def _climb(self, fork: ForkedParent, joined: Joined) -> None:
-        """Shows it at the run's own fork. A fork in a branch is looked at from there once all its branches wait."""
+    async def _climb(self, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
+        """Shows it at the run's own fork. A fork in a branch is looked at from there once all its branches wait.
+
+        `is_late`: and also if they do not.
+        """
         first = await self._first(fork, joined)
         while (place := parent_of(fork.parent.token.id)) is not None:
             outer = await self._logbook.fork(fork.parent.run_id, place[0], place[1])
@@ -146,6 +151,8 @@ class Showing:
                 return
             if first is not None:
                 first = await self._first(outer, await self._told_inside(outer, place[2]))
+            elif is_late:
+                first = await self._first(outer, await self._own_join(outer))
             fork = outer
         await self._show(fork, first)
 
