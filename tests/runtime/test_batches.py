@@ -6,12 +6,15 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from stepwell.definition.graph import Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.entries import Entry
 from stepwell.engine.records import ROOT, Kind, Record, Status
+from stepwell.engine.retry import Policy
 from stepwell.engine.token_batches import decode_records, is_batch
 from stepwell.errors import LeaseLost, PortError
 from stepwell.limits import BATCH_BYTES, BATCH_OPEN_MS, BATCH_RECORDS
@@ -361,6 +364,29 @@ def test_a_twin_that_was_first_has_its_batch_stand() -> None:
     assert world.header(run_id).status is Status.COMPLETED
     assert appended(world, run_id) == [[0, 1, 2, 3, 4]]
     assert records(world, run_id)[2].output == "s2"
+
+
+def test_a_twin_that_fell_behind_runs_no_step_again_when_its_batch_is_refused() -> None:
+    """
+    one      s0 ── s1 ── imports s2 ─────────────────────── its batch is due: refused, and all that follows stands too
+    another              └─ s0 ── s1 ── s2 ── s3 ── ended ──┘
+    """
+    world = World(chain(4))
+    run_id = world.start()
+    message = world.queue.receive(ALL_LANES, world.clock.now_ms(), 0)
+    assert message is not None
+    plain = world.steps.policy
+
+    def imports(step: Step) -> Policy:
+        if step.run.endswith("s2") and len(world.steps.calls) == 2:
+            world.clock.advance(BATCH_OPEN_MS)
+            run_now(dispatch(world.parts, message.lane, message.message, Again()))
+        return plain(step)
+
+    with mock.patch.object(world.steps, "policy", imports):
+        world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert [call.node for call in world.steps.calls] == ["s0", "s1", "s0", "s1", "s2", "s3"]
 
 
 def test_a_lost_lease_writes_nothing() -> None:

@@ -20,7 +20,7 @@ from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator
-from stepwell.runtime.loop.worker import Worker
+from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.waits.permits import Runs
 
@@ -112,6 +112,18 @@ def life_begun_unshown() -> Iterator[None]:
 def shown_after_its_end() -> Iterator[None]:
     """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
     with mock.patch.object(engine_effects, "_came_late", return_value=False):
+        yield
+
+
+@contextmanager
+def straggler_repeats_a_batch() -> Iterator[None]:
+    """A copy that is behind the other when its open batch is refused goes on behind the records that it is told of."""
+
+    async def closed(self: Worker, at: Standing, turn: _Turn) -> Standing | None:
+        answer = await self._door.close(at, turn.by, turn.budget)
+        return answer.at if answer.is_mine else None
+
+    with mock.patch.object(Worker, "_closed", closed):
         yield
 
 

@@ -169,7 +169,7 @@ class Worker:
     async def _closed(self, at: Standing, turn: _Turn) -> Standing | None:
         """The token once its log has all its records, to look at it again; None where another has moved it."""
         answer = await self._door.close(at, turn.by, turn.budget)
-        return answer.at if answer.is_mine else None
+        return await self._after(answer, turn) if answer.is_mine else None
 
     async def _asked(self, at: Standing, turn: _Turn) -> Answer:
         """What comes next, once the run has its permit and is shown as picked up, and its function has been asked."""
