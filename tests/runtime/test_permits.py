@@ -315,6 +315,31 @@ def test_a_run_that_is_let_in_as_it_ends_keeps_no_permit(refusals: int) -> None:
     assert notes_of(world, "permits:flow") == {}
 
 
+def test_a_run_that_is_let_in_as_it_ends_keeps_no_permit_though_who_let_it_in_died() -> None:
+    """Its end found no permit to give back, and who waits looks at nobody before it is told."""
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    first, second, third = started(world, 3)
+    notes = world.store.inner
+    put = notes.put_note
+
+    async def late(kind: str, name: str, body: str, *more: Any, **named: Any) -> bool:
+        if second not in body:
+            return bool(await put(kind, name, body, *more, **named))
+        notes.put_note = put
+        run_now(world.service.cancel(second))
+        await put(kind, name, body, *more, **named)
+        raise PortError("it died here")
+
+    notes.put_note = late
+    run_now(world.service.approve(first))
+    with pytest.raises(PortError):
+        world.deliver()
+    assert notes_of(world, "permits:flow")["h00"] == f'["{second}"]'
+    world.pass_time(MINUTE_MS)  # until its message is there again
+    assert notes_of(world, "permits:flow") == {"h00": f'["{third}"]'}
+    assert world.header(third).status == "waiting"
+
+
 @pytest.mark.parametrize("is_dead_letter", [False, True])
 def test_a_permit_taken_after_its_runs_end_is_given_back_though_its_worker_died(is_dead_letter: bool) -> None:
     """Nobody else would: the run's end had given back what there was, and who waits looks at the oldest holder."""

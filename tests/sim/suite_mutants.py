@@ -22,6 +22,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.permits import Runs
 
 _effects = engine_effects._effects
@@ -112,6 +113,13 @@ def life_begun_unshown() -> Iterator[None]:
 def shown_after_its_end() -> Iterator[None]:
     """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
     with mock.patch.object(engine_effects, "_came_late", return_value=False):
+        yield
+
+
+@contextmanager
+def let_in_by_the_dead() -> Iterator[None]:
+    """Who comes again, having died as it let one in, does not see that this one has left the line since."""
+    with mock.patch.object(Lines, "_newest_ended", mock.AsyncMock(return_value="")):
         yield
 
 

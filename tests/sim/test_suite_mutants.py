@@ -45,6 +45,10 @@ def _keeps_no_permit() -> None:
             test_worker.test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended,
         ),
         (
+            suite_mutants.let_in_by_the_dead,
+            test_permits.test_a_run_that_is_let_in_as_it_ends_keeps_no_permit_though_who_let_it_in_died,
+        ),
+        (
             suite_mutants.straggler_repeats_a_batch,
             test_batches.test_a_twin_that_fell_behind_runs_no_step_again_when_its_batch_is_refused,
         ),

@@ -151,21 +151,34 @@ class Lines:
         return Turn.GRANTED
 
     async def leave(self, share: Share, who: str, own: str = "") -> None:
-        """Takes it out, its place `own` too, and lets those go on who wait as far as there is room."""
+        """Takes it out, its place `own` too, and lets those go on who wait as far as there is room.
+
+        Where it is out already, it may come again, having died as it let one in that has left the line since.
+        """
         if own:
             await self._notes.drop_note(_kind(share.name), own)
-        granted = ""
+        granted, comes_again = "", not own
         for _ in range(LOCK_TRIES):
             board = await self.seen_to(share, but=who, granted=granted)
             left, shard = [one for one in board.left.values() if one != who], board.shard_of(who)
             granted = left[0] if left else ""
             if shard is not None:
+                comes_again = False
                 await self._replace(share, board, shard, who, left)
             elif left and (room := board.room(share)) is not None:
                 await self._grant(share, room, board, granted)
+            elif left and comes_again and (gone := await self._newest_ended(board)):
+                await self._without(share, board, gone)
             else:
                 return
         raise _busy(share.name)
+
+    async def _newest_ended(self, board: Board) -> str:
+        """One that was let in last of all in its note, and has ended."""
+        for ids in board.holders.values():
+            if ids and await self._members.has_ended(ids[-1]):
+                return ids[-1]
+        return ""
 
     async def _grant(self, share: Share, shard: str, board: Board, who: str) -> bool:
         return await self._write(share.name, shard, board, (*board.holders.get(shard, ()), who))
