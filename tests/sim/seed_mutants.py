@@ -177,7 +177,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (taken_from_another, (4_122_001_191,)),
     (children_for_ever, (1_000_001_467,)),
     (no_run_counted, (7_122_001_176,)),
-    (shown_by_the_late, (5_631_000_726,)),
+    (shown_by_the_late, (5_631_000_726, 5_632_000_892)),
     (shown_by_the_dead, (5_622_001_033,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
