@@ -13,9 +13,13 @@ from stepwell.engine.records import Kind
 from stepwell.engine.throttles import PERMITTED
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.memory.inbox import ALL_LANES
+from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.waits.lines import Lines
 from tests.runtime.kit import World
+from tests.runtime.test_batches import Again
 from tests.runtime.test_permit_kills import Watched, ask, deliver
 
 FLOW = """
@@ -83,6 +87,29 @@ def test_a_permit_that_is_granted_without_a_word_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(Lines, "seen_to", unseen)
     with pytest.raises(AssertionError):
         test_a_worker_that_dies_at_any_call_leaves_no_step_behind_and_no_permit_taken(FLOW, done=True)
+
+
+def test_a_permit_taken_once_the_token_is_far_ahead_is_given_back_though_its_worker_died() -> None:
+    """Another delivery had it and gave it back, and wrote more: the last record says nothing of a permit any more."""
+    world = World(FLOW + "  - {name: after, run: python:m.last}\n")
+    world.catalog.limits = {"stripe": Limit(2)}
+    run_id, notes = world.start(), world.store.inner
+    put = notes.put_note
+    message = world.queue.receive(ALL_LANES, world.clock.now_ms(), MINUTE_MS)
+    assert message is not None
+
+    async def late(*note: Any, **named: Any) -> bool:
+        notes.put_note = put
+        run_now(dispatch(world.parts, message.lane, message.message, Unlimited()))
+        await put(*note, **named)
+        raise PortError("it died here")
+
+    notes.put_note = late
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, message.lane, message.message, Unlimited()))
+    assert run_now(world.store.notes("permits:@stripe")) == {"h00": f'["{run_id}|0|0"]'}
+    run_now(dispatch(world.parts, message.lane, message.message, Again()))
+    assert run_now(world.store.notes("permits:@stripe")) == {}
 
 
 @pytest.mark.parametrize("how", ["cancel", "terminate"])

@@ -24,6 +24,7 @@ from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.permits import Runs
+from stepwell.runtime.waits.throttling import Throttling
 
 _effects = engine_effects._effects
 _of_part, _take = engine_effects._of_part, Callbacks._take
@@ -113,6 +114,13 @@ def life_begun_unshown() -> Iterator[None]:
 def shown_after_its_end() -> Iterator[None]:
     """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
     with mock.patch.object(engine_effects, "_came_late", return_value=False):
+        yield
+
+
+@contextmanager
+def taken_far_behind() -> Iterator[None]:
+    """A permit stays taken that a worker took when the token was far ahead, if it died with that."""
+    with mock.patch.object(Throttling, "give_back_late"):
         yield
 
 

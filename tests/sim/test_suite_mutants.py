@@ -12,7 +12,7 @@ from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
 from tests.engine import test_effects
-from tests.runtime import test_batches, test_parts, test_permits, test_worker
+from tests.runtime import test_batches, test_parts, test_permits, test_throttle_kills, test_worker
 from tests.sim import suite_mutants
 
 
@@ -43,6 +43,10 @@ def _keeps_no_permit() -> None:
         (
             suite_mutants.straggler_repeats,
             test_worker.test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended,
+        ),
+        (
+            suite_mutants.taken_far_behind,
+            test_throttle_kills.test_a_permit_taken_once_the_token_is_far_ahead_is_given_back_though_its_worker_died,
         ),
         (
             suite_mutants.let_in_by_the_dead,

@@ -232,6 +232,7 @@ class Coordinator:
         if at is None:
             return
         mine = pushes(at.token, by)
+        await self._performer.throttling.give_back_late(at, wake.slot)
         if at.token.tasks:  # it may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id, by):

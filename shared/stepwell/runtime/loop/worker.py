@@ -109,6 +109,8 @@ class Worker:
         """The wake's own token, once what this message has left undone there is done, should others have gone on."""
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
+        if at is not None and not turn.budget.is_first():
+            await self._performer.throttling.give_back_late(at, own.slot)
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
         if at is not None and is_stale(at.token, own.slot, turn.by):

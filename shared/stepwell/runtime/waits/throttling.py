@@ -18,8 +18,9 @@ from stepwell.engine.actions import Pace, Share
 from stepwell.engine.effect_kinds import GiveBackPermits, TakePermit
 from stepwell.engine.inputs import PermitAnswered
 from stepwell.engine.permits import order_of
-from stepwell.engine.records import Resumption
+from stepwell.engine.records import Kind, Resumption
 from stepwell.engine.token import Permit, Token
+from stepwell.engine.waits.aside import LIMIT
 from stepwell.limits import PENDING_SHOWN
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Found
@@ -30,6 +31,7 @@ from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces
 
+LATE_PERMITS = 10  # of a token, the newest: looked at when a message comes again
 _BETWEEN = "|"  # of a claim: its run, its token, its slot
 
 
@@ -114,6 +116,24 @@ class Throttling:
             await self._paces.drop(pace, claim)
         if share is not None:
             await self._lines.leave(share, claim, "" if permit.state else _place(at, permit))
+
+    async def give_back_late(self, at: Standing, slot: int) -> None:
+        """For a message that comes again, which was sent for that slot: its worker may have died late.
+
+        worker   asks for a permit ──────────────────────────────────────────────── has it ── dies
+        another                     has it ── the step's record ── gives it back ── the next step's record
+        """
+        if not self._logbook.limits:
+            return
+        records = await self._logbook.lanes.token(at.run_id, at.token.id, max(slot - 1, -1), None)
+        asked = [
+            throttles.asked(record, record.parked)
+            for record in records
+            if record.kind is Kind.WAITING and record.parked is not None and record.parked.kind == LIMIT
+        ]
+        for permit in asked[-LATE_PERMITS:]:
+            if permit.slot <= at.token.slot and not throttles.wants(at.token, permit.slot):
+                await self.give_back(at, permit)
 
     # -- for those who look
 
