@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from stepwell.api.graphs import EdgeView, GraphView, NodeView
-from stepwell.api.ran import summed, views_in
+from stepwell.api.graphs import EdgeView, GraphView, NodeView, graph_view, node_states
+from stepwell.api.ran import steps_of, summed, taken_edges, views_in
 from stepwell.api.steps import StepResult, step_result
-from stepwell.definition.graph import END, Graph
+from stepwell.definition.graph import END, Graph, Json
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import fork_id
 from stepwell.engine.records import ENDED, Fork, Kind, Place, Record, Status
@@ -48,6 +48,10 @@ class Flow:
     states: Mapping[str, str]
     steps: Mapping[str, StepResult]
     taken: Mapping[str, int]
+
+    def json(self) -> dict[str, Json]:
+        """Returns the graph as the API answers with it."""
+        return {**self.view, "states": self.states, "steps": self.steps, "taken": self.taken}
 
 
 @dataclass(slots=True)
@@ -316,3 +320,13 @@ async def read_flow(service: Service, at: Standing, forks: Iterable[Surveyed], s
     begun = await logbook.token_before(at.run_id, first) or Token()
     records = await logbook.history(at.run_id, at.token.id, begun.slot, None)
     return flow_of(at.graph, begun, records, forks, status)
+
+
+async def read_drawn(service: Service, at: Standing) -> Flow:
+    """Reads a run as it is drawn, and what became of each node."""
+    forks = await service.survey(at)
+    steps = steps_of(at, forks)
+    states = node_states(at, steps)
+    if at.graph.function:
+        return await read_flow(service, at, forks, states[at.graph.start])
+    return Flow(at.graph.name, graph_view(at.graph), states, steps, taken_edges(at, forks))
