@@ -137,7 +137,7 @@ class World:
     def send(self, event: Mapping[str, Any]) -> Reply:
         return Reply(self.app.resolve(dict(event)))
 
-    def get(self, path: str, **query: Any) -> Reply:
+    def get(self, path: str, /, **query: Any) -> Reply:
         return self.send(event("GET", path, query=urlencode(query)))
 
     def post(self, path: str, body: Json = None, headers: Mapping[str, str] | None = None, **query: Any) -> Reply:

@@ -58,7 +58,8 @@ def test_a_step_that_runs_for_the_first_time_is_shown_while_it_runs(world: World
     world.steps.functions["python:shop.charge"] = look
     world.start("quick")
     assert (seen[0]["status"], seen[0]["phase"], seen[0]["current_steps"]) == ("running", "executing_step", ["work"])
-    assert (seen[0]["steps"]["work"]["status"], seen[0]["progress"]) == ("running", "0/1")
+    assert (seen[0]["steps"]["work"]["status"], seen[0]["steps"]["work"]["attempts"]) == ("running", 1)
+    assert seen[0]["progress"] == "0/1"
 
 
 def test_a_completed_run_shows_its_result(world: World) -> None:

@@ -94,7 +94,8 @@ def test_a_step_at_work_is_running_and_what_follows_it_pending(world: World) -> 
     world.steps.functions["python:crm.account"] = account
     run_id = world.post("/workflows/onboard/runs", {}).json["run_id"]
     world.drain()
-    assert (seen[0]["steps"]["account"]["status"], seen[0]["current_steps"]) == ("running", ["account"])
+    step = seen[0]["steps"]["account"]
+    assert (step["status"], step["attempts"], seen[0]["current_steps"]) == ("running", 1, ["account"])
     assert seen[0]["steps"]["account"]["started_at"] is not None
     assert seen[0]["steps"]["provision"]["status"] == "pending"
 

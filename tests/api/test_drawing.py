@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stepwell.api.drawing import dot, mermaid, outline, svg
+from stepwell.api.drawing import draw, outline
 from stepwell.api.drawing_layout import Link, Size, arrange
 from stepwell.definition.graph import Graph, Json, Node, Rule, Step, Wait
 
@@ -123,7 +123,7 @@ def test_a_status_that_is_unknown_counts_as_untouched_and_passed_as_completed() 
 
 
 def test_mermaid_has_a_line_for_each_shape_and_edge() -> None:
-    assert mermaid(graph(step("a", rule("next", to="b")), step("b")), {"a": "completed"}) == (
+    assert draw("mermaid", graph(step("a", rule("next", to="b")), step("b")), {"a": "completed"}) == (
         "flowchart TD\n"
         '    s(("start"))\n'
         '    n0["#10003; a<br/>python#58;shop.a"]\n'
@@ -136,11 +136,11 @@ def test_mermaid_has_a_line_for_each_shape_and_edge() -> None:
         "    classDef completed fill:#d2f4d9,stroke:#1a7f37,color:#0b3d1a\n"
         "    class n0 completed\n"
     )
-    assert "n1 -.->|" in mermaid(TIMELINE, STATES)
+    assert "n1 -.->|" in draw("mermaid", TIMELINE, STATES)
 
 
 def test_dot_has_a_line_for_each_shape_and_edge() -> None:
-    lines = dot(TIMELINE, STATES).splitlines()
+    lines = draw("dot", TIMELINE, STATES).splitlines()
     assert "    n2 -> n3" in lines
     assert '    n1 -> n3 [label="result.amount > 1000"]' in lines
     assert any(line.startswith("    n3 -> n0 [label=") and "style=dashed" in line for line in lines)
@@ -155,26 +155,26 @@ RAN = {"a": "completed", "b": "completed"}, {"a": "3 tries · 1.2 s"}, {"a.diver
 
 
 def test_the_lines_that_a_run_took_are_thick_and_say_how_often() -> None:
-    assert """n0 -.->|"error.type == 'Busy'<br/>2x"| n0""" in mermaid(WALKED, *RAN)
-    assert "    linkStyle 0,1,2,3 stroke-width:3px\n" in mermaid(WALKED, *RAN)
-    assert "linkStyle" not in mermaid(WALKED, {})
-    assert [line.split()[:3] for line in dot(WALKED, *RAN).splitlines() if "penwidth=3" in line] == [
+    assert """n0 -.->|"error.type == 'Busy'<br/>2x"| n0""" in draw("mermaid", WALKED, *RAN)
+    assert "    linkStyle 0,1,2,3 stroke-width:3px\n" in draw("mermaid", WALKED, *RAN)
+    assert "linkStyle" not in draw("mermaid", WALKED, {})
+    assert [line.split()[:3] for line in draw("dot", WALKED, *RAN).splitlines() if "penwidth=3" in line] == [
         ["s", "->", "n0"], ["n0", "->", "n0"], ["n0", "->", "n1"], ["n1", "->", "e"],
     ]  # fmt: skip
-    root = ElementTree.fromstring(svg(WALKED, *RAN))  # noqa: S314
+    root = ElementTree.fromstring(draw("svg", WALKED, *RAN))  # noqa: S314
     widths = [element.get("stroke-width") for element in root.iter(SVG + "path") if element.get("marker-end")]
     assert sorted(widths, key=str) == ["1.6", "3", "3", "3", "3"]
 
 
 def test_every_format_says_how_a_node_went() -> None:
-    assert '"#10003; a<br/>python#58;shop.a<br/>3 tries #183; 1.2 s"' in mermaid(WALKED, *RAN)
-    assert "✓ a\\npython:shop.a\\n3 tries · 1.2 s" in dot(WALKED, *RAN)
-    root = ElementTree.fromstring(svg(WALKED, *RAN))  # noqa: S314
+    assert '"#10003; a<br/>python#58;shop.a<br/>3 tries #183; 1.2 s"' in draw("mermaid", WALKED, *RAN)
+    assert "✓ a\\npython:shop.a\\n3 tries · 1.2 s" in draw("dot", WALKED, *RAN)
+    root = ElementTree.fromstring(draw("svg", WALKED, *RAN))  # noqa: S314
     assert "3 tries · 1.2 s" in [element.text for element in root.iter(SVG + "text")]
 
 
 def test_no_name_breaks_out_of_mermaid() -> None:
-    text = mermaid(graph(step(EVIL, rule("branch", EVIL, EVIL)), name=EVIL), {})
+    text = draw("mermaid", graph(step(EVIL, rule("branch", EVIL, EVIL)), name=EVIL), {})
     for line in text.splitlines()[1:]:
         inside = re.findall(r'"([^"]*)"', line)
         outside = re.sub(r'"[^"]*"', "", line)
@@ -183,7 +183,7 @@ def test_no_name_breaks_out_of_mermaid() -> None:
 
 
 def test_no_name_breaks_out_of_dot() -> None:
-    text = dot(graph(step(EVIL, rule("branch", EVIL, EVIL)), name=EVIL), {})
+    text = draw("dot", graph(step(EVIL, rule("branch", EVIL, EVIL)), name=EVIL), {})
     without_strings = re.sub(r'"(?:[^"\\]|\\.)*"', "S", text)
     assert re.fullmatch(r"[\w\s{}\[\]=,\->]*", without_strings)
     assert "\x1b" not in text
@@ -191,7 +191,7 @@ def test_no_name_breaks_out_of_dot() -> None:
 
 
 def test_no_name_breaks_out_of_svg() -> None:
-    root = ElementTree.fromstring(svg(graph(step(EVIL, rule("branch", EVIL, EVIL)), name=EVIL), {}))  # noqa: S314
+    root = ElementTree.fromstring(draw("svg", graph(step(EVIL, rule("branch", EVIL, EVIL)), name=EVIL), {}))  # noqa: S314
     allowed = {SVG + tag for tag in ("svg", "title", "defs", "marker", "path", "g", "rect", "circle", "text")}
     assert {element.tag for element in root.iter()} <= allowed
     assert not any(name.startswith("on") or "href" in name for element in root.iter() for name in element.attrib)
@@ -200,17 +200,17 @@ def test_no_name_breaks_out_of_svg() -> None:
 
 
 def test_svg_marks_nodes_with_their_status_and_has_a_legend_of_those_that_occur() -> None:
-    root = ElementTree.fromstring(svg(TIMELINE, STATES))  # noqa: S314
+    root = ElementTree.fromstring(draw("svg", TIMELINE, STATES))  # noqa: S314
     marked = {element.get("data-node"): element.get("data-status") for element in root.iter(SVG + "g")}
     assert marked["charge"] == "failed"
     texts = [element.text for element in root.iter(SVG + "text")]
     assert "✓ validate" in texts
     assert texts[-3:] == ["✓ completed", "◔ waiting", "✗ failed"]
-    assert "completed" not in svg(TIMELINE, {})
+    assert "completed" not in draw("svg", TIMELINE, {})
 
 
 def test_svg_dashes_the_lines_that_errors_take() -> None:
-    root = ElementTree.fromstring(svg(TIMELINE, {}))  # noqa: S314
+    root = ElementTree.fromstring(draw("svg", TIMELINE, {}))  # noqa: S314
     dashed = [e for e in root.iter(SVG + "path") if e.get("stroke-dasharray") and e.get("marker-end")]
     assert len(dashed) == 3
 
@@ -246,4 +246,4 @@ def test_a_thousand_nodes_are_drawn() -> None:
         )
         for i in range(1000)
     ]
-    assert svg(graph(*nodes), {}).count("data-node") == 1002
+    assert draw("svg", graph(*nodes), {}).count("data-node") == 1002

@@ -1,10 +1,11 @@
-"""Answers stay below what Lambda may send: large values stand as their size, and a large result as a link to it."""
+"""Answers stay below what Lambda may send: large values stand as their size, with a link that hands them out."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -60,6 +61,68 @@ def test_a_large_result_is_handed_out_by_a_link_where_answers_may_not_be_large(w
     assert json.loads(run_now(world.parts.ports.blobs.get(reference))) == {"text": "x" * LARGE_BYTES}
 
 
+def follow(world: World, shown: Any) -> Any:
+    """Reads the value that an answer shows as its size; what comes has that size."""
+    (name,) = shown
+    path, _, query = shown[name]["link"].partition("?")
+    reply = world.get(path, **dict(parse_qsl(query)))
+    value = reply.json["result" if path.endswith("/result") else "value"]
+    assert (name, reply.status, shown[name]["bytes"]) == ("large", 200, size_of(value))
+    return value
+
+
+def shown_as_size(view: Any) -> list[Any]:
+    """All references in an answer."""
+    if isinstance(view, dict):
+        found = [one for value in view.values() for one in shown_as_size(value)]
+        return [view] if set(view) == {"large"} and "bytes" in view["large"] else found
+    return [one for value in view for one in shown_as_size(value)] if isinstance(view, list) else []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "?as=agent", "?as=timeline", "/graph?format=json", "/history?limit=500", "/state", "/state?at=1", "/explain"],
+)
+def test_each_size_in_an_answer_has_a_link_that_hands_the_value_out(world: World, path: str) -> None:
+    run_id = world.start("flow")
+    where, _, query = path.partition("?")
+    reply = world.get(f"/runs/{run_id}{where}", **dict(parse_qsl(query)))
+    found = shown_as_size(reply.json)
+    while reply.json.get("next_cursor"):
+        reply = world.get(f"/runs/{run_id}{where}", cursor=reply.json["next_cursor"])
+        found += shown_as_size(reply.json)
+    assert found
+    assert all("x" * LARGE_BYTES in json.dumps(follow(world, one)) for one in found)
+
+
+def test_a_value_too_large_for_its_own_answer_comes_by_a_link(world: World) -> None:
+    run_id = world.start("flow")
+    with mock.patch.object(MemoryBlobs, "link", autospec=True, side_effect=_link):
+        reply = world.get(f"/runs/{run_id}/value", path="/steps/large/output")
+    told = reply.json["value"]["large"]
+    assert told["bytes"] == size_of({"text": "x" * LARGE_BYTES})
+    reference = told["link"].removeprefix("https://blobs/")
+    assert json.loads(run_now(world.parts.ports.blobs.get(reference))) == {"text": "x" * LARGE_BYTES}
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ({"path": "/steps/none"}, 404, "unknown_value"),
+        ({"path": "steps"}, 422, "invalid_input"),
+        ({"path": "/data", "entry": "0@99.0"}, 404, "unknown_entry"),
+        ({"path": "/steps", "token": "0/7.1"}, 404, "unknown_fork"),
+        ({"path": "/steps", "token": "0"}, 404, "unknown_branch"),
+        ({"path": "/state", "at": 99}, 422, "unknown_slot"),
+        ({"path": "/state", "at": 0, "graph": "true"}, 422, "bad_filter"),
+    ],
+)
+def test_a_value_that_is_not_there_is_refused(query: dict[str, Any], status: int, code: str) -> None:
+    world = World()
+    reply = world.get(f"/runs/{world.start('quick')}/value", **query)
+    assert (reply.status, reply.json["code"]) == (status, code)
+
+
 async def _link(_: MemoryBlobs, reference: str) -> str:
     return f"https://blobs/{reference}"
 
@@ -74,8 +137,9 @@ def test_a_page_of_history_ends_before_it_is_too_large_and_the_next_one_goes_on(
     types = [entry["type"] for page in pages for entry in page]
     assert types.count("step.completed") == 2
     assert types[-1] == "run.completed"
-    (large,) = [entry for page in pages for entry in page if entry["type"] == "run.completed"]
-    assert set(large["data"]["large"]) == {"bytes", "link"}
+    (large,) = [one for page in pages for one in page if (one["type"], one["step"]) == ("step.completed", "large")]
+    assert set(large["data"]) == {"output", "next", "rules"}
+    assert follow(world, large["data"]["output"]) == {"text": "x" * LARGE_BYTES}
 
 
 FORKED = """
@@ -88,7 +152,6 @@ nodes:
 
 
 def test_a_page_of_branches_ends_before_it_is_too_large_and_the_next_one_goes_on() -> None:
-    """A branch that is too large alone shows the size of what it holds."""
     world = World(FORKED)
     world.steps.functions["python:m.large"] = lambda _: Outcome({"text": "x" * (LARGE_BYTES // 2)})
     run_id, cursor, sizes = world.start("forked"), "", []
@@ -98,6 +161,15 @@ def test_a_page_of_branches_ends_before_it_is_too_large_and_the_next_one_goes_on
         sizes.append(len(reply.json["items"]))
         cursor = reply.json["next_cursor"]
     assert sizes == [1, 1, 1]
+
+
+def test_a_branch_that_is_too_large_alone_shows_the_size_of_what_it_holds() -> None:
+    world = World(FORKED)
+    world.steps.functions["python:m.large"] = lambda _: Outcome({"text": "x" * LARGE_BYTES})
+    reply = world.get(f"/runs/{world.start('forked')}/branches", fork="0/0")
+    found = shown_as_size(reply.json)
+    assert len(found) == len(reply.json["items"]) == 3
+    assert [follow(world, one) for one in found] == [{"text": "x" * LARGE_BYTES}] * 3
 
 
 @pytest.mark.parametrize("path", ["", "/graph?format=json", "/history", "/explain", "/export"])

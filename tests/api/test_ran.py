@@ -210,17 +210,19 @@ def test_running_branches_are_found_before_their_first_step_has_ended(world: Wor
 
     def score(call: Any) -> Outcome:
         if not seen:
-            seen.append(steps(world, call.run_id)["score"]["branches"])
-            page = world.get(f"/runs/{call.run_id}/branches", status="running")
-            seen.append([(branch["id"], branch["phase"]) for branch in page.json["items"]])
+            score = steps(world, call.run_id)["score"]
+            seen.append((score["branches"], score["attempts"]))
+            page = world.get(f"/runs/{call.run_id}/branches", status="running").json["items"]
+            seen.append([(branch["id"], branch["phase"], branch["current_step"]) for branch in page])
             tokens = world.get(f"/runs/{call.run_id}").json["tokens"]
-            seen.append([(token["id"], token["phase"]) for token in tokens])
+            seen.append([(token["id"], token["phase"], token["step"]) for token in tokens])
+            seen.append([(one["status"], one["attempts"]) for branch in page for one in branch["steps"].values()])
         return Outcome(7)
 
     world.steps.functions["python:m.score"] = score
     world.start("forked", input={"names": ["ana", "leo"]})
-    running = [("0/0.0", "executing_step"), ("0/0.1", "executing_step")]
-    assert seen == [{"total": 2, "running": 2}, running, running]
+    running = [("0/0.0", "executing_step", "score"), ("0/0.1", "executing_step", "score")]
+    assert seen == [({"total": 2, "running": 2}, 2), running, running, [("running", 1), ("running", 1)]]
 
 
 def test_branches_that_were_cancelled_before_they_had_a_record_are_counted(world: World) -> None:

@@ -237,7 +237,7 @@ FORK = """
 workflow: seed
 nodes:
   split: {FAN_OUT, transitions: [{to_node_id: left}, {to_node_id: right}, {to_node_id: other}]}
-  left: {run: "workflow:sub", input_mapping: {a: "{{ input.a }}"}, output_mapping: {b: "{{ result }}"},
+  left: {run: "workflow:sub", INPUT: {a: "{{ input.a }}"}, OUTPUT: {b: "{{ result }}"},
          INHERITED, ON_FAILURE, transitions: [{to_node_id: join}]}
   right: {transitions: [{to_node_id: join}]}
   other: {transitions: [{to_node_id: join}]}
@@ -249,6 +249,8 @@ def forked(fan_out: str = "graphs: Fan-out", merge: str = "append") -> str:
     """A fork in the keys of the document."""
     found = FORK.replace("FAN_OUT", form(fan_out).strip()).replace("MERGE", merge)
     inherited, on_failure = form("graphs: Sub-workflows").strip(), form("graphs: Sub-workflows 2").strip()
+    given, brought = form("graphs: Sub-workflows 4").strip(), form("graphs: Sub-workflows 5").strip()
+    found = found.replace("INPUT", given).replace("OUTPUT", brought)
     return found.replace("INHERITED", inherited).replace("ON_FAILURE", on_failure)
 
 
@@ -291,16 +293,51 @@ def test_a_graph_takes_the_names_to_node_id_input_mapping_and_output_mapping(kit
     assert run.state["join"][0] == {"b": 2}
 
 
+@pytest.mark.parametrize("rest", ["cancel", "abandon"])
+def test_what_did_not_arrive_in_time_is_cancelled_or_abandoned(starts: Starts, rest: str) -> None:
+    key = form("graphs: Fan-in Synchronization 4").strip()
+    text = (
+        "workflow: seed\nnodes:\n  a: {transitions: [{to: b, %s: 'input.names'}]}\n"
+        "  b: {run: b, transitions: [{to: c}]}\n"
+        "  c: {fan_in: {policy: {m_of_n: 1}, %s: %s}}"
+    )
+    run = starts(text % (form("graphs: Transition Evaluation 2").strip(), key, rest), "b", given={"names": ["x", "y"]})
+    assert (run.status, len(run.state["c"])) == ("completed", 1)
+
+
+def test_a_transition_matches_on_the_last_error(kit: Stepwell, starts: Starts) -> None:
+    text = (
+        'workflow: seed\nnodes:\n  a: {run: work, transitions: [{to: b, when: "has(%s)"}, {to: c}]}\n  b: {}\n  c: {}'
+    )
+    kit.define(text % form("graphs: Error Handling 3").strip())
+    kit.mock("work", raises=ValueError("no luck"))
+    run = kit.start("seed")
+    assert (run.status, run.state["_last_error"]["type"]) == ("completed", "ValueError")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("graphs: Sub-workflows 3", "sub", "write run: workflow:name"),
+        ("graphs: Error Handling", "{}", "write its retry_policy and its timeout at the node itself"),
+        ("graphs: Error Handling 2", "3000", "write its retry_policy and its timeout at the node itself"),
+    ],
+)
+def test_a_name_of_another_engine_is_refused_with_ours(name: str, value: str, hint: str) -> None:
+    """`execution.timeout_ms` is the key `timeout_ms` of `execution`."""
+    outer, _, inner = form(name).strip().partition(".")
+    written = f"{outer}: {{{inner}: {value}}}" if inner else f"{outer}: {value}"
+    assert refused(f"workflow: seed\nnodes:\n  a: {{run: work, {written}}}") == [hint]
+
+
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
         ("timeout_ms: 3000", "write timeout: 5s, with its unit"),
-        ("workflow_call: sub", "write run: workflow:name"),
-        ("execution: {retry_policy: {}}", "write its retry_policy and its timeout at the node itself"),
         ("transitions: [{to: a, from_node_id: a}]", "remove it: a transition stands at the node that it leads from"),
     ],
 )
-def test_a_name_of_another_engine_is_refused_with_ours(written: str, hint: str) -> None:
+def test_a_key_at_the_wrong_place_is_refused_with_what_to_write(written: str, hint: str) -> None:
     assert refused(f"workflow: seed\nnodes:\n  a: {{run: work, {written}}}") == [hint]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from stepwell.api import operations
-from stepwell.api.drawing import dot, mermaid, svg
+from stepwell.api.drawing import draw
 from stepwell.api.drawing_shape import picture
 from stepwell.api.operations import Flow
 from stepwell.api.ran import words_of
@@ -226,8 +226,8 @@ def test_every_form_of_the_picture_has_them_side_by_side(flows: Flows) -> None:
     ]  # fmt: skip
     ways = {("s", "n0"), ("s", "n1"), ("n0", "n2"), ("n1", "n2"), ("n2", "e")}
     assert {(line.source, line.target) for line in shown.lines if line.taken} == ways
-    told = mermaid(flow.view, flow.states, words_of(flow.steps), flow.taken)
+    told = draw("mermaid", flow.view, flow.states, words_of(flow.steps), flow.taken)
     assert all(f"    {one} --> {other}" in told for one, other in ways)
-    told = dot(flow.view, flow.states, words_of(flow.steps), flow.taken)
+    told = draw("dot", flow.view, flow.states, words_of(flow.steps), flow.taken)
     assert all(f"    {one} -> {other} [penwidth=3]" in told for one, other in ways)
-    assert svg(flow.view, flow.states, words_of(flow.steps), flow.taken).count("✓") >= 3
+    assert draw("svg", flow.view, flow.states, words_of(flow.steps), flow.taken).count("✓") >= 3

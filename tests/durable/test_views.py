@@ -97,3 +97,62 @@ def test_a_run_that_is_stuck_says_what_is_wrong_and_what_to_do(flows: Flows) -> 
     assert "cannot continue with the deployed code: non_determinism: record 0 holds step charge" in text
     assert "asks for sleep" in text
     assert wakers == ["timer", "event", "branch"]
+
+
+LINED = """
+from stepwell import Retry, workflow
+
+def ask(shop: str):
+    raise ConnectionError("no line")
+
+@workflow
+async def tour(ctx):
+    await ctx.map(ask, ["north", "east"], max_concurrency=1, retry=Retry(1, initial_delay="1h"))
+"""
+
+
+def test_a_branch_that_has_no_record_yet_names_its_operation(flows: Flows) -> None:
+    run = flows(LINED).start("tour")
+    shown = [(branch["status"], branch["current_step"]) for branch in run.branches("0/0")]
+    assert shown == [("running", "ask"), ("pending", "ask")]
+    assert [token["step"] for token in run.view["tokens"]] == ["ask"]
+
+
+WIDE = """
+from stepwell import Retry, workflow
+
+def bake(x):
+    if x == 7:
+        raise ValueError("black")
+    return x
+
+@workflow
+async def cake(ctx, is_kept: bool):
+    async def one(x):
+        if x < 2:
+            await ctx.event("oven")
+        else:
+            await ctx.step(bake, x, retry=Retry(0))
+
+    try:
+        await ctx.map(one, range(600), return_exceptions=is_kept)
+    except ValueError:
+        pass
+"""
+
+
+def test_tasks_too_many_to_be_read_are_counted_by_their_function_log(flows: Flows) -> None:
+    run = flows(WIDE).start("cake", True)
+    counted = {name: step["branches"] for name, step in run.view["steps"].items()}
+    assert counted["bake"] == {"total": 598, "completed": 597, "failed": 1}
+    assert counted["oven"] == {"total": 2, "waiting": 2}
+    assert run.view["cost"]["steps"] == 598
+
+
+def test_those_that_a_function_left_when_it_ended_are_cancelled(flows: Flows) -> None:
+    run = flows(WIDE).start("cake", False)
+    assert run.status == "completed"
+    counted = {name: step["branches"] for name, step in run.view["steps"].items()}
+    assert counted["oven"] == {"total": 2, "cancelled": 2}
+    assert counted["bake"]["total"] == 598
+    assert counted["bake"]["failed"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from typing_extensions import TypedDict
@@ -17,7 +17,7 @@ from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso, node_of
 from stepwell.engine.records import Status
-from stepwell.engine.token import Token
+from stepwell.engine.token import StepView, Token
 from stepwell.engine.waits.several import shown_as
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.service import Service
@@ -83,8 +83,9 @@ def branch_view(
     `statuses` are those of child runs that were read; `undone` has (token, step) of each undone step.
     """
     token, branch, status = at.token, at.token.branch, branch_status(at)
+    node = at.operation if at.operation and token.last is None else node_of(at.graph, token)
     steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
-             for name, step in token.steps.items()}  # fmt: skip
+             for name, step in {**_at_work(at, node, status), **token.steps}.items()}  # fmt: skip
     waiting = token.parked if is_waiting(token) else None
     return BranchView(
         id=token.id,
@@ -92,7 +93,7 @@ def branch_view(
         item=branch.item if branch else None,
         status=status.value,
         phase=begun_phase(token) if status is Status.RUNNING else token.phase.value,
-        current_step=None if token.ended else node_of(at.graph, token),
+        current_step=None if token.ended else node,
         waiting_for=shown_as(waiting) if waiting else None,
         waiting_until=time_of(waiting.until_ms) if waiting else None,
         waiting_data=waiting_data(at.run_id, token, 0) if waiting else None,  # without links, which need the time
@@ -103,6 +104,15 @@ def branch_view(
         forked=fork_view(token),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
     )
+
+
+def _at_work(at: Standing, node: str, status: Status) -> Mapping[str, StepView]:
+    """Returns the step that the branch is at, which its log does not have before the first attempt has ended."""
+    step = at.graph.nodes[node].step if node in at.graph.nodes else at.operation
+    if not step or status is not Status.RUNNING or fork_at(at.token) is not None:
+        return {}
+    since_ms = at.token.last.at_ms if at.token.last else 0
+    return {node: StepView("running", attempts=at.token.attempt + 1, started_ms=since_ms)}
 
 
 def branch_status(at: Standing) -> Status:

@@ -54,9 +54,9 @@ def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
     if token.end is not None and token.end.error is not None:
         return StepView("failed", error=token.end.error, started_ms=begun_ms, ended_ms=_last_ms(token))
     ended_ms = _last_ms(token if token.ended else at.token)
-    is_over = token.ended or at.token.ended
-    return StepView("cancelled", started_ms=begun_ms, ended_ms=ended_ms) if is_over else StepView(
-        "running", started_ms=begun_ms)  # fmt: skip
+    if token.ended or at.token.ended:
+        return StepView("cancelled", started_ms=begun_ms, ended_ms=ended_ms)
+    return StepView("running", attempts=int(at.graph.nodes[name].step is not None), started_ms=begun_ms)
 
 
 def _is_undone(at: Standing, step: Token) -> bool:

@@ -6,12 +6,12 @@ user text, so each format escapes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from stepwell.api.drawing_shape import MARKS, NO_WORDS, NOT_TAKEN, Drawable, Line, Shape, outline, picture
+from stepwell.api.drawing_shape import MARKS, NO_WORDS, NOT_TAKEN, Drawable, Line, Picture, Shape, outline, picture
 from stepwell.api.drawing_svg import FILLS, render
 
-__all__ = ["dot", "mermaid", "outline", "svg"]
+__all__ = ["draw", "outline"]
 
 _MERMAID_PLAIN = frozenset(" _-.,/=+*?!'")
 _MERMAID_SHAPES = {
@@ -32,24 +32,21 @@ _DOT_SHAPES = {
 }
 
 
-def svg(
+def draw(
+    form: str,
     graph: Drawable,
     states: Mapping[str, str],
     words: Mapping[str, str] = NO_WORDS,
     taken: Mapping[str, int] = NOT_TAKEN,
 ) -> str:
-    """Draws an SVG; `states` has the status of each node that the run has visited, `words` how it went."""
-    return render(picture(graph, states, words, taken))
+    """Draws a picture as `svg`, as `mermaid` for Markdown pages, or as `dot` for Graphviz.
+
+    `states` has the status of each node that the run has visited, `words` how it went.
+    """
+    return _FORMS[form](picture(graph, states, words, taken))
 
 
-def mermaid(
-    graph: Drawable,
-    states: Mapping[str, str],
-    words: Mapping[str, str] = NO_WORDS,
-    taken: Mapping[str, int] = NOT_TAKEN,
-) -> str:
-    """Draws a Mermaid flowchart for Markdown pages."""
-    drawn = picture(graph, states, words, taken)
+def _mermaid(drawn: Picture) -> str:
     lines = ["flowchart TD"]
     lines += [f"    {_mermaid_shape(shape)}" for shape in drawn.shapes]
     lines += [f"    {_mermaid_line(line)}" for line in drawn.lines]
@@ -65,14 +62,7 @@ def mermaid(
     return "\n".join(lines) + "\n"
 
 
-def dot(
-    graph: Drawable,
-    states: Mapping[str, str],
-    words: Mapping[str, str] = NO_WORDS,
-    taken: Mapping[str, int] = NOT_TAKEN,
-) -> str:
-    """Draws a Graphviz graph."""
-    drawn = picture(graph, states, words, taken)
+def _dot(drawn: Picture) -> str:
     lines = [
         f"digraph {_dot_text(drawn.name)} {{",
         "    rankdir=TB",
@@ -82,6 +72,9 @@ def dot(
     lines += [f"    {_dot_shape(shape)}" for shape in drawn.shapes]
     lines += [f"    {_dot_line(line)}" for line in drawn.lines]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+_FORMS: dict[str, Callable[[Picture], str]] = {"svg": render, "mermaid": _mermaid, "dot": _dot}
 
 
 def _look(shape: Shape) -> str:

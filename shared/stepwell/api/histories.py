@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stepwell.engine.entries import PHASE, Entry
+from stepwell.engine.entries import PHASE, Entry, place_of, token_of
 from stepwell.engine.records import ROOT
+from stepwell.errors import NotFound
 from stepwell.runtime.calls.service import Service
+
+_LAST = 999_999_999  # the number of no entry: all others of its record come before
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,19 @@ async def read_history(
     return HistoryPage(tuple(found), False)
 
 
+async def entry_with(service: Service, run_id: str, entry_id: str) -> Entry:
+    """Returns one entry of a history by its id. Raises NotFound."""
+    token, (slot, _) = token_of(entry_id), place_of(entry_id) or (-1, 0)
+    after = f"{token}@{slot - 1}.{_LAST}" if slot > 0 else ""
+    async for entry in (await service.narrator(run_id)).entries(token, after, slot):
+        if entry.id == entry_id:
+            return entry
+    raise NotFound(f"run {run_id} has no entry {entry_id[:80]}", code="unknown_entry", hint="pass the `id` of an entry")
+
+
 async def last_entry(service: Service, run_id: str, slot: int) -> Entry | None:
     """Returns the newest entry since the root token's record before `slot`, also of a branch."""
     newest = None
-    async for entry in (await service.narrator(run_id)).entries(after=f"{ROOT}@{slot - 1}.999999999" if slot else ""):
+    async for entry in (await service.narrator(run_id)).entries(after=f"{ROOT}@{slot - 1}.{_LAST}" if slot else ""):
         newest = entry
     return newest

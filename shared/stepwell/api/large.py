@@ -1,56 +1,62 @@
-"""Keeps answers below what Lambda may send: large values stand as their size, and a large result as a link to it."""
+"""Keeps answers below what Lambda may send: large values stand as their size, with a link that hands them out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem
 from stepwell.definition.graph import Json
+from stepwell.errors import NotFound
 from stepwell.limits import ANSWERED_BYTES, LARGE_VALUE_BYTES, LINK_SECONDS, SECOND_MS, SENT_BYTES
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import for_time, of_run
 from stepwell.runtime.stores.jsontext import encode
 
-_VALUES = ("input", "item", "result", "waiting_data")
+_VALUES = ("item", "result", "waiting_data")
+_PARTED = ("input", "state", "output")  # objects of which the large parts are replaced, where they have any
+
+Place: TypeAlias = tuple[dict[str, Any], str, str]  # where a value stands: the object, its key there, and the path
 
 
-def fitted(run_id: str, view: Mapping[str, Any]) -> dict[str, Json]:
+def fitted(
+    run_id: str, view: Mapping[str, Any], most_bytes: int = ANSWERED_BYTES, **within: str | int
+) -> dict[str, Json]:
     """Returns a run's view with its largest values replaced until the rest can be sent.
 
-    Replaces its input, item, result and wait's data, the values of its state and output, and its steps' outputs. It
-    may be the view of a branch, or another one that has some of these.
+    Replaces its item, result and wait's data, its input, state and output or parts of them, and its steps' outputs.
+    `within`: what else GET /runs/{id}/value is asked to find them: the view is not the run's own.
     """
     whole: dict[str, Any] = dict(view)
     size_bytes = _size_bytes(whole)
-    if size_bytes <= ANSWERED_BYTES:
+    if size_bytes <= most_bytes:
         return whole
-    places: list[tuple[dict[str, Any], str]] = [(whole, name) for name in _VALUES if name in whole]
-    for name in ("state", "output"):
-        if isinstance(whole.get(name), dict):
-            whole[name] = dict(whole[name])
-            places += [(whole[name], one) for one in whole[name]]
+    places: list[Place] = [(whole, name, f"/{name}") for name in _VALUES if name in whole]
+    for name in _PARTED:
+        places += _parts(whole, name)
     if whole.get("steps"):
         whole["steps"] = {name: dict(step) for name, step in whole["steps"].items()}
-        places += [(step, "output") for step in whole["steps"].values()]
-    sizes = [(_size_bytes(holder.get(name)), number) for number, (holder, name) in enumerate(places)]
-    for value_bytes, number in sorted(sizes, reverse=True):
-        if size_bytes <= ANSWERED_BYTES or value_bytes < LARGE_VALUE_BYTES:
-            break
-        holder, name = places[number]
-        link = f"/runs/{run_id}/result" if holder is whole and name == "result" else f"/runs/{run_id}/export"
-        holder[name] = _reference(value_bytes, link)
-        size_bytes -= value_bytes
+        places += [(step, "output", _path("steps", name, "output")) for name, step in whole["steps"].items()]
+    _replace(places, size_bytes - most_bytes, lambda path: _link(run_id, path, **within))
+    return whole
+
+
+def fitted_entry(run_id: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry of a run's history that is too large alone, with its largest data replaced."""
+    whole = dict(entry)
+    places = list(_parts(whole, "data"))
+    _replace(places, _size_bytes(whole) - ANSWERED_BYTES, lambda path: _link(run_id, path, entry=str(entry["id"])))
     return whole
 
 
 def fitting(
-    entries: Sequence[Mapping[str, Any]], shrunk: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    entries: Sequence[Mapping[str, Any]], shrunk: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Returns the entries that can be sent together, and whether some had to be left for the next page.
 
-    What is large in an entry that is too large alone stands as its size: `shrunk` says what, else it is its data.
+    `shrunk`: makes one smaller that is too large alone.
     """
     found: list[dict[str, Any]] = []
     sum_bytes = 0
@@ -58,13 +64,35 @@ def fitting(
         size_bytes = _size_bytes(entry)
         sent = dict(entry)
         if size_bytes > ANSWERED_BYTES:
-            sent = shrunk(entry) if shrunk else {**entry, "data": _reference(size_bytes, "")}
+            sent = shrunk(entry)
             size_bytes = _size_bytes(sent)
         sum_bytes += size_bytes
         if found and sum_bytes > ANSWERED_BYTES:
             return found, True
         found.append(sent)
     return found, False
+
+
+def _parts(holder: dict[str, Any], name: str) -> Iterator[Place]:
+    """Yields the parts of an object that are large, or all of it where none is."""
+    value = holder.get(name)
+    large = [key for key in value if _size_bytes(value[key]) >= LARGE_VALUE_BYTES] if isinstance(value, dict) else []
+    if isinstance(value, dict) and large:
+        holder[name] = dict(value)
+        yield from ((holder[name], key, _path(name, key)) for key in large)
+    elif value is not None:
+        yield holder, name, f"/{name}"
+
+
+def _replace(places: Sequence[Place], over_bytes: int, link_of: Callable[[str], str]) -> None:
+    """Replaces the largest of these values until so many bytes are gone."""
+    sizes = [(_size_bytes(holder.get(name)), number) for number, (holder, name, _) in enumerate(places)]
+    for value_bytes, number in sorted(sizes, reverse=True):
+        if over_bytes <= 0 or value_bytes < LARGE_VALUE_BYTES:
+            return
+        holder, name, path = places[number]
+        holder[name] = _reference(value_bytes, link_of(path))
+        over_bytes -= value_bytes
 
 
 async def sendable(answer: Answer, text: str, run_id: str, blobs: Blobs) -> Answer:
@@ -95,10 +123,36 @@ async def result_of(run_id: str, result: Json, blobs: Blobs) -> Json:
     return _reference(len(data), link) if link else result
 
 
-def shortened(value: Json, most_bytes: int) -> Json:
-    """Returns the value, or a larger one's size."""
+def shortened(run_id: str, value: Json, most_bytes: int, path: str, **within: str | int) -> Json:
+    """Returns the value, or a larger one's size and where to read it."""
     size_bytes = _size_bytes(value)
-    return value if size_bytes <= most_bytes else _reference(size_bytes, "")
+    return value if size_bytes <= most_bytes else _reference(size_bytes, _link(run_id, path, **within))
+
+
+def pointed(view: Json, path: str) -> Json:
+    """Returns the value at a JSON Pointer. Raises NotFound."""
+    found = view
+    for part in path.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            hint = "follow a link of an answer: its path is a JSON Pointer, such as /state/report"
+            raise NotFound(f"nothing is at {path[:200]!r}", code="unknown_value", hint=hint)
+    return found
+
+
+def _path(*names: str) -> str:
+    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names)
+
+
+def _link(run_id: str, path: str, **within: str | int) -> str:
+    """Returns the route that hands out this value of a run."""
+    if path == "/result" and "entry" not in within:
+        return f"/runs/{run_id}/result"
+    return f"/runs/{run_id}/value?{urlencode({**within, 'path': path})}"
 
 
 def _reference(size_bytes: int, link: str) -> dict[str, Json]:

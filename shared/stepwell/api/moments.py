@@ -79,13 +79,15 @@ def state_view(before: Standing, after: Standing, last_slot: int) -> StateView:
         steps=steps,
         states=node_states(after, steps),
         taken=taken_edges(after, ()),
-        changes=[_short(change) for change in islice(changes, CHANGES)],
+        changes=[_short(after, change) for change in islice(changes, CHANGES)],
     )
 
 
-def _short(change: Change) -> Change:
-    before, value = (shortened(one, VALUE_BYTES) for one in (change["before"], change["value"]))
-    return Change(op=change["op"], path=change["path"], before=before, value=value)
+def _short(after: Standing, change: Change) -> Change:
+    path, slot = change["path"], after.token.slot
+    value = shortened(after.run_id, change["value"], VALUE_BYTES, path, at=slot)
+    before = shortened(after.run_id, change["before"], VALUE_BYTES, path, at=max(slot - 1, 0))
+    return Change(op=change["op"], path=path, before=before, value=value)
 
 
 def _compared(at: Standing) -> Mapping[str, Json]:

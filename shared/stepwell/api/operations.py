@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from stepwell.api.graphs import EdgeView, GraphView, NodeView
-from stepwell.api.ran import summed, views_in
+from stepwell.api.graphs import EdgeView, GraphView, NodeView, graph_view, node_states
+from stepwell.api.ran import steps_of, summed, taken_edges, views_in
 from stepwell.api.steps import StepResult, step_result
-from stepwell.definition.graph import END, Graph
+from stepwell.definition.graph import END, Graph, Json
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import fork_id
 from stepwell.engine.records import ENDED, Fork, Kind, Place, Record, Status
-from stepwell.engine.tasks import names_of, place_of
+from stepwell.engine.tasks import place_of
 from stepwell.engine.token import StepView, Token
 from stepwell.limits import SURVEY_RECORDS
 from stepwell.runtime.calls.service import Service
@@ -48,6 +48,10 @@ class Flow:
     states: Mapping[str, str]
     steps: Mapping[str, StepResult]
     taken: Mapping[str, int]
+
+    def json(self) -> dict[str, Json]:
+        """Returns the graph as the API answers with it."""
+        return {**self.view, "states": self.states, "steps": self.steps, "taken": self.taken}
 
 
 @dataclass(slots=True)
@@ -84,7 +88,6 @@ class _Reading:
         self._alike: dict[tuple[str, frozenset[int]], int] = {}
         self._open: int | None = None  # the operation that the last record left under way
         self._places: dict[Place, _Tips] = {}  # of what tasks began: its last operations
-        self._wide: dict[int, Counter[str]] = {}  # of tasks too many to be read, by slot: how many are in each status
         self._ended: _Tips = ()  # what the tasks go on from
         self._have_gone_on = True  # the next end is the first one since then
 
@@ -93,7 +96,6 @@ class _Reading:
         before, self._token = self._token, apply(self._token, record)
         if record.resumption is not None and record.resumption.kind == ENDED:
             place = place_of(record.resumption.part)
-            self._wide.get(place[0], Counter()).update(running=-1, **{"failed" if record.error else "completed": 1})
             ended = self._places.get(place, ())
             self._ended = ended if self._have_gone_on else (*self._ended, *ended)
             self._have_gone_on = False
@@ -112,8 +114,6 @@ class _Reading:
         It follows what they cancelled with it, too.
         """
         cancelled = record.parked.cancelled if record.parked is not None else ()
-        for place in map(place_of, cancelled):
-            self._wide.get(place[0], Counter()).update(running=-1, cancelled=1)
         stopped = [one for place in cancelled for one in self._places.get(place_of(place), ())]
         before = _each_once((*self._ended, *stopped)) or self.tips
         self._ended, self._have_gone_on = before, True
@@ -126,10 +126,8 @@ class _Reading:
             self._places[record.slot, index] = ends
             added.extend(ends)
         if fork.counts:  # so wide that its branches were not read
-            names = set(names_of(record))
-            name, counts = names.pop() if len(names) == 1 else "tasks", Counter(running=fork.fork.width)
-            ends = (self._add(_Operation(name, StepView("pending"), before, counts=counts)),)
-            self._wide[record.slot] = counts  # there is no join that counts them
+            name = next(iter(fork.counts)) if len(fork.counts) == 1 else "tasks"
+            ends = self._counted(fork, name, before, [])
             self._places |= {(record.slot, index): ends for index in range(fork.fork.width)}
             added.extend(ends)
         self.tips = _each_once((*(one for one in self.tips if one not in before), *added))
@@ -322,3 +320,13 @@ async def read_flow(service: Service, at: Standing, forks: Iterable[Surveyed], s
     begun = await logbook.token_before(at.run_id, first) or Token()
     records = await logbook.history(at.run_id, at.token.id, begun.slot, None)
     return flow_of(at.graph, begun, records, forks, status)
+
+
+async def read_drawn(service: Service, at: Standing) -> Flow:
+    """Reads a run as it is drawn, and what became of each node."""
+    forks = await service.survey(at)
+    steps = steps_of(at, forks)
+    states = node_states(at, steps)
+    if at.graph.function:
+        return await read_flow(service, at, forks, states[at.graph.start])
+    return Flow(at.graph.name, graph_view(at.graph), states, steps, taken_edges(at, forks))

@@ -101,14 +101,14 @@ def _words(step: StepResult) -> Iterator[str]:
 def attempts_of(token: Token, forks: Iterable[Surveyed]) -> int:
     """Counts the attempts of a token and of its branches; of a wide fork that is open, one for each that has ended.
 
-    When branches have joined, their attempts are the token's own.
+    When branches have joined, or a function has taken the end of its task, their attempts are the token's own.
     """
     return token.calls + sum(_attempts_in(token, fork) for fork in forks if fork.is_open)
 
 
 def _attempts_in(token: Token, fork: Surveyed) -> int:
     begun = next((one for slot, one in token.tasks.items() if fork.id == fork_id(token.id, slot)), None)
-    found = sum(counts.get(over, 0) for counts in fork.counts.values() for over in _OVER)
+    found = 0 if begun else sum(counts.get(over, 0) for counts in fork.counts.values() for over in _OVER)
     for index, branch in enumerate(fork.branches):
         if index not in fork.fork.kept and (begun is None or index in begun.open):
             found += attempts_of(branch, [one for one in fork.inner if one.id.startswith(f"{branch.id}/")])
@@ -180,7 +180,7 @@ def _own(at: Standing) -> Mapping[str, StepView]:
     node = at.graph.nodes.get(name)  # a durable function's operations are no nodes
     if is_at_it and name not in shown and node is not None and node.step is not None:
         since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
-        shown[name] = StepView("running", attempts=at.token.attempt, started_ms=since_ms)
+        shown[name] = StepView("running", attempts=at.token.attempt + 1, started_ms=since_ms)
     return shown
 
 
@@ -197,7 +197,7 @@ def _in_branches(graph: Graph, forks: Iterable[Surveyed]) -> dict[str, tuple[lis
             views.append(view)
             counts[view.status] += 1
         for name, by_status in fork.counts.items():
-            node = fork.node if graph.function else name
+            node = fork.node if graph.function and not fork.names else name
             found.setdefault(node, ([], Counter()))[1].update(by_status)
         for name, (views, counts) in _in_branches(graph, fork.inner).items():
             there = found.setdefault(name, ([], Counter()))
@@ -225,7 +225,8 @@ def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterato
         if is_cancelled or not fork.is_open:
             status = "cancelled"
         started_ms = branch.last.at_ms if branch.last and not is_cancelled else 0
-        yield name, StepView(status, attempts=branch.attempt, started_ms=started_ms)
+        is_tried = status == "running" and (node is None or node.step is not None)
+        yield name, StepView(status, attempts=branch.attempt + is_tried, started_ms=started_ms)
 
 
 def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:

@@ -10,6 +10,7 @@ from stepwell.api.handlers.asking import ASKING_ROUTES
 from stepwell.api.handlers.batching import BATCHING_ROUTES
 from stepwell.api.handlers.dead import DEAD_ROUTES
 from stepwell.api.handlers.erasing import ERASING_ROUTES
+from stepwell.api.handlers.fetching import FETCHING_ROUTES
 from stepwell.api.handlers.limiting import LIMITING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.logs import LOGGING_ROUTES
@@ -25,6 +26,7 @@ from stepwell.runtime.assembly import Assembly
 ROUTES: tuple[Route, ...] = (
     *STARTING_ROUTES,
     *ASKING_ROUTES,
+    *FETCHING_ROUTES,
     *ACTING_ROUTES,
     *BATCHING_ROUTES,
     *PAUSING_ROUTES,

@@ -119,6 +119,14 @@ class ResultView(TypedDict):
     result: Json
 
 
+class ValueView(TypedDict):
+    """A value of a run. `path`: where it stands in the answer that links to it."""
+
+    run_id: str
+    path: str
+    value: Json
+
+
 class AnswerView(TypedDict):
     run_id: str
     name: str
@@ -291,6 +299,7 @@ SHAPES: tuple[Any, ...] = (
     ExportPage,
     BranchPage,
     ResultView,
+    ValueView,
     AnswerView,
     UpdateView,
     EndedView,

@@ -199,5 +199,4 @@ def _drawn(graph: Graph, form: Form, as_json: bool) -> str:
 
     if as_json:
         return json.dumps(drawing.outline(graph, {}), indent=2)
-    draw = {Form.MERMAID: drawing.mermaid, Form.DOT: drawing.dot, Form.SVG: drawing.svg}[form]
-    return draw(graph, {})
+    return drawing.draw(form.value, graph, {})

@@ -1,9 +1,9 @@
-"""Handlers that read runs: lists, one run, its history, result, explanation and picture."""
+"""Handlers that read runs: lists, one run, its history, explanation and picture."""
 
 from __future__ import annotations
 
-import math
 from functools import partial
+from typing import cast
 
 from pydantic import Field
 
@@ -12,13 +12,11 @@ from stepwell.api.children import child_runs, made_of, page_of, read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
-from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
-from stepwell.api.large import fitted, fitting, result_of
+from stepwell.api.large import fitted, fitted_entry, fitting, result_of
 from stepwell.api.moments import StateQueryString, state_view
-from stepwell.api.operations import Flow, read_flow
-from stepwell.api.problems import problem
-from stepwell.api.ran import steps_of, taken_edges, words_of
+from stepwell.api.operations import read_drawn
+from stepwell.api.ran import words_of
 from stepwell.api.requests import (
     PRINTABLE,
     BranchesQueryString,
@@ -29,11 +27,8 @@ from stepwell.api.requests import (
     Query,
     RunQueryString,
     RunsQueryString,
-    WaitQuery,
 )
-from stepwell.api.states import error_of, status_of, summary_of
-from stepwell.api.steps import error_view
-from stepwell.api.views import links, run_summary, view_of
+from stepwell.api.views import RunView, run_summary, view_of
 from stepwell.api.vocabulary import in_words_of
 from stepwell.api.waiting import shown_to
 from stepwell.definition.graph import Json
@@ -41,7 +36,7 @@ from stepwell.engine.entries import entry_json
 from stepwell.engine.names import iso
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
-from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.limits import ANSWERED_BYTES, PAGE_ITEMS_MAX
 from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.keyed import keyed_ids
 from stepwell.runtime.calls.moments import as_of
@@ -90,7 +85,10 @@ async def get_run(call: Call) -> Answer:
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
     view = await view_of(service, at, shown_to(call.identity, call.parts.links))
-    return Answer(200, fitted(at.run_id, in_words_of(words, view, at) if words else view))
+    if not words:
+        return Answer(200, fitted(at.run_id, view))
+    fitting_view = cast("RunView", fitted(at.run_id, view, ANSWERED_BYTES // 2))  # an agent's variables are said twice
+    return Answer(200, in_words_of(words, fitting_view, at))
 
 
 class OutputQueryString(Query):
@@ -125,7 +123,7 @@ async def get_history(call: Call) -> Answer:
     page = await read_history(
         call.parts.service, call.path["run_id"], after, asked.limit, token=asked.token, phases=asked.phases
     )
-    entries, is_cut = fitting([entry_json(entry) for entry in page.entries])
+    entries, is_cut = fitting([entry_json(entry) for entry in page.entries], partial(fitted_entry, call.path["run_id"]))
     return paged([*entries], str(entries[-1]["id"]) if page.more or is_cut else "")
 
 
@@ -135,7 +133,7 @@ async def get_state(call: Call) -> Answer:
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
     before, after = await as_of((await service.narrator(at.run_id)).logbook, at, asked.at)
-    return Answer(200, fitted(at.run_id, state_view(before, after, at.token.slot)))
+    return Answer(200, fitted(at.run_id, state_view(before, after, at.token.slot), at=after.token.slot))
 
 
 async def get_export(call: Call) -> Answer:
@@ -160,27 +158,13 @@ async def list_branches(call: Call) -> Answer:
     found, following = await find_branches(
         service, call.path["run_id"], asked.fork, asked.cursor, asked.limit, frozenset(asked.status)
     )
-    views, is_cut = fitting(await read_branches(service, found), partial(fitted, call.path["run_id"]))
+    run_id = call.path["run_id"]
+    views, is_cut = fitting(
+        await read_branches(service, found), lambda branch: fitted(run_id, branch, token=str(branch["id"]))
+    )
     if is_cut:
         following = views[-1]["index"] + 1
     return paged([*views], "" if following is None else str(following))
-
-
-async def get_result(call: Call) -> Answer:
-    """Answers with a run's result, its error, or the fact that it still runs."""
-    run_id, wait = call.path["run_id"], call.asked(WaitQuery).wait
-    service = call.parts.service
-    if wait > 0:
-        await service.wait_for_end(run_id, math.ceil(wait * 1000))
-    at = await service.standing(run_id)
-    status = status_of(at)
-    told: dict[str, Json] = {"run_id": run_id, "status": status.value}
-    if status is Status.COMPLETED:
-        return Answer(200, {**told, "result": await result_of(run_id, at.token.result, service.ports.blobs)})
-    if not status.terminal:
-        return Answer(202, {**told, "result": None, "links": links(run_id)}, headers={"Retry-After": "1"})
-    more = {"run_id": run_id, "run_status": status.value, "error": error_view(error_of(at.token))}
-    return problem(409, f"run_{status.value}", summary_of(at) or status.value, more=more)
 
 
 async def get_explanation(call: Call) -> Answer:
@@ -192,7 +176,7 @@ async def get_explanation(call: Call) -> Answer:
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
     told = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
     if told["last_entry"]:
-        ((told["last_entry"],), _) = fitting([told["last_entry"]])
+        ((told["last_entry"],), _) = fitting([told["last_entry"]], partial(fitted_entry, at.run_id))
     return Answer(200, told)
 
 
@@ -201,22 +185,13 @@ async def get_graph(call: Call) -> Answer:
     form = call.asked(GraphQueryString).format
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
-    forks = await service.survey(at)
-    steps = steps_of(at, forks)
-    states = node_states(at, steps)
-    if at.graph.function:
-        drawn = await read_flow(service, at, forks, states[at.graph.start])
-    else:
-        drawn = Flow(at.graph.name, graph_view(at.graph), states, steps, taken_edges(at, forks))
+    drawn = await read_drawn(service, at)
     if form == "json":
-        return Answer(
-            200, fitted(at.run_id, {**drawn.view, "states": drawn.states, "steps": drawn.steps, "taken": drawn.taken})
-        )
+        return Answer(200, fitted(at.run_id, drawn.json(), graph=1))
     from stepwell.api import drawing  # noqa: PLC0415 - 3% of a cold start, for this call alone
 
-    draw = {"svg": drawing.svg, "mermaid": drawing.mermaid, "dot": drawing.dot}[form]
     shown = drawn.view if at.graph.function and len(drawn.view["nodes"]) > 1 else at.graph
-    return Answer(200, draw(shown, drawn.states, words_of(drawn.steps), drawn.taken), _MEDIA[form])
+    return Answer(200, drawing.draw(form, shown, drawn.states, words_of(drawn.steps), drawn.taken), _MEDIA[form])
 
 
 def paged(items: list[Json], next_cursor: str) -> Answer:
@@ -352,20 +327,6 @@ ASKING_ROUTES = (
         {200: "the state; `changes` are those of the record", **_RUN},
         "StateView",
         query=StateQueryString,
-    ),
-    Route(
-        "GET",
-        "/runs/{run_id}/result",
-        get_result,
-        "Show a run's output",
-        {
-            200: "the run completed",
-            202: "the run has not ended",
-            409: "the run ended without an output: see `error`",
-            **_RUN,
-        },
-        "ResultView",
-        query=WaitQuery,
     ),
     Route(
         "GET",

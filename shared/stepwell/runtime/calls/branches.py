@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stepwell.engine.lines import awaited
+from stepwell.engine.tasks import names_of
 from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Standing
@@ -25,4 +27,16 @@ async def branches_from(logbook: Logbook, log: Log, fork: ForkedParent, first: i
     else:
         ended = {one.index for one in read if one.token.ended}
         is_over = {wait: wait.is_over(ended) for wait in waits}
-    return [replace(one, may_begin=is_over[wait]) for one, wait in zip(wanted, waits, strict=True)]
+    names = _operations(fork)
+    return [
+        replace(one, may_begin=is_over[wait], operation=names[one.index] if names else "")
+        for one, wait in zip(wanted, waits, strict=True)
+    ]
+
+
+def _operations(fork: ForkedParent) -> Sequence[str]:
+    """What the branches of a durable function began as: only the record of their fork says so."""
+    at, last = fork.parent, fork.parent.token.last
+    if not at.graph.function or last is None:
+        return ()
+    return names_of(last) or (last.node or at.graph.start,) * fork.fork.width

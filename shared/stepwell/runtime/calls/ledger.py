@@ -1,7 +1,8 @@
 """The ledger of a run: what it has cost so far, worked out from its records when it is asked for.
 
 Of a long run the first LEDGER_RECORDS records stand for the others; of a fork of more than HISTORY_BRANCHES, its first
-page. At most SURVEY_BRANCHES branches are read. What was not read is scaled from what was.
+page, unless its branches were read to be shown. At most SURVEY_BRANCHES more branches are read. What was not read is
+scaled from what was.
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ class Logs:
             self._pages[place] = logs, {lane.state.place.name: lane.state for lane in lanes.values()}.values()
         return self._pages[place]
 
+    def has_read(self, name: str, page: int) -> bool:
+        """Tells whether somebody has read the branches of this page: to read them again is free."""
+        return (name, page) in self._pages
+
     async def read_join(self, run_id: str, join: str) -> Joined:
         if join not in self._joins:
             self._joins[join] = await self._log.read_join(run_id, join)
@@ -123,15 +128,17 @@ class Ledger:
         return counts
 
     async def _fork(self, at: Standing, name: str, fork: Fork) -> Counts:
-        """Counts the branches; those of the first page for all of a wide fork."""
+        """Counts the branches; those of the first page for all of a wide fork, unless all of it was read already."""
         counts: Counts = Counter()
-        pages = fork.pages if fork.width <= HISTORY_BRANCHES or fork.needs else fork.pages[:1]
+        is_known = all(self._logs.has_read(name, page) for page in fork.pages)  # by whoever shows the run
+        is_small = fork.width <= HISTORY_BRANCHES or bool(fork.needs)
         read = 0
-        for page in pages:
+        for page in fork.pages if is_known or is_small else fork.pages[:1]:
             indexes = fork.page_indexes(page)
-            if self._left < len(indexes):
-                break
-            self._left -= len(indexes)
+            if not is_known:
+                if self._left < len(indexes):
+                    break
+                self._left -= len(indexes)
             read += len(indexes)
             counts += await self._page(at, name, fork, page)
         self._is_whole &= read == fork.width

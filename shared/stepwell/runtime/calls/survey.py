@@ -18,9 +18,9 @@ from stepwell.engine.join import unpacked
 from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set, waiting_of
 from stepwell.engine.members import guests_of, indexes_of
-from stepwell.engine.records import Fork, Kind, Record
+from stepwell.engine.records import ENDED, Fork, Kind, Record
 from stepwell.engine.redriving import moved_forks
-from stepwell.engine.tasks import names_of
+from stepwell.engine.tasks import names_of, place_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
 from stepwell.runtime.log.standing import Standing
@@ -37,7 +37,7 @@ class Surveyed:
     is_open: bool
     branches: tuple[Token, ...] = ()
     may_begin: frozenset[int] = frozenset()  # without a record: a worker has them, or is about to
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by the node where branches begin, by status
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by where branches begin, by status
     inner: tuple[Surveyed, ...] = ()
     names: tuple[str, ...] = ()  # of the operations that a durable function's tasks began
 
@@ -89,7 +89,10 @@ class Surveyor:
                 begun = at.token.tasks.get(record.slot)
                 is_open = begun is not None and bool(begun.open) and not at.token.ended
             most = max(min(SURVEY_WIDTH, left), HISTORY_BRANCHES)
-            surveyed = await self._fork(at, at.token.id, record, most, is_open=is_open)
+            if isinstance(record.next, Fork) and record.next.is_of_tasks and record.next.width > most:
+                surveyed = _tasks(at, record, record.next, records[index + 1 :], is_open=is_open)
+            else:
+                surveyed = await self._fork(at, at.token.id, record, most, is_open=is_open)
             left -= len(surveyed.branches)
             if left < 0:
                 break
@@ -162,6 +165,26 @@ class Surveyor:
         for group in fork.groups if is_open else ():
             _hold_back(found[group.node], group.max_concurrency)
         return found
+
+
+def _tasks(at: Standing, record: Record, fork: Fork, later: Sequence[Record], *, is_open: bool) -> Surveyed:
+    """Counts a function's tasks, too many to be read, by operation: they have no join, and the log has their ends."""
+    names = names_of(record)
+    left = set(range(fork.width))
+    found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for one in later:
+        if one.resumption is not None and one.resumption.kind == ENDED:
+            slot, index = place_of(one.resumption.part)
+            if slot == record.slot and index in left:
+                left.remove(index)
+                found[names[index]]["failed" if one.error is not None else "completed"] += 1
+    begun = at.token.tasks.get(record.slot)
+    for index in left:
+        is_live = is_open and begun is not None and index in begun.open
+        status = "cancelled" if not is_live else "waiting" if begun and index in begun.waits else "running"
+        found[names[index]][status] += 1
+    name = fork_id(at.token.id, record.slot)
+    return Surveyed(name, record.node or at.graph.start, fork, is_open, counts=found, names=names)
 
 
 def _is_affordable(fork: Fork, inside: Iterable[tuple[str, Record, bool]]) -> bool:

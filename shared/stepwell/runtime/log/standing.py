@@ -35,6 +35,7 @@ class Standing:
     branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
     may_begin: bool = False  # a branch without a record that nothing holds back, once it was looked at
+    operation: str = ""  # of a branch of a function: what it began as, to be shown
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
     is_marked: bool = False  # a mark holds up the next record; the header was looked at since
     permitted: bool = False  # it may begin, once it has asked
