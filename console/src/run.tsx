@@ -184,7 +184,7 @@ function Facts({ run }: { run: Run }): JSX.Element {
     <Card title="Run" class="o-facts">
       <dl>
         {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
-        {fact("Version", <code title={run.version}>{shortVersion(run.version)}</code>)}
+        {fact("Version", <><code title={run.version}>{shortVersion(run.version)}</code>{run.pinned && <> <span class="tag" title="What is made of this run keeps this version: a redrive, a run again, a fork, and child runs of the same workflow">pinned</span></>}</>)}
         {fact("Created", <>{when(run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
         {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
