@@ -144,12 +144,13 @@ function deletion(run: Run): Action {
 function redriving(run: Run): Action {
   const steps = Object.keys(run.steps).filter((name) => run.steps[name]?.started_at);
   const failed = run.error?.step ?? "";
+  const stopped = "where this one stopped";
   return {
     title: "Redrive this run",
     verb: "Redrive",
-    about: `A new run goes on from ${failed || "where this one failed"}. What was completed is kept and does not run again.`,
+    about: `A new run goes on from ${failed || stopped}. What was completed is kept and does not run again.`,
     fields: [
-      { name: "from", label: failed ? `From this step; empty for ${failed}` : "From this step; empty for the one that failed", kind: "choice", choices: steps },
+      { name: "from", label: `From this step; empty for ${failed || stopped}`, kind: "choice", choices: steps },
       { name: "version", label: `Version of the definition; empty for ${run.pinned ? "this run's, to which it is pinned" : "the one deployed now"}` },
       by(),
     ],
