@@ -144,13 +144,14 @@ function deletion(run: Run): Action {
 function redriving(run: Run): Action {
   const steps = Object.keys(run.steps).filter((name) => run.steps[name]?.started_at);
   const failed = run.error?.step ?? "";
+  const stopped = "where this one stopped";
   return {
     title: "Redrive this run",
     verb: "Redrive",
-    about: `A new run goes on from ${failed || "where this one failed"}. What was completed is kept and does not run again.`,
+    about: `A new run goes on from ${failed || stopped}. What was completed is kept and does not run again.`,
     fields: [
-      { name: "from", label: failed ? `From this step; empty for ${failed}` : "From this step; empty for the one that failed", kind: "choice", choices: steps },
-      { name: "version", label: "Version of the definition; empty for the one deployed now" },
+      { name: "from", label: `From this step; empty for ${failed || stopped}`, kind: "choice", choices: steps },
+      { name: "version", label: `Version of the definition; empty for ${run.pinned ? "this run's, to which it is pinned" : "the one deployed now"}` },
       by(),
     ],
     path: `${base(run)}/redrive`,
@@ -163,7 +164,7 @@ function rerunning(run: Run): Action {
   return {
     title: "Run again",
     verb: "Start the new run",
-    about: "A new run starts from the beginning, with the same input and tags. This one stays as it is.",
+    about: `A new run starts from the beginning, with the same input and tags${run.pinned ? ", and in the same version: this run is pinned" : ""}. This one stays as it is.`,
     fields: [],
     path: `${base(run)}/rerun`,
     body: () => ({}),

@@ -10,6 +10,7 @@ const LATEST_MS = 5000; // between two looks at something that does not
 const ANSWER_MS = 30000; // as long as API Gateway waits: to ask again before it has given up would double its work
 const FED_SOONEST_MS = 250; // between two looks at what the feed says has changed
 const FED_LATEST_MS = 60000; // between two looks at what the feed would say
+const AT_ONCE = 2; // reads under way: on AWS each one more may start a function, which takes longer than to wait for its turn
 
 export class Refusal extends Error {
   constructor(readonly problem: Problem) {
@@ -20,12 +21,9 @@ export class Refusal extends Error {
 /** The server did not answer at all. */
 export class Unreachable extends Error {}
 
-const AGAIN_MS = 5000;
-
-/** Calls `again` after a while if the server could not answer now, such as one that is too busy. Returns the timer; 0: it refused. */
-export function later(problem: unknown, again: () => void): number {
-  const isOver = problem instanceof Refusal && problem.problem.status < 500 && problem.problem.status !== 429;
-  return isOver ? 0 : window.setTimeout(again, AGAIN_MS);
+/** Whether the server refused, and will again; one that is too busy may not. */
+export function isForGood(problem: unknown): problem is Refusal {
+  return problem instanceof Refusal && problem.problem.status < 500 && problem.problem.status !== 429;
 }
 
 export interface Answer<T> {
@@ -38,6 +36,7 @@ interface Asking {
   body?: Json;
   etag?: string;
   signal?: AbortSignal;
+  isLate?: boolean;
 }
 
 /** Where the connection stands: `lostAt` is when the server last failed to answer, or 0. */
@@ -79,8 +78,33 @@ function problemOf(status: number, found: unknown): Problem {
   return { ...given, title, status, detail: given.detail ?? title } as Problem;
 }
 
-export async function get<T>(path: string): Promise<T> {
-  return (await call("GET", path)).body as T;
+let underWay = 0;
+const inLine: { isLate: boolean; begin: () => void }[] = [];
+
+function letIn(): void {
+  while (underWay < AT_ONCE && inLine.length) {
+    underWay += 1;
+    inLine.splice(Math.max(inLine.findIndex((one) => !one.isLate), 0), 1)[0]?.begin();
+  }
+}
+
+/** Reads in its turn; `isLate`: after whatever else waits for one. */
+async function read(path: string, asking: Asking = {}): Promise<Answer<unknown>> {
+  await new Promise<void>((begin) => {
+    inLine.push({ isLate: Boolean(asking.isLate), begin });
+    queueMicrotask(letIn); // not before all that one change of the page asks for stands in line
+  });
+  try {
+    return await call("GET", path, asking);
+  } finally {
+    underWay -= 1;
+    letIn();
+  }
+}
+
+/** `isLate`: what the page shows beside the rest. */
+export async function get<T>(path: string, isLate = false): Promise<T> {
+  return (await read(path, { isLate })).body as T;
 }
 
 let offers: Promise<Set<string>> | null = null;
@@ -120,6 +144,7 @@ export interface Pace {
   isOver?: boolean; // it does not change any more
   soonestMs?: number;
   isFed?: boolean; // the feed says when it changes
+  isLate?: boolean; // what the page shows beside the rest
 }
 
 /** Reads a path when the feed says that it changes; else often while it changes, seldom while it does not. Never while nobody looks. */
@@ -157,7 +182,7 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
     lookedAt = Date.now();
     const soonestMs = pace.current.soonestMs ?? SOONEST_MS;
     try {
-      const answer = await call("GET", path, { etag, signal: mine.signal });
+      const answer = await read(path, { etag, signal: mine.signal, isLate: Boolean(pace.current.isLate) });
       if (mine.signal.aborted) return;
       isAnswered = true;
       const [growth, latestMs] = isFed() ? [4, FED_LATEST_MS] : [1.3, Math.max(LATEST_MS, soonestMs)];

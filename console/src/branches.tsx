@@ -1,10 +1,11 @@
 // The branches of a fork: counted on the graph, listed here on demand, with the forks that are in them.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Act } from "./act";
 import { approval, rejection, type Action } from "./actions";
-import { get, query } from "./api";
+import { query } from "./api";
+import { useFresh } from "./fresh";
 import type { Branch, Entry, Page, Run } from "./types";
 import { Card, Empty, Failure, Status } from "./ui";
 import { plain } from "./words";
@@ -55,7 +56,7 @@ export function Branches({ run, entries, moved, chosen, fork: opened, go, again 
   const [status, setStatus] = useState("");
   const [cursor, setCursor] = useState("");
   const [action, setAction] = useState<Action | null>(null);
-  const page = useBranches(run.run_id, fork, status, cursor, moved);
+  const page = useFresh<Page<Branch>>(fork ? `/runs/${encodeURIComponent(run.run_id)}/branches` + query({ fork, status, cursor, limit: String(LISTED) }) : null, moved);
   if (!fork || !page) return null;
   const here = forks.find((one) => one.id === fork);
   const counts = (here && run.steps[here.node])?.branches ?? Object.values(run.steps).find((step) => (step.branches?.["total"] ?? 0) > 1)?.branches;
@@ -152,20 +153,4 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
       {branch.error && isChosen && <Failure error={branch.error} />}
     </li>
   );
-}
-
-/** A page of branches; the one that was read stays until the next is there. */
-function useBranches(id: string, fork: string, status: string, cursor: string, moved: number): Page<Branch> | null {
-  const [page, setPage] = useState<Page<Branch> | null>(null);
-  useEffect(() => {
-    let stopped = false;
-    if (fork) {
-      const path = `/runs/${encodeURIComponent(id)}/branches` + query({ fork, status, cursor, limit: String(LISTED) });
-      void get<Page<Branch>>(path).then((found) => !stopped && setPage(found), () => undefined); // the run itself tells of errors
-    }
-    return () => {
-      stopped = true;
-    };
-  }, [id, fork, status, cursor, moved]);
-  return page;
 }

@@ -1,50 +1,86 @@
-// A durable function as a graph at an earlier moment, which the API does not draw: its operations side by side where they overlapped.
+// A durable function as it was after an earlier record: the API's drawing of its log, with what had begun by then.
 
-import type { GraphEdge, GraphNode, RunGraph, Step } from "./types";
-
-const MOST = 60; // operations that are drawn: the last ones
+import { stateAfter, summed, type Point, type Seen } from "./replay";
+import type { GraphNode, Moment, RunGraph, Step } from "./types";
 
 /** The run's own node is the function; the others are what its log has. */
 export function isOfFunction(graph: RunGraph): boolean {
   return graph.nodes[0]?.kind === "function";
 }
 
-/** One row for each set of operations that began before the first of them ended; an edge from each row to the next. */
-export function functionGraph(graph: RunGraph): RunGraph {
-  const all = Object.entries(graph.steps).filter(([name]) => name !== graph.start);
-  const began = all.filter(([, step]) => step.started_at).sort(([, one], [, other]) => Date.parse(one.started_at ?? "") - Date.parse(other.started_at ?? ""));
-  const rows = [[graph.start], ...rowsOf(began.slice(-MOST))];
-  const own = graph.nodes.find((node) => node.name === graph.start);
-  const edges: GraphEdge[] = [];
-  rows.slice(1).forEach((row, at) => {
-    for (const to of row) for (const from of rows[at] ?? []) edges.push({ id: `${from} ${to}`, from, to, stage: "", when: null, foreach: null, fail: null });
-  });
-  return {
-    ...graph,
-    nodes: [...(own ? [own] : []), ...began.slice(-MOST).map(([name]) => operation(name))],
-    edges,
-    taken: Object.fromEntries(edges.map((edge) => [edge.id, 1])),
-  };
+/** One use of a name: an operation of the log, of the run's own token or of a branch. */
+interface Use {
+  place: number[]; // in the log: the fork's slot and the branch for each fork on the way, then its own slot
+  seen: (Seen & { at: number })[]; // after which records it was how
 }
 
-function rowsOf(began: [string, Step][]): string[][] {
-  const rows: string[][] = [];
-  let firstEnd = -1;
-  for (const [name, step] of began) {
-    const from = Date.parse(step.started_at ?? "");
-    const to = step.ended_at ? Date.parse(step.ended_at) : Number.MAX_SAFE_INTEGER;
-    const row = rows.at(-1);
-    if (row && from < firstEnd) {
-      row.push(name);
-      firstEnd = Math.min(firstEnd, to);
-    } else {
-      rows.push([name]);
-      firstEnd = to;
-    }
+/** The drawing without what the log says of later records. */
+export function functionThen(graph: RunGraph, moment: Moment, points: Point[], at: number): RunGraph {
+  const uses = usesOf(points);
+  const steps: Record<string, Step> = {};
+  for (const [name, ofNode] of usesByNode(graph, uses)) {
+    const seen = ofNode.flatMap((use) => use.seen.findLast((one) => one.at <= at) ?? []);
+    const step = ofNode.length ? seen.length > 0 && summed(worst(seen), seen) : begun(graph.steps[name], points[at]);
+    if (step) steps[name] = step;
   }
-  return rows;
+  const states = { ...Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, step.status])), [graph.start]: moment.states[graph.start] ?? "running" };
+  const isThere = (name: string | null): boolean => name !== null && name in states;
+  const edges = graph.edges.filter((edge) => isThere(edge.from) && isThere(edge.to));
+  return { ...graph, nodes: graph.nodes.filter(({ name }) => isThere(name)), edges, states, steps, taken: Object.fromEntries(edges.map((edge) => [edge.id, 1])) };
 }
 
-function operation(name: string): GraphNode {
-  return { name, kind: "operation", operation: name, run: null, wait: null, calls: [], compensate: null, terminal: false, forks_to: null, joins: null };
+function usesOf(points: Point[]): Map<string, Use[]> {
+  const found = new Map<string, Use[]>();
+  const open = new Map<string, Use>();
+  points.forEach(({ token, slot, entries }, at) => {
+    for (const entry of entries) {
+      const state = stateAfter(entry.type);
+      if (!state || !entry.step) continue;
+      const key = `${token} ${entry.step}`;
+      let use = open.get(key);
+      const last = use?.seen.at(-1);
+      const goesOn = (entry.attempt ?? 1) > 1 || /retry|compensated/.test(entry.type);
+      if (!use || (last?.to && !goesOn)) {
+        use = { place: [...(token.match(/\d+/g) ?? []).slice(1).map(Number), slot], seen: [] };
+        open.set(key, use);
+        found.set(entry.step, [...(found.get(entry.step) ?? []), use]);
+      }
+      const isOpen = state === "running" || state === "waiting";
+      use.seen.push({ at, state, from: use.seen[0]?.from ?? entry.at, to: isOpen ? null : entry.at, attempts: entry.attempt ?? last?.attempts ?? 1 });
+    }
+  });
+  for (const uses of found.values()) uses.sort((one, other) => compared(one.place, other.place));
+  return found;
+}
+
+function compared(one: number[], other: number[]): number {
+  const at = one.findIndex((part, index) => part !== other[index]);
+  return at < 0 ? one.length - other.length : (one[at] ?? 0) - (other[at] ?? -1);
+}
+
+/** The nodes stand in the log's order, and so do the uses of each name; of a long log, the newest are drawn. */
+function usesByNode(graph: RunGraph, uses: Map<string, Use[]>): [string, Use[]][] {
+  const widthOf = ({ name }: GraphNode): number => graph.steps[name]?.branches?.["total"] ?? 1;
+  const left = new Map<string, Use[]>();
+  const nodes = graph.nodes.filter((node) => node.name !== graph.start);
+  for (const node of nodes) {
+    const name = node.operation ?? node.name;
+    const drawn = nodes.filter((one) => (one.operation ?? one.name) === name).reduce((sum, one) => sum + widthOf(one), 0);
+    const all = uses.get(name) ?? [];
+    if (!left.has(name)) left.set(name, all.slice(Math.max(all.length - drawn, 0)));
+  }
+  return nodes.map((node) => [node.name, (left.get(node.operation ?? node.name) ?? []).splice(0, widthOf(node))]);
+}
+
+const WORST = ["running", "waiting", "failed", "compensated", "completed", "skipped", "passed"];
+
+function worst(seen: Seen[]): string {
+  return WORST.find((state) => seen.some((one) => one.state === state)) ?? "";
+}
+
+/** What the history does not tell, of a fork too wide for it: it had begun and ended by the record's time, or not. */
+function begun(step: Step | undefined, point: Point | undefined): Step | null {
+  const now = point?.entries.at(-1)?.at ?? "";
+  if (!step?.started_at || !now || step.started_at > now) return null;
+  return step.ended_at && step.ended_at <= now ? step : { ...step, status: "running", ended_at: null, branches: null };
 }

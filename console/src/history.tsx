@@ -1,8 +1,9 @@
 // A run's history: read once from the start, then from where the reader stands.
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { get, later, query, Refusal } from "./api";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, query } from "./api";
+import { repeated, type Reader } from "./fresh";
 import type { Entry, Page } from "./types";
 import { Card, Data, Empty } from "./ui";
 import { full, span, when } from "./words";
@@ -19,47 +20,57 @@ export interface History {
   more: () => void;
 }
 
-/** Follows a token's history; `moved` changes when the run does, and then the entries after the last one are read. */
+/** Follows a token's history; `moved` changes when the run does, and then the entries after the last one are read; 0: not known yet. */
 export function useHistory(id: string, token: string, moved: number): History {
-  const [entries, set] = useState<Entry[]>([]);
+  const [found, set] = useState<Read>(NOTHING);
   const [most, setMost] = useState(AT_ONCE);
-  const [hasMore, setMore] = useState(false);
   const [error, setError] = useState("");
-  const [tried, again] = useState(0);
+  const reader = useRef<Reader | null>(null);
+  const latest = useRef(most);
+  latest.current = most;
   useEffect(() => {
-    let stopped = false;
-    let timer = 0;
-    const read = async (): Promise<void> => {
-      let known = entries.filter((entry) => (token ? entry.token === token : true));
-      const seen = new Set(known.map((entry) => entry.id));
-      for (let pages = 1; ; pages++) {
-        // Branches write side by side, so the cursor is the last entry of the token itself; known ids are skipped.
-        const last = known.findLast((entry) => entry.token === (token || "0"));
-        const page = await get<Page<Entry>>(`/runs/${encodeURIComponent(id)}/history` + query({ after: last?.id ?? "", token, limit: String(PAGE) }));
-        if (stopped) return;
-        const fresh = page.items.filter((entry) => !seen.has(entry.id));
-        for (const entry of fresh) seen.add(entry.id);
-        known = known.concat(fresh);
-        const isLast = !page.next_cursor || !fresh.length || known.length >= most;
-        if (fresh.length && (pages === 1 || pages % PAINTED === 0 || isLast)) set(known);
-        setMore(Boolean(page.next_cursor));
-        if (isLast) return;
+    set(NOTHING);
+    const read = reading(id, token, latest, (known) => (set(known), setError("")));
+    reader.current = repeated(read, (refusal) => setError(refusal.message));
+    return reader.current.stop;
+  }, [id, token]);
+  useEffect(() => {
+    if (moved) reader.current?.again();
+  }, [id, token, moved, most]);
+  return { entries: useMemo(() => inOrder(found.entries), [found]), hasMore: found.hasMore, error, more: () => setMost(found.entries.length + AT_ONCE) };
+}
+
+interface Read {
+  entries: Entry[];
+  hasMore: boolean;
+}
+
+const NOTHING: Read = { entries: [], hasMore: false };
+
+/** Reads what follows the entries that it has read, up to `most`, and tells of all of them. */
+function reading(id: string, token: string, most: { current: number }, told: (known: Read) => void): (isGone: () => boolean) => Promise<void> {
+  const known: Entry[] = [];
+  const seen = new Set<string>();
+  let isToldOfMore = false;
+  return async (isGone) => {
+    // Branches write side by side, so the first cursor is the last entry of the token itself; known ids are skipped.
+    let after = known.findLast((entry) => entry.token === (token || "0"))?.id ?? "";
+    for (let pages = 1; ; pages++) {
+      const page = await get<Page<Entry>>(`/runs/${encodeURIComponent(id)}/history` + query({ after, token, limit: String(PAGE) }));
+      if (isGone()) return;
+      const fresh = page.items.filter((entry) => !seen.has(entry.id));
+      for (const entry of fresh) seen.add(entry.id);
+      known.push(...fresh);
+      const hasMore = page.next_cursor !== null;
+      const isLast = !hasMore || known.length >= most.current;
+      if ((fresh.length || hasMore !== isToldOfMore) && (pages === 1 || pages % PAINTED === 0 || isLast)) {
+        isToldOfMore = hasMore;
+        told({ entries: [...known], hasMore });
       }
-    };
-    read().then(
-      () => setError(""),
-      (problem: unknown) => {
-        if (stopped) return;
-        timer = later(problem, () => again(tried + 1));
-        if (!timer && problem instanceof Refusal) setError(problem.message);
-      },
-    );
-    return () => {
-      stopped = true;
-      window.clearTimeout(timer);
-    };
-  }, [id, token, moved, most, tried]);
-  return { entries: useMemo(() => inOrder(entries), [entries]), hasMore, error, more: () => setMost(entries.length + AT_ONCE) };
+      if (isLast) return;
+      after = page.next_cursor ?? "";
+    }
+  };
 }
 
 /** By time: a function's own records go on beside those of its tasks. What a fork or a redrive copied stays in front. */

@@ -1,6 +1,6 @@
 // The live feed: one WebSocket for what the page shows, whose entries tell the page to read again. Without it, pages poll.
 
-import { credentials } from "./login";
+import { get, isForGood, query } from "./api";
 
 const SOONEST_MS = 1000; // before a lost feed is opened again
 const LATEST_MS = 30000;
@@ -74,13 +74,11 @@ function later(wanted: Record<string, string>, mine: number, waitMs: number): vo
 /** The feed's address; null where there is none, "" where the server does not answer. */
 async function addressOf(wanted: Record<string, string>): Promise<string | null> {
   try {
-    const reply = await fetch("./stream?" + new URLSearchParams(wanted).toString(), { headers: { accept: "application/json", ...credentials() }, cache: "no-store" });
-    if (!reply.ok) return reply.status < 500 ? null : "";
-    const url = new URL(((await reply.json()) as { url: string }).url, location.href);
+    const url = new URL((await get<{ url: string }>("/stream" + query(wanted), true)).url, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     return url.href;
-  } catch {
-    return "";
+  } catch (problem) {
+    return isForGood(problem) ? null : "";
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useConnection, useLive } from "./api";
 import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
@@ -67,9 +67,13 @@ function Page({ place, stats, recount }: { place: Place; stats: Stats | null; re
 function Console(): JSX.Element {
   const place = usePlace();
   const isCounted = place.path.length < 2;
-  const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS }); // ages are among them, so they always change
+  const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS, isLate: !isCounted }); // ages are among them, so they always change
   const stats = counts.value;
-  useEffect(counts.again, [isCounted]);
+  const was = useRef(isCounted);
+  useEffect(() => {
+    if (was.current !== isCounted) counts.again();
+    was.current = isCounted;
+  }, [isCounted]);
   useEffect(() => watch(topicOf(place)), [place]);
   const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
   const room = place.path[0] ?? "runs";

@@ -1,6 +1,6 @@
 // A run's log in the order of time, its branches among it, and what the branches had done by any record of it.
 
-import { functionGraph, isOfFunction } from "./function";
+import { functionThen, isOfFunction } from "./function";
 import type { Entry, Moment, RunGraph, Step } from "./types";
 
 /** A record: of the run's own token, or of a branch. */
@@ -45,11 +45,20 @@ export function stateAfter(type: string): string {
   return STATES.find(([fits]) => fits.test(type))?.[1] ?? "";
 }
 
+/** How a token was at a step. */
+export interface Seen {
+  state: string;
+  from: string;
+  to: string | null;
+  attempts: number;
+}
+
 /** The graph as it was after the record `at`; `moment` has the run's own token, the points the branches. */
 export function graphThen(graph: RunGraph, moment: Moment, points: Point[], at: number): RunGraph {
   if (at >= points.length - 1) return graph;
+  if (isOfFunction(graph)) return functionThen(graph, moment, points, at);
   const taken = { ...moment.taken };
-  const nodes = new Map<string, Map<string, { state: string; from: string; to: string | null; attempts: number }>>();
+  const nodes = new Map<string, Map<string, Seen>>();
   for (const point of points.slice(0, at + 1)) {
     if (point.token === "0") continue;
     for (const entry of point.entries) {
@@ -74,8 +83,7 @@ export function graphThen(graph: RunGraph, moment: Moment, points: Point[], at: 
     if (state !== "passed") steps[name] = summed(state, all);
   }
   for (const edge of graph.edges) if (edge.stage === "depends_on" && isDone(states[edge.from])) taken[edge.id] = 1;
-  const then = { ...graph, states, steps, taken };
-  return isOfFunction(graph) ? functionGraph(then) : then;
+  return { ...graph, states, steps, taken };
 }
 
 function isDone(state: string | undefined): boolean {
@@ -86,7 +94,7 @@ function isDag(graph: RunGraph): boolean {
   return graph.edges.some((edge) => edge.stage === "depends_on");
 }
 
-function summed(state: string, all: { state: string; from: string; to: string | null; attempts: number }[]): Step {
+export function summed(state: string, all: Seen[]): Step {
   const counts: Record<string, number> = { total: all.length };
   for (const one of all) counts[one.state] = (counts[one.state] ?? 0) + 1;
   const isOpen = all.some((one) => !one.to);

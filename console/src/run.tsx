@@ -4,9 +4,10 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Act } from "./act";
 import { actionsOf, type Action } from "./actions";
-import { get, later, query, useLive } from "./api";
+import { query, useLive } from "./api";
 import { answersOf } from "./answers";
 import { Branches } from "./branches";
+import { useFresh } from "./fresh";
 import { GraphView, isWide } from "./graph";
 import { isOfFunction } from "./function";
 import { Gathered } from "./gathering";
@@ -34,7 +35,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   const graph = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
   const isFunction = graph !== null && isOfFunction(graph);
   const pause = run && !isOver ? pauseOf(stats, run.workflow) : null;
-  const why = useFresh<Explanation>(`${path}/explain`, live.at, pause?.since);
+  const why = useFresh<Explanation>(`${path}/explain`, live.at, { also: pause?.since ?? "" });
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, fork, ...more }));
   if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
@@ -78,25 +79,6 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
 function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void }): JSX.Element {
   const history = useHistory(given.id, given.token, given.moved);
   return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
-}
-
-/** Reads a path again when the run, or what else it is about, has moved. */
-function useFresh<T>(path: string, moved: number, also = ""): T | null {
-  const [value, set] = useState<T | null>(null);
-  const [tried, again] = useState(0);
-  useEffect(() => {
-    let stopped = false;
-    let timer = 0;
-    const missed = (problem: unknown): void => {
-      if (!stopped) timer = later(problem, () => again(tried + 1)); // the run itself tells of errors
-    };
-    if (moved) void get<T>(path).then((found) => !stopped && set(found), missed);
-    return () => {
-      stopped = true;
-      window.clearTimeout(timer);
-    };
-  }, [path, moved, also, tried]);
-  return value;
 }
 
 function Head({ run, why, pause, isFunction, again }: { run: Run; why: Explanation | null; pause: WorkflowPause | null; isFunction: boolean; again: () => void }): JSX.Element {
@@ -202,7 +184,7 @@ function Facts({ run }: { run: Run }): JSX.Element {
     <Card title="Run" class="o-facts">
       <dl>
         {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
-        {fact("Version", <code title={run.version}>{shortVersion(run.version)}</code>)}
+        {fact("Version", <><code title={run.version}>{shortVersion(run.version)}</code>{run.pinned && <> <span class="tag" title="What is made of this run keeps this version: a redrive, a run again, a fork, and child runs of the same workflow">pinned</span></>}</>)}
         {fact("Created", <>{when(run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
         {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
@@ -221,7 +203,7 @@ function Facts({ run }: { run: Run }): JSX.Element {
 
 /** The runs that were made of this one: redriven, run again, forked. */
 function Kin({ run, moved }: { run: Run; moved: number }): JSX.Element | null {
-  const page = useFresh<Page<RunSummary>>("/runs" + query({ origin: run.run_id, limit: KIN }), moved);
+  const page = useFresh<Page<RunSummary>>("/runs" + query({ origin: run.run_id, limit: KIN }), moved, { isLate: true });
   if (!page?.items.length) return null;
   return (
     <Card title="Made of this run" class="o-facts">

@@ -231,14 +231,14 @@ function Row({ run, isChosen }: { run: RunSummary; isChosen: boolean }): JSX.Ele
 function Where({ run }: { run: RunSummary }): JSX.Element {
   const now = useNow();
   const isLate = run.waiting_until !== null && Date.parse(run.waiting_until) < now;
+  const steps = run.current_steps.join(", ");
   return (
     <>
-      {run.current_steps.join(", ")}
+      {steps}
       {run.waiting_for && (
         <span class="muted">
-          {run.current_steps.length > 0 && " · "}
-          {run.waiting_for}
-          {run.waiting_until && <span class={isLate ? "late" : ""}> · {isLate ? `due ${ago(run.waiting_until, now)}` : ago(run.waiting_until, now)}</span>}
+          {steps !== run.waiting_for && `${steps && " · "}${run.waiting_for}`}
+          {run.waiting_until && <span class={isLate ? "due late" : "due"}> · {isLate ? `due ${ago(run.waiting_until, now)}` : ago(run.waiting_until, now)}</span>}
         </span>
       )}
     </>

@@ -28,7 +28,7 @@ export function LastError({ run, error, entries }: { run: Run; error: ErrorView;
 
 /** What the steps logged, printed and emitted, followed while the run is open. `moved`: when the run last changed. */
 export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
-  const said = useLive<Page<Said>>(`/runs/${encodeURIComponent(run.run_id)}/output?limit=200`, { isOver: run.status !== "running", soonestMs: SAID_MS }).value?.items ?? [];
+  const said = useLive<Page<Said>>(`/runs/${encodeURIComponent(run.run_id)}/output?limit=200`, { isOver: run.status !== "running", soonestMs: SAID_MS, isLate: true }).value?.items ?? [];
   const { lines, isMore, more } = useLines(run, moved);
   return (
     <Card title="Logs" class="o-logs" aside={lines.length > 0 && counted(lines.length, "line")}>
@@ -79,7 +79,7 @@ function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean;
     const last = [...kept.current.values()].at(-1);
     if (!place.current.cursor && last) place.current.since = new Date(Date.parse(last.at) - LATE_MS).toISOString();
     for (let pages = 0; pages < PAGES && (pages === 0 || place.current.cursor); pages++) {
-      const found = await get<Page<LogLine>>(`/runs/${encodeURIComponent(run.run_id)}/logs` + query({ ...place.current, limit: "500" }));
+      const found = await get<Page<LogLine>>(`/runs/${encodeURIComponent(run.run_id)}/logs` + query({ ...place.current, limit: "500" }), true);
       found.items.forEach((one) => kept.current.set(one.id, one));
       place.current.cursor = found.next_cursor ?? "";
     }

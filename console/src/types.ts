@@ -57,6 +57,7 @@ export interface Child {
 }
 
 export interface Run extends RunSummary {
+  pinned: boolean; // what is made of it takes its version
   phase: string;
   progress: string;
   waiting_data: Json;

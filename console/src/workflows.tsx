@@ -22,7 +22,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
         <a class="button" href="#/check">
           Check a definition
         </a>
-        <PauseButton workflow={EVERY} stats={stats} again={recount} />
+        {Boolean(page?.items.length) && <PauseButton workflow={EVERY} stats={stats} again={recount} />}
       </div>
       <Pauses pauses={stats?.paused ?? []} again={recount} />
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served.</Empty>}
@@ -90,6 +90,9 @@ export function WorkflowPage({ name, stats, recount }: { name: string; stats: St
           <Card title="Graph" aside={counted(workflow.nodes, "node")}>
             <GraphView graph={workflow.graph} />
           </Card>
+          <Card title="Definition" class="o-definition" aside={<Copy text={text} label="Copy the definition as JSON" />}>
+            <Data value={workflow.document} open={2} />
+          </Card>
         </div>
         <div class="narrow">
           <Card title="Deployed">
@@ -111,9 +114,6 @@ export function WorkflowPage({ name, stats, recount }: { name: string; stats: St
           <Failures name={workflow.name} />
           <Schedules name={workflow.name} />
           <Limits workflow={workflow.name} />
-          <Card title="Definition" aside={<Copy text={text} label="Copy the definition as JSON" />}>
-            <Data value={workflow.document} open={2} />
-          </Card>
         </div>
       </div>
       {starting && <Start workflow={workflow.name} onClose={() => setStarting(false)} />}

@@ -313,7 +313,7 @@ def test_a_wait_for_several_things_is_found_by_what_people_bring_and_tells_what_
     assert "for approval and DOCUMENT_UPLOADED since" in world.get(f"/runs/{both}/explain").json["why"]
 
     world.post(f"/runs/{both}/approve", {"by": "ana"})
-    assert awaited(both) == ("approval", ["document"])
+    assert awaited(both) == ("document", ["document"])
 
 
 def test_explain_of_a_queued_run_an_idle_one_and_an_ended_one(world: World) -> None:

@@ -131,10 +131,14 @@ def at_rest(browser: Browser, url: str) -> None:
 def shown(browser: Browser, url: str, seen: Callable[[Page], None], what: str) -> None:
     page = browser.new_page()
     page.set_default_timeout(MOST_SECONDS * 1000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     began = time.monotonic()
     page.goto(url)
     seen(page)
-    print(f"{what}: {time.monotonic() - began:.1f} s; first paint {page.evaluate(PAINTED) / 1000:.2f} s", flush=True)
+    took = time.monotonic() - began
+    calls = sum("/console/" not in one for one in asked) - 1  # without its own files, and itself
+    print(f"{what}: {took:.1f} s, {calls} calls; first paint {page.evaluate(PAINTED) / 1000:.2f} s", flush=True)
     page.close()
 
 

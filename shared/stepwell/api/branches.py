@@ -16,9 +16,9 @@ from stepwell.definition.graph import Json
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso, node_of
+from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
-from stepwell.engine.waits.several import shown_as
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.standing import Standing
@@ -94,7 +94,7 @@ def branch_view(
         status=status.value,
         phase=begun_phase(token) if status is Status.RUNNING else token.phase.value,
         current_step=None if token.ended else node,
-        waiting_for=shown_as(waiting) if waiting else None,
+        waiting_for=shown_kind(token, waiting) if waiting else None,
         waiting_until=time_of(waiting.until_ms) if waiting else None,
         waiting_data=waiting_data(at.run_id, token, 0) if waiting else None,  # without links, which need the time
         output=dict(token.scope),

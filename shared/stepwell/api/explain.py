@@ -31,6 +31,7 @@ from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
+from stepwell.engine.parts import left_of
 from stepwell.engine.permits import Held
 from stepwell.engine.records import TERMINAL, Fork, Parked, RetryAt, Status
 from stepwell.engine.starts import is_open
@@ -275,7 +276,8 @@ def _running(at: Standing, now_ms: int) -> _Why:
 _QUEUE = Waker(what="queue", at=None, detail="its wake is in the queue or with a worker; a dead worker is replaced")
 
 
-def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _Why:
+def _parked(at: Standing, whole: Parked, now_ms: int, statuses: Statuses) -> _Why:
+    parked = left_of(at.token, whole)
     found = wakers_of(parked, at.token.node, at.run_id, _branch_of(at))
     reason = waits.kind_named(parked.kind).reason(parked, at.token.node, at.run_id)
     if reason is not None:

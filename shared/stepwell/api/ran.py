@@ -16,10 +16,9 @@ from stepwell.definition.graph import END, Graph, dependency_id
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
-from stepwell.engine.parts import open_kinds
+from stepwell.engine.parts import open_kinds, shown_kind
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
-from stepwell.engine.waits.several import shown_as
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
 
@@ -64,7 +63,7 @@ def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed])
             id=token.id,
             step=wait[1] if wait else node,
             phase=begun_phase(token),
-            waiting_for=shown_as(wait[0]) if wait else None,
+            waiting_for=shown_kind(token, wait[0]) if wait else None,
             awaits=(open_kinds(token) or [wait[0].kind]) if wait else [],
             waiting_until=time_of(wait[0].until_ms) if wait else None,
         )

@@ -34,10 +34,10 @@ from stepwell.api.waiting import Shown, waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine import gathering
 from stepwell.engine.names import iso, state_of
-from stepwell.engine.records import Status
+from stepwell.engine.parts import shown_kind
+from stepwell.engine.records import Parked, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
-from stepwell.engine.waits.several import shown_as
 from stepwell.limits import TOKENS_SHOWN
 from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
@@ -195,7 +195,7 @@ def run_view(
         outcome=outcome_of(at),
         current_steps=current_steps(at),
         progress=progress(at, steps),
-        waiting_for=shown_as(parked) if parked else header.waiting_for if is_shown_waiting(at) else None,
+        waiting_for=_waiting_for(at, waiting, parked),
         waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, status, now_ms),
@@ -249,6 +249,12 @@ def cost_view(cost: Cost, token: Token, steps: int, prices: Prices) -> CostView:
         prices_as_of=prices.as_of,
         estimated=_ESTIMATED if cost.is_whole else names,
     )
+
+
+def _waiting_for(at: Standing, waiting: Token | None, parked: Parked | None) -> str | None:
+    if waiting is not None and parked is not None:
+        return shown_kind(waiting, parked)
+    return at.header.waiting_for if is_shown_waiting(at) else None
 
 
 def _cancelled(token: Token, status: Status) -> tuple[str, str]:

@@ -10,12 +10,14 @@ import os
 import signal
 import sys
 import threading
+from functools import lru_cache
 from typing import Any
 
 from ministack import app
-from ministack.services import lambda_svc, scheduler
+from ministack.services import dynamodb, lambda_svc, scheduler
 
 SCHEDULE_TICK_SECONDS = 1
+EXPRESSIONS_KEPT = 1_000
 
 
 def main() -> None:
@@ -23,8 +25,15 @@ def main() -> None:
     scheduler._SCHEDULE_TICK_INTERVAL = SCHEDULE_TICK_SECONDS
     app._HEALTH_PATHS = tuple(path for path in app._HEALTH_PATHS if path != "/health")  # an API may have that path
     lambda_svc._emit_lambda_logs = told(lambda_svc._emit_lambda_logs)
+    keep_expressions()
     threading.Thread(target=end_with_parent, name="stepwell-parent", daemon=True).start()
     app.main()
+
+
+def keep_expressions() -> None:
+    """Parses each condition once, and not for each item of a partition: a long run's log has thousands."""
+    for name in ("_tokenize", "_condition_syntax_error"):
+        setattr(dynamodb, name, lru_cache(EXPRESSIONS_KEPT)(getattr(dynamodb, name)))
 
 
 def end_with_parent() -> None:

@@ -6,10 +6,13 @@ WAITING ── RECEIVED (cv) ── RECEIVED (photo) ── RESUMED (id card) �
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from stepwell.engine.records import Resumption
+from stepwell.engine.records import Parked, Resumption
 from stepwell.engine.token import Token
+from stepwell.engine.waits.event import EVENT
 from stepwell.engine.waits.kind import coming_of, kind_named
+from stepwell.engine.waits.several import shown_as
 
 
 def as_part(token: Token, came: Resumption) -> Resumption | None:
@@ -39,6 +42,23 @@ def open_kinds(token: Token) -> list[str]:
         return []
     arms = enumerate(token.parked.arms)
     return list(dict.fromkeys(arm.kind for index, arm in arms if not is_complete(token, index)))
+
+
+def left_of(token: Token, parked: Parked) -> Parked:
+    """Returns the wait without what has come of it, for a reader of an `all`."""
+    if parked is not token.parked or len(parked.arms) < 2 or token.resumption is not None:
+        return parked
+    arms = tuple(arm for index, arm in enumerate(parked.arms) if not is_complete(token, index))
+    if not arms or len(arms) == len(parked.arms):
+        return parked
+    kinds = [arm.kind for arm in arms]
+    kind = kinds[0] if len(kinds) == 1 else parked.kind if parked.kind in kinds else EVENT.name
+    return replace(parked, arms=arms, kind=kind)
+
+
+def shown_kind(token: Token, parked: Parked) -> str:
+    """Returns the kind that a reader sees of a wait: of an `all`, one that is still to come."""
+    return shown_as(left_of(token, parked))
 
 
 def completes(token: Token, came: Resumption) -> bool:

@@ -40,8 +40,8 @@ from stepwell.engine.marks import (
     waits_of,
 )
 from stepwell.engine.members import indexes_of
+from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Fork, Status
-from stepwell.engine.waits.several import shown_as
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.due import due_when_shown, whole_minute
 from stepwell.runtime.log.logbook import Logbook
@@ -68,7 +68,7 @@ class Showing:
             effect.at_ms,
             started_ms=effect.at_ms if effect.picked_up else None,
             ended_ms=effect.at_ms if effect.status.terminal else 0,
-            waiting_for=shown_as(parked) if parked else "",
+            waiting_for=shown_kind(at.token, parked) if parked else "",
             waiting_node=effect.node,
             waiting_since_ms=parked.since_ms if parked else 0,
             waiting_until_ms=parked.until_ms if parked else None,
@@ -283,7 +283,7 @@ class Showing:
             rev,
             Status.WAITING,
             now_ms,
-            waiting_for=shown_as(parked),
+            waiting_for=shown_kind(first.token, parked),
             waiting_node=first.token.node,
             waiting_since_ms=parked.since_ms,
             waiting_until_ms=parked.until_ms,
