@@ -82,10 +82,9 @@ class _Body:
 
     def problems(self) -> Iterator[Problem]:
         """Each function is gone through once, whoever calls it."""
-        place = f"{self._function.module.name}.{self._function.name}"
-        if place in self._seen:
+        if _place(self._function) in self._seen:
             return
-        self._seen.add(place)
+        self._seen.add(_place(self._function))
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 yield from self._of_call(node)
@@ -206,7 +205,7 @@ class _Body:
             yield from self._of_further(self._names.function(f"{meant}.{name}"))
 
     def _of_further(self, called: Function | None) -> Iterator[Problem]:
-        if called is not None and not called.mark:
+        if called is not None and not called.mark and _place(called) not in self._seen:
             yield from _Body(self._names, called, self._seen).problems()
 
     def _of_references(self, node: ast.Call) -> Iterator[Problem]:
@@ -311,3 +310,7 @@ def _reader_of(handler: Def) -> str:
     """`query` or `validator`, if it is marked as one of a function's."""
     marks = (one.func if isinstance(one, ast.Call) else one for one in handler.decorator_list)
     return next((one.attr for one in marks if isinstance(one, ast.Attribute) and one.attr in _READERS), "")
+
+
+def _place(function: Function) -> str:
+    return f"{function.module.name}.{function.name}"
