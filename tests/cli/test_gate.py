@@ -146,6 +146,18 @@ def test_exports_on_disk_are_checked_and_many_by_several_processes(
     assert [one.verdict.value for one in found] == ["compatible"] * (_FEW + 1)
 
 
+def test_against_takes_several_places(cli: Cli, runs: list[Run], folder: Path, tmp_path: Path) -> None:
+    files = [tmp_path / f"{run.id}.jsonl" for run in runs]
+    for file, run in zip(files, runs, strict=True):
+        file.write_text("\n".join(json.dumps(line) for line in run._kit.export(run.id)))
+    places = [str(file) for file in files]
+    for given in (["--against", *places], ["--against", places[0], f"--against={places[1]}"]):
+        assert gated(cli, folder, *given, "--jobs", "1")[1].keys() == {"r1", "r2"}
+        result = cli("gate", *given, "--jobs", "1", str(folder))
+        assert result.stdout == "2 open runs: 1 compatible, 1 pinned\n"
+    assert "requires an argument" in cli("gate", str(folder), "--against").stderr
+
+
 def test_no_more_runs_are_read_than_asked_for(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder), "--most", "1")
     assert result.stdout == "1 open runs: 1 compatible\n"

@@ -152,6 +152,178 @@ def test_what_a_function_calls_is_checked_in_its_own_file_and_once() -> None:
     assert (found.file, found.line, found.message) == ("helper.py", 3, "clock: time.time reads the clock")
 
 
+HELPERS = """
+import os, random, time
+import datetime as dt
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from time import monotonic as mono
+import deeper
+from deeper import later
+clock = time.time
+again = clock
+around = around_again
+around_again = around
+spell = lambda: time.time()
+SKUS = {"a", "b"}
+class Base:
+    def of_base(self): return time.time()
+class Clock(Base):
+    tick = staticmethod(time.time)
+    def __init__(self): self.at = time.time()
+    def __call__(self): return time.time()
+    @cached_property
+    def age(self): return time.time()
+    def by_the_way(self): return time.time()
+class Quiet(Base):
+    @classmethod
+    def made(cls): return cls.stamp()
+    @classmethod
+    def stamp(cls): return time.time()
+@dataclass
+class Parcel:
+    at: float = field(default_factory=lambda: time.time())
+quiet = Quiet()
+"""
+DEEPER = "import socket, threading, time\ndef later(): return time.time()\ntick = time.time"
+
+
+def elsewhere(line: str) -> list[Problem]:
+    """The problems of a function that has this line, and two modules beside it."""
+    head = """
+import asyncio, functools, importlib, os, random, time
+import helpers, helpers as h
+from os import environ
+from pathlib import Path
+from stepwell import workflow
+from time import time as seconds
+from helpers import again, clock, later, quiet, Clock, Quiet
+@workflow
+async def flow(ctx, order, path: Path, made: "Clock", tags: set[str]):
+    """
+    texts = {"shop": ("shop.py", head + line), "helpers": ("helpers.py", HELPERS), "deeper": ("deeper.py", DEEPER)}
+    return check_code(read_code(texts))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("helpers.time.time()", "clock: time.time reads the clock"),
+        ("h.time.time()", "clock: time.time reads the clock"),
+        ("helpers.clock()", "clock: time.time reads the clock"),
+        ("again()", "clock: time.time reads the clock"),
+        ("helpers.mono()", "clock: time.monotonic reads the clock"),
+        ("helpers.dt.datetime.now()", "clock: datetime.datetime.now reads the clock"),
+        ("helpers.deeper.time.time()", "clock: time.time reads the clock"),
+        ("helpers.deeper.tick()", "clock: time.time reads the clock"),
+        ("now = time.time; now()", "clock: time.time reads the clock"),
+        ("now = helpers.clock; now()", "clock: time.time reads the clock"),
+        ("of = time; of.time()", "clock: time.time reads the clock"),
+        ("getattr(time, 'time')()", "clock: time.time reads the clock"),
+        ("importlib.import_module('time').time()", "clock: time.time reads the clock"),
+        ("helpers.Clock.tick()", "clock: time.time reads the clock"),
+        ("helpers.spell()", "clock: time.time reads the clock"),
+        ("list(map(helpers.clock))", "clock: time.time reads the clock"),
+        ("helpers.Parcel()", "clock: time.time reads the clock, for each Parcel that gives no other value"),
+        ("helpers.random.random()", "chance: random.random is random"),
+        ("helpers.os.urandom(8)", "chance: os.urandom is random"),
+        ("helpers.os.environ['X']", "environment: os.environ reads the environment"),
+        ("environ['X']", "environment: os.environ reads the environment"),
+        ("os.environ.get('X')", "environment: os.environ.get reads the environment"),
+        ("helpers.deeper.socket.socket()", "socket: socket.socket uses the network"),
+        ("helpers.deeper.threading.Thread().start()", "thread: threading.Thread.start starts a thread or a process"),
+        ("helpers.Path('x').read_text()", "file: pathlib.Path.read_text uses the file system"),
+        ("(Path('x') / 'y').read_text()", "file: pathlib.Path.read_text uses the file system"),
+        ("path.read_text()", "file: pathlib.Path.read_text uses the file system"),
+        ("path.joinpath('y').exists()", "file: pathlib.Path.joinpath.exists uses the file system"),
+        ("[sku for sku in helpers.SKUS]", "set: helpers.SKUS has no order"),
+        ("[tag for tag in tags]", "set: tags has no order"),
+    ],
+)
+def test_a_clock_under_another_name_or_by_way_of_another_module_is_named(line: str, told: str) -> None:
+    (found,) = elsewhere(line)
+    assert (found.file, found.line, found.message) == ("shop.py", 11, told)
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("later()", ("deeper.py", 2)),
+        ("helpers.deeper.later()", ("deeper.py", 2)),
+        ("helpers.later()", ("deeper.py", 2)),
+        ("Clock()", ("helpers.py", 20)),
+        ("made()", ("helpers.py", 21)),
+        ("made.age", ("helpers.py", 23)),
+        ("made.of_base()", ("helpers.py", 17)),
+        ("quiet.of_base()", ("helpers.py", 17)),
+        ("helpers.quiet.of_base()", ("helpers.py", 17)),
+        ("of = helpers.quiet; of.of_base()", ("helpers.py", 17)),
+        ("Quiet.made()", ("helpers.py", 29)),
+        ("sorted([1], key=later)", ("deeper.py", 2)),
+        ("functools.partial(later)()", ("deeper.py", 2)),
+    ],
+)
+def test_what_it_calls_by_way_of_another_module_is_checked_where_it_stands(line: str, place: tuple[str, int]) -> None:
+    assert [(found.file, found.line) for found in elsewhere(line)] == [place]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "quiet; Quiet(); made.at; made.by_the_way",  # a method that is named, and not called
+        "helpers.around(); helpers.Clock.unknown(); helpers.deeper",
+        "clock = order['clock']; clock()",
+        "now = time.time; now = order['at']; now()",
+        "functools.partial(ctx.step, later); functools.partial(ctx.run, time.time)",
+        "await ctx.run(helpers.clock); await ctx.run(time.time); await ctx.step(helpers.deeper.later)",
+        "path.name; (path / 'x').suffix; path.with_suffix('.x')",
+        "environ = order; environ['X']",
+        "ctx.query('at')(later)",
+    ],
+)
+def test_what_it_does_not_call_is_left_alone(line: str) -> None:
+    assert elsewhere(line) == []
+
+
+def test_queries_and_validators_may_read_the_clock_and_updates_may_not() -> None:
+    flow = """
+        import time
+        from stepwell import workflow
+        @workflow
+        async def flow(ctx):
+            @ctx.query("age")
+            def age(): return time.time()
+            @ctx.update("add")
+            def add(n: int): return time.time()
+            @add.validator
+            def check(n: int): return time.time()
+        """
+    assert told(flow) == [("not_deterministic", 9)]
+
+
+def test_a_module_of_the_folder_that_has_the_name_of_a_library_is_the_folders() -> None:
+    flow = "import requests\nfrom stepwell import workflow\n@workflow\nasync def flow(ctx): return requests.get()"
+    assert told(flow, requests="def get(): return 1") == []
+    assert told(flow) == [("not_deterministic", 4)]
+
+
+def test_names_are_followed_through_packages_and_stars() -> None:
+    texts = {
+        "shop": ("shop.py", "from stepwell import workflow\nfrom tills import *\nimport tills.big\n@workflow\n"
+                 "async def flow(ctx):\n    now()\n    tills.big.clock()\n    monotonic()"),
+        "tills": ("tills/__init__.py", "from .big import clock as now\nfrom . import big\nfrom time import *"),
+        "tills.big": ("tills/big.py", "from .small import clock"),
+        "tills.small": ("tills/small.py", "from time import time as clock"),
+    }  # fmt: skip
+    found = [(one.line, one.message) for one in check_code(read_code(texts))]
+    assert found == [
+        (6, "clock: time.time reads the clock"),
+        (7, "clock: time.time reads the clock"),
+        (8, "clock: time.monotonic reads the clock"),
+    ]
+
+
 CLASSES = """
 import time
 from stepwell import WorkflowContext, step, workflow

@@ -440,6 +440,20 @@ async def what_is_left_behind_is_cancelled(run: Run) -> Any:
 
 
 @program
+async def a_cancel_says_why(run: Run) -> Any:
+    told: list[Any] = []
+    for seconds in (5, None):
+        task = asyncio.create_task(run.step("late", 5) if seconds is None else asyncio.sleep(seconds))
+        await asyncio.sleep(1)
+        task.cancel("too late")
+        try:
+            await task
+        except asyncio.CancelledError as error:
+            told.append(error.args)
+    return told
+
+
+@program
 async def a_cancel_before_it_starts(run: Run) -> Any:
     async def never() -> None:
         run.saw("never")

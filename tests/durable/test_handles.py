@@ -304,3 +304,17 @@ except Cancelled:
     kit.advance("1m")
     assert run.status == "cancelled"
     assert run.state == {"1": 2, "2": 4, "told": True}
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("asyncio.create_task(asyncio.shield(asyncio.sleep(1)))", "TypeError: a coroutine was expected, got <Future"),
+        ("asyncio.create_task(7)", "TypeError: a coroutine was expected, got 7"),
+        ("ctx.start(asyncio.gather())", "bad_value: `start` takes an operation or a coroutine, not <Future"),
+    ],
+)
+def test_what_is_no_coroutine_makes_no_task(flows: Flows, made: str, told: str) -> None:
+    error = flows(flow(made)).start("flow").error
+    assert error is not None
+    assert f"{error['type']}: {error['message']}".startswith(told)

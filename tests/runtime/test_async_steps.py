@@ -111,7 +111,9 @@ def test_a_step_that_leaves_the_interpreter_fails_alone(shared: Folder) -> None:
 @pytest.mark.parametrize("name", ["spins", "part_spins"])
 def test_a_step_that_computes_past_its_limit_gives_the_loop_back(shared: Folder, name: str) -> None:
     before = shared.run("shared.where").value
-    assert failed(shared, name).type == "step_timeout"
+    failure = failed(shared, name)
+    assert (failure.type, failure.message) == ("step_timeout", "n did not end within 0.05 s")
+    assert failure.raised is None  # a function catches a plain StepFailed, which has this text
     assert shared.run("shared.where").value == before
 
 

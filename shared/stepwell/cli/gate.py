@@ -12,9 +12,10 @@ from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stepwell.local.gating import Gated
     from stepwell.local.replaying import Export
 
+AGAINST = "--against"
 OPEN = ("running", "waiting", "paused", "compensating")
 FAILED = ("failed", "timed_out")
 MOST_RUNS = 1_000
@@ -43,6 +45,27 @@ class Reported:
     workflow: str
 
 
+class Gate(TyperCommand):
+    """The command, whose `--against` takes several places, as `--jobs` takes one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the command line."""
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(args: Sequence[str]) -> list[str]:
+    """Repeats `--against` before each of its places: they go on until the next option."""
+    found: list[str] = []
+    takes_places = False
+    for before, one in zip(("", *args), args, strict=False):
+        if one.startswith("-"):
+            takes_places = one.partition("=")[0] == AGAINST
+        elif takes_places and before != AGAINST:
+            found.append(AGAINST)
+        found.append(one)
+    return found
+
+
 def gate(
     folder: Annotated[
         Path | None,
@@ -51,10 +74,10 @@ def gate(
     against: Annotated[
         list[str] | None,
         typer.Option(
-            "--against",
-            metavar="URL|FILE",
+            AGAINST,
+            metavar="URL|FILE…",
             show_default=False,
-            help="An API, or an export or a folder of them; may be repeated. Default STEPWELL_URL.",
+            help="APIs, exports, or folders of them. Default STEPWELL_URL.",
         ),
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="How many runs of an API, the newest first.")] = MOST_RUNS,

@@ -108,7 +108,7 @@ _HELP = {
     "dlq": "Look at messages that nobody could take, and send them back.",
 }
 for command in COMMANDS:
-    app.command(epilog=epilog(command.__name__))(command)
+    app.command(epilog=epilog(command.__name__), cls=gate.Gate if command is gate.gate else None)(command)
 for group, commands in GROUPS.items():
     _group = typer.Typer(name=group, no_args_is_help=True, rich_markup_mode=None)
     for name, command in commands.items():

@@ -8,44 +8,67 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from stepwell.definition.code import Def, Module
+from stepwell.definition.full_names import FullNames, Variables
 from stepwell.definition.nondeterminism import Source, source_of
 
+Found: TypeAlias = tuple[str, Source]
 _KINDS = frozenset({"clock", "chance"})
 
 
-def source_in(module: Module, value: ast.expr) -> tuple[str, Source] | None:
-    """The first clock or chance that the expression calls, by its full name."""
-    for node in ast.walk(value):
-        if isinstance(node, ast.Call) and (found := named_source(module, node.func, has_arguments=bool(node.args))):
-            return found
-    return None
+class AtImport:
+    """Finds what modules of a folder have from clocks and chance."""
 
+    def __init__(self, names: FullNames) -> None:
+        self._names = names
 
-def named_source(module: Module, node: ast.expr, *, has_arguments: bool) -> tuple[str, Source] | None:
-    """The clock or chance that the expression names."""
-    name = module.meaning(node)
-    source = source_of(name, has_arguments) if name else None
-    return (name, source) if source is not None and source.kind in _KINDS else None
-
-
-def of_defaults(module: Module, function: Def) -> Iterator[tuple[ast.expr, str, Source]]:
-    """Yields the defaults of its parameters that a clock or chance makes."""
-    for value in (*function.args.defaults, *function.args.kw_defaults):
-        if value is not None and (found := source_in(module, value)):
-            yield value, *found
-
-
-def of_class(module: Module, made: ast.ClassDef) -> tuple[str, Source] | None:
-    """What an object of this class has from a clock or chance: by a default, or by what makes one."""
-    for node in made.body:
-        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-        if value is None:
-            continue
-        if found := source_in(module, value):
-            return found
-        for keyword in value.keywords if isinstance(value, ast.Call) else ():
-            if keyword.arg == "default_factory" and (found := named_source(module, keyword.value, has_arguments=False)):
+    def source_in(self, module: Module, value: ast.expr) -> Found | None:
+        """The first clock or chance that the expression calls, by its full name."""
+        for node in _called_in(value):
+            if found := self.named(module, node.func, has_arguments=bool(node.args)):
                 return found
-    return None
+        return None
+
+    def named(
+        self, module: Module, node: ast.expr, *, has_arguments: bool, variables: Variables | None = None
+    ) -> Found | None:
+        """The clock or chance that the expression names."""
+        name = self._names.of(module, node, variables)
+        source = source_of(name, has_arguments) if name and not self._names.is_own(name) else None
+        return (name, source) if source is not None and source.kind in _KINDS else None
+
+    def of_defaults(self, module: Module, function: Def) -> Iterator[tuple[ast.expr, str, Source]]:
+        """Yields the defaults of its parameters that a clock or chance makes."""
+        for value in (*function.args.defaults, *function.args.kw_defaults):
+            if value is not None and (found := self.source_in(module, value)):
+                yield value, *found
+
+    def of_class(self, module: Module, made: ast.ClassDef) -> Found | None:
+        """What an object of this class has from a clock or chance: by a default, or by what makes one."""
+        for node in made.body:
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            if value is None:
+                continue
+            if found := self.source_in(module, value):
+                return found
+            for keyword in value.keywords if isinstance(value, ast.Call) else ():
+                if keyword.arg == "default_factory" and (found := self._made_by(module, keyword.value)):
+                    return found
+        return None
+
+    def _made_by(self, module: Module, factory: ast.expr) -> Found | None:
+        if isinstance(factory, ast.Lambda):
+            return self.source_in(module, factory.body)
+        return self.named(module, factory, has_arguments=False)
+
+
+def _called_in(value: ast.expr) -> Iterator[ast.Call]:
+    """The calls of an expression, but for those that a lambda would make when it is called."""
+    left: list[ast.AST] = [value]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        left += () if isinstance(node, ast.Lambda) else reversed(list(ast.iter_child_nodes(node)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -25,7 +24,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module. `names`: what its top level defines. `meanings`: full names of what it imports, or makes by a call.
+    """A module. `names`: what its statements bind. `imports`: full names. `stars`: of what modules it imports `*`.
 
     `values`: what its top level gives to names. `classes`: its own. `methods`: theirs, as `Class.method`.
     """
@@ -34,26 +33,15 @@ class Module:
     file: str
     functions: Mapping[str, Function]
     names: frozenset[str]
-    meanings: Mapping[str, str]
+    imports: Mapping[str, str]
+    stars: tuple[str, ...] = ()
     values: Mapping[str, ast.expr] = field(default_factory=dict)
     classes: Mapping[str, ast.ClassDef] = field(default_factory=dict)
     methods: Mapping[str, Function] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the module may have this name: one that imports `*`, or makes names when asked, may have any."""
-        return name in self.names or not self.names.isdisjoint({"*", "__getattr__"})
-
-    def meaning(self, node: ast.expr) -> str:
-        """The full name of what `time.time` or `client.get` is; empty for what is not known."""
-        if isinstance(node, ast.Attribute):
-            base = self.meaning(node.value)
-            return f"{base}.{node.attr}" if base else ""
-        if isinstance(node, ast.Call):  # a method of what a call makes: `Path(…).read_text`
-            return self.meaning(node.func)
-        if not isinstance(node, ast.Name):
-            return ""
-        is_builtin = node.id not in self.names and hasattr(builtins, node.id)
-        return self.meanings.get(node.id) or (node.id if is_builtin else "")
+        return name in self.names or "__getattr__" in self.names or bool(self.stars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +49,6 @@ class Code:
     """All modules of a folder, by name."""
 
     modules: Mapping[str, Module]
-
-    def function(self, module: Module, node: ast.expr) -> Function | None:
-        """The folder's function that this expression names."""
-        if isinstance(node, ast.Name) and node.id in module.functions:
-            return module.functions[node.id]
-        other, name = self.home(module, node)
-        return other.functions.get(name) if other is not None else None
-
-    def method(self, module: Module, owner: ast.expr, name: str) -> Function | None:
-        """The method of the folder's class that this expression names; none that it has from another class."""
-        home, made = self.home(module, owner)
-        return home.methods.get(f"{made}.{name}") if home is not None else None
-
-    def home(self, module: Module, node: ast.expr) -> tuple[Module | None, str]:
-        """The folder's module that has what this expression names, and its name there."""
-        if isinstance(node, ast.Name) and (node.id in module.values or node.id in module.classes):
-            return module, node.id
-        home, _, name = module.meaning(node).rpartition(".")
-        return self.modules.get(home), name
 
     def functions(self) -> Iterator[Function]:
         for module in self.modules.values():
@@ -99,18 +68,16 @@ def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
 
 
 def _module(name: str, file: str, tree: ast.Module) -> Module:
-    meanings: dict[str, str] = {}
+    imports: dict[str, str] = {}
+    package = name.split(".")[: None if file.endswith("__init__.py") else -1]
     for node in ast.walk(tree):
-        meanings |= _imported(node)
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            draft = Module(name, file, {}, frozenset(), meanings)
-            meanings |= {one.id: draft.meaning(node.value.func) for one in node.targets if isinstance(one, ast.Name)}
+        imports |= _imported(node, package)
+    stars = tuple(_starred(tree, package))
     functions: dict[str, Function] = {}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    names = frozenset(_defined(tree)) | meanings.keys()
+    names = frozenset(_defined(tree)) | imports.keys()
     methods: dict[str, Function] = {}
-    module = Module(name, file, functions, names, meanings, dict(_values(tree)), classes, methods)
+    module = Module(name, file, functions, names, imports, stars, dict(values_of(tree.body)), classes, methods)
     for node in tree.body:
         if isinstance(node, Def):
             functions[node.name] = Function(node.name, node, module, _mark(node))
@@ -121,13 +88,26 @@ def _module(name: str, file: str, tree: ast.Module) -> Module:
     return module
 
 
-def _imported(node: ast.AST) -> dict[str, str]:
+def _imported(node: ast.AST, package: list[str]) -> dict[str, str]:
+    """`package`: the parts of the name of the package that the module is in, or is."""
     if isinstance(node, ast.Import):
         return {one.asname or one.name.partition(".")[0]: one.name if one.asname else one.name.partition(".")[0]
                 for one in node.names}  # fmt: skip
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    return {}
+    if not isinstance(node, ast.ImportFrom):
+        return {}
+    home = _home(node, package)
+    return {one.asname or one.name: f"{home}.{one.name}".lstrip(".") for one in node.names if one.name != "*"}
+
+
+def _home(node: ast.ImportFrom, package: list[str]) -> str:
+    around = package[: len(package) - node.level + 1] if node.level else []
+    return ".".join((*around, *([node.module] if node.module else ())))
+
+
+def _starred(tree: ast.Module, package: list[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            yield _home(node, package)
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
@@ -139,12 +119,11 @@ def _defined(tree: ast.Module) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.arg):
             yield node.arg
-        elif isinstance(node, ast.ImportFrom):  # a relative one has no meaning, but its names are there
-            yield from (one.asname or one.name for one in node.names)
 
 
-def _values(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in tree.body:
+def values_of(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Yields what these statements give to names, each name with its value."""
+    for node in body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from stepwell.definition.at_import import named_source, of_class, of_defaults, source_in
+from stepwell.definition.at_import import AtImport
 from stepwell.definition.code import Code, Def, Function
+from stepwell.definition.full_names import FullNames
 from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
-from stepwell.definition.objects import class_of, classes_of
+from stepwell.definition.objects import variables_of
 from stepwell.definition.set_loops import loops_over_sets
 from stepwell.definition.signatures import CONTEXT, misfit
 from stepwell.definition.text import closest
@@ -23,15 +25,18 @@ _OPERATIONS = frozenset({
 })  # fmt: skip
 _AT_ONCE = frozenset({"start", "lock"})  # they are no operations that would be awaited themselves
 _READERS = frozenset({"query", "validator"})
+_CALLS_WHAT_IT_IS_GIVEN = re.compile(r"map|filter|sorted|min|max|(functools|itertools)\.\w+")
+_PROPERTIES = frozenset({"property", "cached_property"})
 
 
 def check_code(code: Code) -> list[Problem]:
     """Returns the problems of all durable functions and of what they call, and of steps that ask as functions do."""
     found: list[Problem] = []
     seen: set[str] = set()
+    names = FullNames(code)
     for function in code.functions():
         if function.mark == "workflow":
-            found += _Body(code, function, seen).problems()
+            found += _Body(names, function, seen).problems()
         elif function.mark == "step":
             found += _asked_in_a_step(function)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
@@ -57,34 +62,53 @@ def _operation(node: ast.Call) -> str:
 class _Body:
     """One function that a replay runs again."""
 
-    def __init__(self, code: Code, function: Function, seen: set[str]) -> None:
-        self._code, self._function, self._seen = code, function, seen
+    def __init__(self, names: FullNames, function: Function, seen: set[str]) -> None:
+        self._names, self._function, self._seen = names, function, seen
+        self._imported = AtImport(names)
         self._nodes = list(_replayed(function.node))
+        self._parameters = list(ast.walk(function.node.args))
         self._told: set[int] = set()
         self._nested = {one.name for one in ast.walk(function.node) if isinstance(one, Def) and one != function.node}
-        stored = (
-            one for one in ast.walk(function.node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-        )
-        self._locals = {one.id for one in stored} | self._nested
-        self._locals |= {one.arg for one in ast.walk(function.node) if isinstance(one, ast.arg)}
-        self._classes = classes_of(function)
+        self._variables = variables_of(function) | dict.fromkeys(self._nested)
+        self._locals = self._variables.keys()
+        told = [
+            name for name, value in self._variables.items() if isinstance(value, ast.Call) and self._is_source(value)
+        ]
+        self._variables |= dict.fromkeys(told)  # what makes it is a problem: what is done with it is no further one
+
+    def _is_source(self, made: ast.Call) -> bool:
+        meant = self._meaning(made.func)
+        return source_of(meant, bool(made.args)) is not None and not self._names.is_own(meant)
 
     def problems(self) -> Iterator[Problem]:
         """Each function is gone through once, whoever calls it."""
-        place = f"{self._function.module.name}.{self._function.name}"
-        if place in self._seen:
+        if _place(self._function) in self._seen:
             return
-        self._seen.add(place)
+        self._seen.add(_place(self._function))
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 yield from self._of_call(node)
-            elif isinstance(node, ast.Attribute) and self._meaning(node) == "os.environ":
-                yield self._not_the_same("environment", "os.environ reads the environment", "pass it as input", node)
-        for node in loops_over_sets(self._nodes):
+            elif isinstance(node, ast.Attribute | ast.Name):
+                yield from self._of_name(node)
+        for node in loops_over_sets((*self._parameters, *self._nodes), self._value_elsewhere):
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
         yield from self._never_awaited()
         yield from self._at_import()
         yield from self._changed_outside()
+
+    def _of_name(self, node: ast.Attribute | ast.Name) -> Iterator[Problem]:
+        """What is read without a call: the environment, and properties."""
+        if not isinstance(node.ctx, ast.Load) or id(node) in self._told:
+            return
+        if self._meaning(node) == "os.environ" and not (isinstance(node, ast.Name) and node.id in self._locals):
+            yield self._not_the_same("environment", "os.environ reads the environment", "pass it as input", node)
+        elif isinstance(node, ast.Attribute) and (read := self._called(node)) and _is_property(read.node):
+            yield from _Body(self._names, read, self._seen).problems()
+
+    def _value_elsewhere(self, node: ast.expr) -> ast.expr | None:
+        """What a module of the folder gives to this name, if it is no variable."""
+        found = self._names.value(self._function.module, node) if self._meant(node) else None
+        return found[1] if found is not None else None
 
     def _never_awaited(self) -> Iterator[Problem]:
         for node in self._nodes:
@@ -103,14 +127,13 @@ class _Body:
     def _at_import(self) -> Iterator[Problem]:
         """What each process makes anew as it imports the module."""
         module = self._function.module
-        for value, name, source in of_defaults(module, self._function.node):
+        for value, name, source in self._imported.of_defaults(module, self._function.node):
             yield self._not_the_same(source.kind, f"{name} {source.does} once for each process", source.hint, value)
         for node in self._nodes:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and self._meant(node):
-                home, name = self._code.home(module, node)
-                made = home.values.get(name) if home is not None else None
-                if home is not None and made is not None and (found := source_in(home, made)):
-                    what = f"{found[0]} {found[1].does} as {home.name} is imported, for each process anew"
+                made = self._names.value(module, node)
+                if made is not None and (found := self._imported.source_in(*made)):
+                    what = f"{found[0]} {found[1].does} as {made[0].name} is imported, for each process anew"
                     yield self._not_the_same(found[1].kind, what, found[1].hint, node)
 
     def _changed_outside(self) -> Iterator[Problem]:
@@ -131,10 +154,8 @@ class _Body:
                 given = node.args[0] if isinstance(node.args[0], ast.Lambda) else self._inner(node.args[0])
                 if given is not None:
                     yield given, "lost_in_branch", "what ctx.run calls", "return it: a replay does not call this again"
-            for mark in node.decorator_list if isinstance(node, Def) else ():
-                called = mark.func if isinstance(mark, ast.Call) else mark
-                if isinstance(node, Def) and isinstance(called, ast.Attribute) and called.attr in _READERS:
-                    yield node, "read_only_query", f"a {called.attr}", "change it in the function, or in an update"
+            if isinstance(node, Def) and (reader := _reader_of(node)):
+                yield node, "read_only_query", f"a {reader}", "change it in the function, or in an update"
 
     def _inner(self, node: ast.expr) -> Def | None:
         """The function of this name within the function."""
@@ -165,29 +186,46 @@ class _Body:
             yield from self._of_plain_call(node)
 
     def _of_plain_call(self, node: ast.Call) -> Iterator[Problem]:
-        name = self._meaning(node.func) or (f"….{node.func.attr}" if isinstance(node.func, ast.Attribute) else "")
+        meant = self._meaning(node.func)
+        is_known = bool(meant) and not self._names.is_own(meant)
+        name = meant if is_known else f"….{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
         source = source_of(name, bool(node.args))
         if source is not None and id(node) not in self._told:
             self._told |= {id(one) for one in ast.walk(node.func)}  # `Thread(…).start()` is one problem
-            yield self._not_the_same(source.kind, f"{name} {source.does}", source.hint, node)
+            shown = name.replace("()", "")
+            yield self._not_the_same(source.kind, f"{shown} {source.does}", source.hint, node)
         yield from self._of_references(node)
         called = self._called(node.func)
         if called is not None and called.mark == "step":
             message = f"{called.name}(…) calls a step as a function: each replay runs it again"
             yield self._problem("step_called", message, f"await ctx.step({called.name}, …)", node)
-        elif called is not None and not called.mark:
-            yield from _Body(self._code, called, self._seen).problems()
+        elif called is not None:
+            yield from self._of_further(called)
+        for name in ("__call__",) if meant.endswith("()") else ("__init__", "__post_init__"):
+            yield from self._of_further(self._names.function(f"{meant}.{name}"))
+
+    def _of_further(self, called: Function | None) -> Iterator[Problem]:
+        if called is not None and not called.mark and _place(called) not in self._seen:
+            yield from _Body(self._names, called, self._seen).problems()
 
     def _of_references(self, node: ast.Call) -> Iterator[Problem]:
         """What it is given to call, and what the class of the folder that it makes an object of calls."""
-        for given in (*node.args, *(one.value for one in node.keywords)):
-            is_named = isinstance(given, ast.Name | ast.Attribute) and self._meant(given)
-            if is_named and (found := named_source(self._function.module, given, has_arguments=True)):
+        module, name = self._function.module, self._meaning(node.func)
+        given_all = [*node.args, *(one.value for one in node.keywords)]
+        is_operation = any(_operation(ast.Call(one, [], [])) for one in given_all)  # `partial(ctx.step, charge)`
+        for given in () if is_operation else given_all:
+            if not isinstance(given, ast.Name | ast.Attribute):
+                continue
+            if found := self._imported.named(module, given, has_arguments=True, variables=self._variables):
                 yield self._not_the_same(found[1].kind, f"{found[0]} {found[1].does}", found[1].hint, given)
-        home, name = self._code.home(self._function.module, node.func) if self._meant(node.func) else (None, "")
-        if home is not None and name in home.classes and (found := of_class(home, home.classes[name])):
-            what = f"{found[0]} {found[1].does}, for each {name} that gives no other value"
+            if _CALLS_WHAT_IT_IS_GIVEN.fullmatch(name):
+                yield from self._of_further(self._called(given))
+        if (owner := self._names.owner(name)) is not None and (found := self._imported.of_class(*owner)):
+            what = f"{found[0]} {found[1].does}, for each {owner[1].name} that gives no other value"
             yield self._not_the_same(found[1].kind, what, found[1].hint, node)
+        value = self._names.value(module, node.func) if self._meant(node.func) else None
+        if value and isinstance(value[1], ast.Lambda) and (found := self._imported.source_in(value[0], value[1].body)):
+            yield self._not_the_same(found[1].kind, f"{found[0]} {found[1].does}", found[1].hint, node)
 
     def _of_target(self, node: ast.Call, target: ast.expr, operation: str) -> Iterator[Problem]:
         function = self._called(target)
@@ -229,37 +267,30 @@ class _Body:
         if isinstance(target, ast.Name) and target.id not in self._locals and not module.has(target.id):
             hint = closest(target.id, module.functions)
             yield self._problem("unknown_function", f"there is no function {target.id!r}", hint, target)
-        home, _, name = self._meaning(target).rpartition(".")
-        other = self._code.modules.get(home)
-        if other is not None and not other.has(name):
+        if (lacking := self._names.lacks(self._meaning(target))) is not None:
+            other, name = lacking
             hint = closest(name, other.functions)
-            yield self._problem("unknown_function", f"there is no function {name!r} in {home}", hint, target)
+            yield self._problem("unknown_function", f"there is no function {name!r} in {other.name}", hint, target)
 
     def _meaning(self, node: ast.expr) -> str:
-        root = node
-        while isinstance(root, ast.Attribute | ast.Call):
-            root = root.value if isinstance(root, ast.Attribute) else root.func
-        is_local = isinstance(root, ast.Name) and root.id in self._locals
-        return "" if is_local else self._function.module.meaning(node)
+        return self._names.of(self._function.module, node, self._variables)
 
     def _called(self, node: ast.expr) -> Function | None:
-        if isinstance(node, ast.Attribute):
-            owner = class_of(self._function, self._classes, node.value)
-            found = self._code.method(self._function.module, owner, node.attr) if self._meant(owner) else None
-            return found or self._code.function(self._function.module, node)
-        is_local = isinstance(node, ast.Name) and node.id in self._locals
-        return None if is_local else self._code.function(self._function.module, node)
+        return self._names.function(self._meaning(node))
 
 
 def _replayed(function: Def) -> Iterator[ast.AST]:
-    """The nodes of the function's body, without what it gives to `ctx.run`: that code is a step's."""
+    """The nodes of the function's body, without what it gives to `ctx.run`, its queries and its validators.
+
+    That code is a step's, or is not replayed: it may use the clock.
+    """
     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and _operation(node) == "run")
     given = [node.args[0] for node in calls if node.args]
     names = {one.id for one in given if isinstance(one, ast.Name)}
     left: list[ast.AST] = [*reversed(function.body)]
     while left:
         node = left.pop()
-        if any(node is one for one in given) or (isinstance(node, Def) and node.name in names):
+        if any(node is one for one in given) or (isinstance(node, Def) and (node.name in names or _reader_of(node))):
             continue
         yield node
         left += reversed(list(ast.iter_child_nodes(node)))
@@ -268,3 +299,18 @@ def _replayed(function: Def) -> Iterator[ast.AST]:
 def _problem(code: str, message: str, hint: str, function: Function, node: ast.AST) -> Problem:
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1
     return Problem(code, message, hint=hint, file=function.module.file, line=line, column=column)
+
+
+def _is_property(method: Def) -> bool:
+    marks = (one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in method.decorator_list)
+    return not _PROPERTIES.isdisjoint(marks)
+
+
+def _reader_of(handler: Def) -> str:
+    """`query` or `validator`, if it is marked as one of a function's."""
+    marks = (one.func if isinstance(one, ast.Call) else one for one in handler.decorator_list)
+    return next((one.attr for one in marks if isinstance(one, ast.Attribute) and one.attr in _READERS), "")
+
+
+def _place(function: Function) -> str:
+    return f"{function.module.name}.{function.name}"

@@ -21,7 +21,7 @@ _STEP = "put it into a step"
 SOURCES = (
     Source(
         "clock", "reads the clock", "use ctx.now()",
-        re.compile(r"time\.(time|monotonic|perf_counter|process_time|thread_time)(_ns)?"
+        re.compile(r"time\.(time|monotonic|perf_counter|process_time|thread_time|clock_gettime)(_ns)?"
                    r"|time\.(localtime|gmtime|ctime|strftime)|datetime\.datetime\.(now|utcnow|today)"
                    r"|datetime\.date\.today"),
         re.compile(r"time\.(localtime|gmtime|ctime)"),
@@ -29,7 +29,7 @@ SOURCES = (
     Source("clock", "blocks the function", "await ctx.sleep(…)", re.compile(r"time\.sleep")),
     Source(
         "chance", "is random", "use ctx.random() or ctx.uuid()",
-        re.compile(r"random\.(?!Random\b)\w+|random\.Random|(secrets\.(?!compare_digest)|numpy\.random\.)\w.*|uuid\.uuid[14]|os\.urandom"),
+        re.compile(r"random\.(?!Random\b)\w+|random\.Random|(secrets\.(?!compare_digest)|numpy\.random\.)\w.*|uuid\.uuid[14678]|os\.(urandom|getrandom)"),
         re.compile(r"random\.Random"),
     ),
     Source(
@@ -37,13 +37,13 @@ SOURCES = (
         re.compile(r"(threading\.(Thread|Timer)|_thread\.start|multiprocessing\.|subprocess\.)\w*.*"
                    r"|concurrent\.futures\.((thread|process)\.)?\w+Executor.*"
                    r"|os\.(fork|system|popen|spawn\w*|exec\w*|posix_spawn\w*)"
-                   r"|asyncio\.(to_thread|create_subprocess_\w+|run|new_event_loop)|.*\.run_in_executor"),
+                   r"|asyncio\.(to_thread|create_subprocess_\w+|run|new_event_loop)|anyio\.(to_thread|to_process)\.\w+|.*\.run_in_executor"),
     ),
     Source(
         "file", "uses the file system", _STEP,
         re.compile(r"open|io\.open|os\.(listdir|scandir|stat|walk|remove|unlink|rename|replace|makedirs|mkdir|getcwd)"
                    r"|os\.path\.(exists|getsize|getmtime|isfile|isdir)|(shutil|tempfile|glob)\.\w.*"
-                   r"|pathlib\.Path\.(cwd|home|read_\w+|write_\w+|open|exists|is_file|is_dir|iterdir|glob|rglob|stat"
+                   r"|pathlib\.Path(\.\w+)*\.(cwd|home|read_\w+|write_\w+|open|exists|is_file|is_dir|iterdir|glob|rglob|stat"
                    r"|unlink|mkdir|touch|rename)"),
     ),
     Source(
@@ -62,7 +62,11 @@ SOURCES = (
 
 
 def source_of(name: str, has_arguments: bool) -> Source | None:
-    """The kind of a call by its full name. None: it is the same in every replay, as far as is known."""
+    """The kind of a call by its full name. None: it is the same in every replay, as far as is known.
+
+    `pathlib.Path().read_text` is a method of what a call makes.
+    """
+    name = name.replace("().", ".")
     for source in SOURCES:
         is_fixed = has_arguments and source.unless_given is not None and source.unless_given.fullmatch(name)
         if source.names.fullmatch(name) and not is_fixed:

@@ -1,47 +1,57 @@
-"""Whose methods a function calls, as far as its code says so without running.
+"""What the variables of a function stand for, as far as its code says so without running.
 
-pot = Pot(); pot.roll()        Pot().roll()        Pot.roll(pot)        def f(pot: Pot): pot.roll()        self.roll()
+pot = Pot()      now = time.time      def f(pot: Pot | None)      def roll(self)
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping
 
 from stepwell.definition.code import Function
 
 _PLAIN = frozenset({"staticmethod"})  # its first parameter is like any other
+_KNOWN = ast.Name | ast.Attribute | ast.Call | ast.BinOp
 
 
-def classes_of(function: Function) -> dict[str, ast.expr]:
-    """Returns the classes of its variables: of parameters by their hints, of others by the one call that makes them."""
-    parameters = function.node.args
-    found: dict[str, ast.expr] = {
-        one.arg: one.annotation
-        for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
-        if isinstance(one.annotation, ast.Name | ast.Attribute)
-    }
-    marks = {one.id for one in function.node.decorator_list if isinstance(one, ast.Name)}
-    if function.owner and parameters.args and marks.isdisjoint(_PLAIN):
-        found[parameters.args[0].arg] = ast.Name(function.owner, ast.Load())
+def variables_of(function: Function) -> dict[str, ast.expr | None]:
+    """Returns its variables, each with the one value that it is ever given, or None.
+
+    A parameter is an object of the class that its hint names; `self` one of the method's own class.
+    """
     nodes = list(ast.walk(function.node))
     stored = Counter(one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    given = Counter(one.arg for one in nodes if isinstance(one, ast.arg))
+    found: dict[str, ast.expr | None] = dict.fromkeys((*stored, *given))
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Name(name)], value=ast.Call(func=made)) if stored[name] == 1:
-                found.setdefault(name, made)
-    return {name: made for name, made in found.items() if stored[name] < 2}
+            case ast.Assign(targets=[ast.Name(name)], value=value) if isinstance(value, _KNOWN):
+                found[name] = value
+            case ast.AnnAssign(target=ast.Name(name), annotation=hint):
+                found[name] = _object_of(hint)
+            case ast.arg(arg=name, annotation=ast.expr() as hint):
+                found[name] = _object_of(hint)
+    found |= _own(function)
+    return {name: value if stored[name] + given[name] == 1 else None for name, value in found.items()}
 
 
-def class_of(function: Function, classes: Mapping[str, ast.expr], node: ast.expr) -> ast.expr:
-    """Returns what may name the class: of what a call makes, of a variable, or the expression itself."""
-    match node:
-        case ast.Call(func=made):
-            return made
-        case ast.Name(name) if name in classes:
-            return classes[name]
-        case ast.Name(name) if isinstance(value := function.module.values.get(name), ast.Call):
-            return value.func
+def _own(function: Function) -> dict[str, ast.expr]:
+    """`self` and `cls` of a method."""
+    marks = {one.id for one in function.node.decorator_list if isinstance(one, ast.Name)}
+    parameters = [*function.node.args.posonlyargs, *function.node.args.args]
+    if not function.owner or not parameters or not marks.isdisjoint(_PLAIN):
+        return {}
+    owner = ast.Name(function.owner, ast.Load())
+    return {parameters[0].arg: owner if "classmethod" in marks else ast.Call(owner, [], [])}
+
+
+def _object_of(hint: ast.expr) -> ast.expr | None:
+    match hint:
+        case ast.Name() | ast.Attribute():
+            return ast.Call(hint, [], [])
+        case ast.BinOp(left=one, op=ast.BitOr(), right=ast.Constant(None)):
+            return _object_of(one)
+        case ast.Constant(str(text)) if text.isidentifier():
+            return _object_of(ast.Name(text, ast.Load()))
         case _:
-            return node
+            return None

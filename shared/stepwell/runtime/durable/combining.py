@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -94,8 +93,8 @@ class Combining:
         `cancel()` ends it and what it awaits, `done()` tells whether it has ended.
         """
         going_on()
-        if not inspect.isawaitable(awaited):
-            raise InvalidInput(f"`start` takes what can be awaited, not {awaited!r:.80}", code="bad_value")
+        if not asyncio.iscoroutine(awaited):
+            raise InvalidInput(f"`start` takes an operation or a coroutine, not {awaited!r:.80}", code="bad_value")
         return asyncio.get_running_loop().create_task(awaited, name=name)
 
     async def as_completed(self, handles: Iterable[asyncio.Future[T]]) -> AsyncIterator[asyncio.Future[T]]:

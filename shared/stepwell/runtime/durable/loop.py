@@ -273,6 +273,8 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         kind = ChildTask if isinstance(coro, Operation) and coro.is_child else Task
         if isinstance(coro, Operation):
             coro = coro.__await__()  # each task that holds it has a way of its own through it
+        elif not asyncio.iscoroutine(coro):
+            raise TypeError(f"a coroutine was expected, got {coro!r}")
         shown = f"Task-{next(self._names)}" if name is None else str(name)
         made = kind(coro, self, name=shown, context=context)
         self.tasks[made] = None

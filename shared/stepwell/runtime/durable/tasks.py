@@ -115,7 +115,7 @@ class Task(_Numbered, asyncio.Task[Any]):
         except asyncio.CancelledError as raised:
             self._ended()
             self._raised = raised
-            _cancelled(self)
+            _cancelled(self, raised.args[0] if type(raised) is asyncio.CancelledError and raised.args else None)
         except StepInterrupted:  # its time is up
             raise
         except BaseException as raised:

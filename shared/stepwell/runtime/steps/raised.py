@@ -11,9 +11,11 @@ from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
 from stepwell.runtime.steps.binding import BadOutputError, to_json
 from stepwell.runtime.steps.secrets import READ, without_secrets
+from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 _CHARACTERS = 4_000  # of the arguments and fields; an exception with more is caught as StepFailed alone
-_NOT_THROWN = (StopIteration, StopAsyncIteration, StepwellError, BadOutputError)  # into coroutines, or at users
+# Into coroutines, or at users.
+_NOT_THROWN = (StopIteration, StopAsyncIteration, StepwellError, BadOutputError, AttemptTimeoutError)
 
 
 def described(error: BaseException) -> Json:
