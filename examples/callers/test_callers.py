@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,14 +19,14 @@ Visit = Callable[..., httpx.Response]
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes `refunds` importable, as it is for a program that runs in this folder."""
+    """Makes the programs and `refunds` importable, as they are where a program runs in this folder."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
 @pytest.fixture
 def visit(stepwell: Stepwell, modules: None) -> Visit:
     """Calls the service, whose client calls the testing kit."""
-    from examples.callers import service  # noqa: PLC0415 - `refunds` must be importable first
+    service = importlib.import_module("service")
 
     service.app.dependency_overrides[service.stepwell] = stepwell.async_client
 
@@ -68,7 +69,7 @@ def test_a_second_click_starts_nothing_and_another_amount_is_refused(visit: Visi
 def test_the_function_starts_a_run_for_each_message_once(
     stepwell: Stepwell, modules: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from examples.callers import function  # noqa: PLC0415 - `refunds` must be importable first
+    function = importlib.import_module("function")
 
     client = stepwell.client()
     monkeypatch.setattr(function, "stepwell", lambda: client)

@@ -13,7 +13,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "dev": ("uvicorn", "watchfiles", "wsproto"),
     "deploy": _DEPLOY,
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-    "emulator": ("ministack", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
+    "emulator": ("ministack", "cryptography", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
 }
 # What calls AWS needs beside `stepwell`, and how to get it.
 OF_AWS = frozenset({"boto3", "botocore"})

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from stepwell.cli import checking
+from stepwell.cli.exits import NOT_REACHED
 from stepwell.errors import Problem
 
 from .conftest import Cli, FakeApi, problem
@@ -179,3 +180,15 @@ def test_help_loads_nothing_that_is_slow(cli: Cli) -> None:
     assert output.stdout == "[]\n"
     assert "terminate" in cli("--help").stdout
     assert cli("--version").exit_code == 0
+
+
+def test_a_call_loads_no_other_program_s_command_line() -> None:
+    """httpx imports its own, with click and pygments, wherever those are installed."""
+    code = (
+        "import sys; from stepwell.cli.main import main\n"
+        "try: main()\n"
+        "finally: print([m for m in ('httpx', 'click', 'pygments') if m in sys.modules], file=sys.stderr)"
+    )
+    words = ["runs", "--json", "--url", "http://127.0.0.1:9"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (NOT_REACHED, "['httpx']\n")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.console.conftest import Served
 from tests.console.kit import DEMO, HOSTILE, start
@@ -220,47 +219,6 @@ def test_without_a_feed_a_page_asks_often_enough(served: Served, page: Page) -> 
     expect(page.locator(".title .status")).to_have_text("cancelled", timeout=10_000)
 
 
-def test_all_runs_that_fit_are_counted_and_then_acted_on_together(served: Served, page: Page) -> None:
-    for _ in range(3):
-        start(served.dev, "haggle", {"item": "rug"}, tags={"made": "together"})
-    page.goto(f"{served.dev.url}/#/runs?tag={quote('made=together')}")
-    expect(page.locator(".spark figcaption")).to_contain_text("3 runs")
-    page.get_by_role("button", name="Act on all").click()
-    page.locator("dialog select").first.select_option("cancel")
-    line = page.locator("dialog .command code")
-    expect(line).to_contain_text("stepwell batch cancel --tag made=together --dry-run")
-    page.get_by_label("Count them only").select_option("")
-    expect(line).not_to_contain_text("--dry-run")
-    page.locator("dialog button[type=submit]").click()
-    expect(page.locator(".told.is-done")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.locator(".runs .status", has_text="cancelled")).to_have_count(3)
-
-
-def test_a_failed_run_goes_on_as_a_new_one_that_keeps_what_was_completed(served: Served, page: Page) -> None:
-    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
-    page.get_by_role("button", name="Redrive").click()
-    page.get_by_label("From this step").select_option("ship")
-    page.get_by_label("Your name").fill("ana")
-    expect(page.locator("dialog .command code")).to_have_text(
-        f"stepwell redrive {served.runs['failed']} --from ship --by ana"
-    )
-    page.locator("dialog button[type=submit]").click()
-    page.locator(".told.is-done a").click()
-    expect(page.locator(".crumbs")).to_contain_text("redrive of")
-    assert served.runs["failed"] not in page.locator("h1").inner_text()
-    expect(page.locator(".node.is-completed", has_text="approve")).to_have_count(1)
-
-
-def test_a_run_is_started_again_from_its_own_page(served: Served, page: Page) -> None:
-    page.goto(f"{served.dev.url}/#/runs/{served.runs['trip']}")
-    page.get_by_role("button", name="Run again").click()
-    expect(page.locator("dialog .command code")).to_have_text(f"stepwell rerun {served.runs['trip']}")
-    page.locator("dialog button[type=submit]").click()
-    page.locator(".told.is-done a").click()
-    expect(page.locator(".crumbs")).to_contain_text("rerun of")
-
-
 def test_a_function_answers_a_query_and_takes_an_update(served: Served, page: Page) -> None:
     """What a handler refuses is shown as its error, and the run can be terminated from the same place."""
     run_id = start(served.dev, "haggle", {"item": "cup"})
@@ -291,60 +249,6 @@ def test_a_function_answers_a_query_and_takes_an_update(served: Served, page: Pa
     page.get_by_label("Reason").fill("too dear")
     page.locator("dialog button[type=submit]").click()
     expect(page.locator(".title .status")).to_have_text("failed")
-
-
-def test_a_slider_goes_through_the_log_and_shows_what_each_record_changed(served: Served, page: Page) -> None:
-    page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
-    page.get_by_role("button", name="look back").click()
-    page.get_by_label("Record", exact=True).fill("0")
-    expect(page.locator(".changes li.is-add", has_text="state")).to_contain_text("A-1002")
-    expect(page.locator(".moment .node.is-completed")).to_have_count(1)
-    page.get_by_role("button", name="One record on").click()
-    expect(page.locator(".moment .node.is-waiting")).to_contain_text("approve")
-    expect(page.locator(".moments output")).to_contain_text("1 of")
-
-
-def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(served: Served, page: Page) -> None:
-    """What is left as it was is not sent. The route is played here: an API says itself whether it has it."""
-    sent: list[object] = []
-
-    def fork(route: Route) -> None:
-        sent.append(route.request.post_data_json)
-        route.fulfill(status=201, json={"run_id": "run_new", "status": "pending"})
-
-    run_id = served.runs["failed"]
-    page.route("**/openapi.json", lambda route: route.fulfill(json={"paths": {"/runs/{run_id}/fork": {"post": {}}}}))
-    page.route("**/fork", fork)
-    page.goto(f"{served.dev.url}/#/runs/{run_id}")
-    page.get_by_role("button", name="look back").click()
-    page.get_by_label("Record", exact=True).fill("1")
-    expect(page.locator(".moments output")).to_have_text(re.compile("^1 of"))
-    expect(page.locator(".moment .node.is-waiting")).to_contain_text("approve")
-    page.get_by_role("button", name="Fork from here").click()
-    state = page.get_by_label("State before this record")
-    expect(state).to_have_value(re.compile("A-1003"))
-    state.fill(json.dumps({**json.loads(state.input_value()), "limit": 500}))
-    expect(page.locator("dialog .command code")).to_have_text(
-        f"stepwell fork {run_id} --at 1 --state '{{\"limit\":500}}'"
-    )
-    page.get_by_role("button", name="Fork the run").click()
-    expect(page.locator(".told.is-done a")).to_have_attribute("href", "#/runs/run_new")
-    assert sent == [{"at": 1, "by": "", "state": {"limit": 500}}]
-
-
-def test_a_failed_run_goes_on_with_an_edited_value(served: Served, page: Page) -> None:
-    """From the record that failed: what was completed is kept, and the step that failed gets another amount."""
-    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
-    page.get_by_role("button", name="look back").click()
-    expect(page.locator(".moment .node.is-failed")).to_contain_text("ship")
-    page.get_by_role("button", name="Fork from here").click()
-    given = page.get_by_label("Input, as JSON")
-    given.fill(json.dumps({**json.loads(given.input_value()), "amount": 40}))
-    expect(page.locator("dialog .command code")).to_contain_text('"amount":40')
-    page.get_by_role("button", name="Fork the run").click()
-    page.locator(".told.is-done a").click()
-    expect(page.locator(".title .status")).to_have_text("completed")
-    expect(page.locator(".crumbs")).to_contain_text("fork of")
 
 
 def test_a_form_has_a_field_for_each_part_of_an_input(served: Served, page: Page) -> None:

@@ -17,6 +17,8 @@ from stepwell.cli.main import app
 from stepwell.client import Client
 from tests.emulator.kit import DEADLINE_SECONDS, ROOT, until
 
+PAGE = "https://shop.example.com"
+
 GREET = """
 workflow: greet
 timeline:
@@ -39,6 +41,7 @@ def folder(tmp_path: Path) -> Path:
     made.mkdir()
     (made / "greet.yaml").write_text(GREET)
     (made / "words.py").write_text("def greet():\n    return 'hello'\n")
+    (tmp_path / "pyproject.toml").write_text(f'[tool.stepwell]\ncors_origins = ["{PAGE}"]\n')
     return made
 
 
@@ -73,6 +76,8 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
         assert said() == "hello"
         page = httpx.get(client.url, headers={"accept": "text/html"}, trust_env=False)
         assert (page.status_code, "<title>" in page.text) == (200 if is_built() else 503, True)
+        answer = httpx.get(f"{client.url}/health", headers={"origin": PAGE}, trust_env=False)
+        assert answer.headers.get_list("access-control-allow-origin") == [PAGE]
         (folder / "words.py").write_text(POLITE)
         until(lambda: " deployed\n" in (tmp_path / "log").read_text(), "it is deployed again", pause_seconds=0.5)
         until(lambda: said() == "good day", "the new code runs", pause_seconds=1)

@@ -37,6 +37,9 @@ from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 
 NOW_MS = 1_700_000_000_000
+FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a, RETRY}, {name: b, run: python:m.b}]"
+PLAIN = FLOW.replace("RETRY", "timeout: 1m")
+ONCE = FLOW.replace("RETRY", "at_most_once: true")
 WRITES = {
     "create_run", "change_status", "append", "save_snapshot", "arrive", "put_event", "put_waiter", "forget_waiter",
     "consume", "put_definition",
@@ -217,3 +220,15 @@ class Folder:
             "node": "n", "attempt": 1, "key": "r1:0:0", "timeout_ms": 5_000, "resumed": None, "state": {},
         }  # fmt: skip
         return run_now(self.steps.run(StepCall(**{**values, **changes})))
+
+
+def first_wake(world: World) -> dict[str, Any]:
+    """The message that makes the run begin, taken off the queue."""
+    one = world.queue.receive((Lane.WORK,), world.clock.now_ms(), 0)
+    assert one is not None
+    world.queue.delete(one)
+    return dict(one.message)
+
+
+def handle(world: World, body: dict[str, Any], budget: Any = None) -> None:
+    run_now(dispatch(world.parts, Lane.WORK, body, budget or Unlimited()))

@@ -9,20 +9,15 @@ import pytest
 from stepwell.engine.actions import Outcome
 from stepwell.engine.names import iso
 from stepwell.engine.records import Kind
-from stepwell.errors import LeaseLost, PortError
+from stepwell.errors import PortError
 from stepwell.limits import HOPS, MINUTE_MS
-from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
-from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import DeadLetter, Timer, Wake, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.steps.port import StepCall
-from tests.runtime.kit import World, fails
+from tests.runtime.kit import FLOW, ONCE, PLAIN, World, fails, first_wake, handle
 
-FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a, RETRY}, {name: b, run: python:m.b}]"
-PLAIN = FLOW.replace("RETRY", "timeout: 1m")
 RETRY = FLOW.replace("RETRY", "retry: {max_retries: 2, on: [step]}")
-ONCE = FLOW.replace("RETRY", "at_most_once: true")
 HOLD = "workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}, {name: b, run: python:m.b}]"
 BOTH = HOLD.replace("{for: approval}", "{all: [{for: approval}, {for: event, name: paid}]}")
 TOLD = FLOW.replace("RETRY", "timeout: 1m").replace("}", ", input: {since: '{{ run.started_at }}'}}")
@@ -35,18 +30,6 @@ nodes:
   d: {run: python:m.d, transitions: [{to: e}]}
   e: {fan_in: {target: found, policy: all}, run: python:m.e}
 """
-
-
-def first_wake(world: World) -> dict[str, Any]:
-    """The message that makes the run begin, taken off the queue."""
-    one = world.queue.receive((Lane.WORK,), world.clock.now_ms(), 0)
-    assert one is not None
-    world.queue.delete(one)
-    return dict(one.message)
-
-
-def handle(world: World, body: dict[str, Any], budget: Any = None) -> None:
-    run_now(dispatch(world.parts, Lane.WORK, body, budget or Unlimited()))
 
 
 def dies(*_: object) -> None:
@@ -304,61 +287,6 @@ def test_a_duplicate_of_the_wake_does_not_take_an_at_most_once_step_from_the_wor
     assert world.header(run_id).status == "completed"
 
 
-class Short(Unlimited):
-    """An invocation that is nearly over: it lets so many steps through."""
-
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-
-    def left_ms(self) -> int | None:
-        self._left -= 1
-        return None if self._left >= 0 else 0
-
-
-def test_a_worker_whose_time_is_short_hands_over_and_loses_nothing() -> None:
-    world = World(PLAIN)
-    run_id = world.start()
-    handle(world, first_wake(world), Short(1))
-    assert [call.node for call in world.steps.calls] == ["a"]
-    world.deliver()
-    assert [call.node for call in world.steps.calls] == ["a", "b"]
-    assert world.header(run_id).status == "completed"
-
-
-def test_a_message_that_kills_its_worker_becomes_a_failure_that_a_rule_can_take() -> None:
-    rule = "diverge: [{when: \"error.type == 'worker_lost'\", skip_to: c}]"
-    world = World(f"workflow: flow\ntimeline: [{{name: a, run: python:m.a, {rule}}}, {{name: b, run: python:m.b}}, "
-                  "{name: c, run: python:m.c}]")  # fmt: skip
-    run_id = world.start()
-    body = first_wake(world)
-    assert is_exhausted(6)
-    assert not is_exhausted(5)
-    assert run_now(give_up(world.parts, Lane.WORK, body))
-    world.deliver()
-    assert [call.node for call in world.steps.calls] == ["c"]
-    assert world.token(run_id).steps["a"].error is not None
-    assert world.header(run_id).status == "completed"
-
-
-def test_a_dead_letter_that_comes_twice_fails_the_step_once() -> None:
-    world = World(PLAIN)
-    run_id = world.start()
-    body = first_wake(world)
-    for _ in range(2):
-        run_now(give_up(world.parts, Lane.WORK, body))
-    world.deliver()
-    assert (world.header(run_id).status, world.token(run_id).slot) == ("failed", 0)
-
-
-def test_a_dead_letter_of_a_run_that_went_on_is_dropped() -> None:
-    world = World(PLAIN)
-    run_id = world.start()
-    world.deliver()
-    world.send(Lane.RESUME, to_json(DeadLetter(Wake(run_id, -1))))
-    world.deliver()
-    assert world.header(run_id).status == "completed"
-
-
 def test_the_run_s_own_timeout_overrides_a_step_s_and_counts_waiting() -> None:
     text = """
 workflow: flow
@@ -411,50 +339,3 @@ def test_a_blocked_step_tells_whoever_listens_and_goes_on_when_approved() -> Non
 @pytest.mark.parametrize("wake", [Wake("r", 3), Timer("r", 3, "0/1.2"), DeadLetter(Wake("r", -1))])
 def test_a_message_comes_back_from_json_as_it_was(wake: Any) -> None:
     assert from_json(to_json(wake)) == wake
-
-
-def test_a_step_longer_than_any_worker_lives_does_not_hand_over_for_ever() -> None:
-    world = World(PLAIN)
-    world.start()
-    body = first_wake(world)
-    for _ in range(10):
-        handle(world, body, Short(0))
-        if not world.queue.pending():
-            return
-        body = first_wake(world)
-    pytest.fail("ten workers in a row handed the step over, and none ran or failed it")
-
-
-def test_a_dead_letter_that_is_past_wakes_nobody() -> None:
-    """Its workers died long ago: the run has been approved since, and is another's."""
-    world = World(HOLD)
-    run_id = world.start()
-    world.deliver()
-    run_now(world.service.approve(run_id))
-    world.lose_messages()
-    run_now(world.parts.coordinator.handle(DeadLetter(Wake(run_id, -1))))
-    assert world.lose_messages() == 0
-
-
-class RunsOut(Unlimited):
-    """A lease that runs out after it was asked a number of times."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def holds(self) -> bool:
-        self.times -= 1
-        return self.times >= 0
-
-
-@pytest.mark.parametrize(("text", "records"), [(PLAIN, 0), (PLAIN, 1), (ONCE, 0), (ONCE, 1), (ONCE, 2)])
-def test_a_worker_whose_lease_ran_out_appends_nothing_more(text: str, records: int) -> None:
-    world = World(text)
-    run_id = world.start()
-    body = first_wake(world)
-    with pytest.raises(LeaseLost, match="ran out"):
-        handle(world, body, RunsOut(records))
-    assert world.token(run_id).slot == records - 1
-    if text is PLAIN:
-        handle(world, body)
-        assert world.header(run_id).status == "completed"

@@ -30,7 +30,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 1.0  # then it is killed, with the functions that still work
 READ_SECONDS = 60
 POLL_SECONDS = 0.05
-INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # visible to the functions
+INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SSL_CERT_FILE", "SYSTEMROOT", "VIRTUAL_ENV")  # the functions see them
 
 
 class Emulator:

@@ -23,6 +23,7 @@ from stepwell.cli.cdk import place_of_app
 from stepwell.cli.folders import EMULATOR
 from stepwell.cli.forwarding import Forwarder
 from stepwell.cli.synthesis import synthesise
+from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
@@ -68,7 +69,7 @@ def _serve(
     reload: bool,
     then: Callable[[str], None] | None,
 ) -> int:
-    stopping = threading.Event()
+    stopping, origins = threading.Event(), cors_origins(project_of(folder).properties)
 
     def stand() -> Stack:
         log.info("building the functions' packages and the template")
@@ -81,7 +82,7 @@ def _serve(
             log.warning("%s; create it in the emulator: --endpoint-url %s", problem, emulator.url)
         return stack
 
-    with gateway_to(emulator, stand()) as gateway:
+    with gateway_to(emulator, stand(), origins) as gateway:
         log.info("deployed to %s", emulator.url)
         if reload:
             threading.Thread(
@@ -118,8 +119,8 @@ def _failure(secrets: Secrets, reference: str) -> PortError | None:
 
 
 @contextmanager
-def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
-    """Serves the stack's API at the root of a local server."""
+def gateway_to(emulator: Emulator, stack: Stack, origins: Sequence[str] = ()) -> Iterator[Gateway]:
+    """Serves the stack's API at the root of a local server. `origins`: of web pages that may call it."""
     api_id = next(api for name, api in stack.of_type(API).items() if not LIVE.search(name))
     host, signature = f"{api_id}.execute-api.localhost:{emulator.port}", emulator.signature()
     with httpx.Client(base_url=emulator.url, timeout=ANSWER_SECONDS, trust_env=False) as http:
@@ -129,7 +130,7 @@ def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
             auth = None if "authorization" in headers else signature
             return http.request(method, url, headers={**headers, "host": host}, content=content, auth=auth)
 
-        gateway = Gateway(Forwarder(send, "the emulator", feed=f"ws://{HOST}:{emulator.port}"))
+        gateway = Gateway(Forwarder(send, "the emulator", feed=f"ws://{HOST}:{emulator.port}"), origins=origins)
         try:
             yield gateway
         finally:

@@ -83,10 +83,15 @@ class Forwarder:
                 "headers": {"Content-Type": "application/json"},
                 "body": json.dumps({"message": f"{self._what} does not answer: {type(error).__name__}"}),
             }
-        kept = {name: value for name, value in answer.headers.items() if name not in DROPPED}
+        kept = {name: value for name, value in answer.headers.items() if _is_kept(name)}
         content = self._placed(answer.content) if path == "/stream" and answer.is_success else answer.content
         text = base64.b64encode(content).decode()
         return {"statusCode": answer.status_code, "headers": kept, "body": text, "isBase64Encoded": True}
+
+
+def _is_kept(name: str) -> bool:
+    """Which pages may read an answer is said once, by the server that forwards it: browsers refuse it said twice."""
+    return name not in DROPPED and not name.startswith("access-control-")
 
 
 def _absolute(url: str, origin: str) -> str:

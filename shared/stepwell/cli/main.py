@@ -139,9 +139,16 @@ def main() -> None:
     """Runs the command line; the entry point `stepwell`."""
     for stream in (sys.stdout, sys.stderr):
         _forgive(stream)
+    _leave_out("httpx._main")  # httpx's own command, with click, rich and pygments: more than httpx itself
     if REPLAYING & {*sys.argv[1:2]}:
         fix_hash_seed()
     app()
+
+
+def _leave_out(module: str) -> None:
+    """Makes the import of a module fail, for a package that does without it."""
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault(module, None)
 
 
 def _forgive(stream: TextIO) -> None:

@@ -229,8 +229,12 @@ def _name_of(host: str) -> str:
     return (name if colon and port.isdecimal() else host).lower()
 
 
-_FOREIGN = problem(403, "not_local", "the development server answers this machine only",
-                   hint="call it as http://127.0.0.1 or http://localhost")  # fmt: skip
+_FOREIGN = problem(
+    403,
+    "not_local",
+    "the development server answers this machine only",
+    hint="call it as http://127.0.0.1 or http://localhost; a web page of another origin must be in cors_origins",
+)
 
 
 _STOPPING = problem(503, "stopping", "the development server stops", hint="start it again with: stepwell dev")

@@ -73,7 +73,8 @@ class Reloader:
             log.info("%s", line)
         self._wake_stuck()
         if broken:
-            log.warning("%d files have errors: the last good version of their workflows stays", len(broken))
+            files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
+            log.warning("%s errors: the last good version of their workflows stays", files)
 
     def _named(self, names: Iterable[str]) -> set[str]:
         return {str(self._folder / name) for name in names}

@@ -16,15 +16,16 @@ from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition
 from stepwell.definition.durable import Found, functions_in
 from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json, Limit
+from stepwell.definition.side_files import SideFile
 from stepwell.definition.throttles import FILES as LIMIT_FILES
-from stepwell.definition.throttles import Limits, check_limits, limits_of, unknown_limits
+from stepwell.definition.throttles import check_limits, limits_of, unknown_limits
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import DefinitionError, NotFound, Problem
 from stepwell.prices import Prices
 from stepwell.runtime.notify.telling import TOLD
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.runtime.starts.pricing import load_prices, prices_of
-from stepwell.runtime.starts.reading import only_file, read_text
+from stepwell.runtime.starts.reading import only_file, only_side_file, read_text
 from stepwell.scan import module_name, modules, walk
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
@@ -100,18 +101,14 @@ def load_folder(path: Path) -> Folder:
     )
 
 
-def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: Limits) -> list[Problem]:
+def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: SideFile) -> list[Problem]:
     """Reports steps that are throttled by a limit that there is not."""
     return [one for name, graph in graphs.items() for one in unknown_limits(graph, limits.document, str(files[name]))]
 
 
-def load_limits(path: Path) -> Limits:
+def load_limits(path: Path) -> SideFile:
     """The folder's named limits."""
-    file, problems = only_file(path, LIMIT_FILES)
-    if file is None:
-        return Limits({}, problems)
-    text, problems = read_text(file)
-    return Limits({}, problems) if text is None else check_limits(text, str(file))
+    return only_side_file(path, LIMIT_FILES, check_limits)
 
 
 def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...]]:

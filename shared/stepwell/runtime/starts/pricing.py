@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Json
+from stepwell.definition.side_files import SideFile, check_side_file
 from stepwell.definition.text import closest, pointer_part
-from stepwell.errors import Problem, UserError
+from stepwell.errors import UserError
 from stepwell.prices import Prices
-from stepwell.runtime.starts.reading import only_file, read_text
+from stepwell.runtime.starts.reading import only_side_file, read_text
 
 FILES = ("prices.yaml", "prices.yml", "prices.json")
 _TEXTS = ("as_of", "source")
@@ -19,31 +20,21 @@ _NAMES = tuple(one.name for one in fields(Prices))
 _EXAMPLE = 'as_of: "2027-01-31", and any of ' + ", ".join(name for name in _NAMES if name != "as_of")
 
 
-@dataclass(frozen=True, slots=True)
-class PriceTable:
-    """A file's problems and, without errors, what it says. An empty one says nothing: the built-in prices hold."""
-
-    document: Mapping[str, Json]
-    problems: tuple[Problem, ...] = ()
-
-
-def check_prices(text: str, file: str = "") -> PriceTable:
+def check_prices(text: str, file: str = "") -> SideFile:
     """Checks a table of prices, YAML or JSON; never raises. What it does not name has the built-in price."""
-    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+    found = check_side_file(text, file, _prices)
+    return replace(found, problems=tuple(replace(problem, code="bad_prices") for problem in found.problems))
 
-    loaded = load_document(text, file)
-    if loaded.problems:
-        return PriceTable({}, tuple(replace(problem, code="bad_prices") for problem in loaded.problems))
-    context, given = Context(), loaded.data
-    if not isinstance(given, dict):
+
+def _prices(context: Context, data: Json) -> Mapping[str, Json]:
+    if not isinstance(data, dict):
         context.add("bad_prices", "the file must be a mapping of names and prices", "", _EXAMPLE)
-        given = {}
-    elif "as_of" not in given:
+        return {}
+    if "as_of" not in data:
         context.add("bad_prices", "the table of prices does not say of when it is", "", _EXAMPLE)
-    for name, value in given.items():
+    for name, value in data.items():
         _check(context, str(name), value)
-    problems = tuple(loaded.placed(problem, file) for problem in context.problems)
-    return PriceTable({} if context.failed else given, problems)
+    return data
 
 
 def _check(context: Context, name: str, value: Json) -> None:
@@ -64,34 +55,26 @@ def prices_of(document: Mapping[str, Json]) -> Prices:
     return replace(Prices(), **{**({"source": "your table of prices"} if document else {}), **document})
 
 
-def load_prices(folder: Path) -> PriceTable:
+def load_prices(folder: Path) -> SideFile:
     """The folder's table of prices."""
-    file, problems = only_file(folder, FILES)
-    return PriceTable({}, problems) if file is None else _table(file)
+    return only_side_file(folder, FILES, check_prices)
 
 
 def read_prices(file: Path) -> Prices:
     """Reads the table that somebody named. Raises UserError `bad_prices`."""
-    table = _table(file)
-    if table.problems:
-        first = table.problems[0]
-        place = f"{file}:{first.line}" if first.line else str(file)
-        raise UserError(
-            f"the table of prices {place} cannot be used: {first.message}", code="bad_prices", hint=first.hint
-        )
-    return prices_of(table.document)
+    text, problems = read_text(file)
+    return _usable(SideFile({}, problems) if text is None else check_prices(text, str(file)))
 
 
 def prices_for(named: Path | None, folder: Path) -> Prices:
-    """The prices of the named file, or else those of the folder. Raises UserError."""
-    if named is not None:
-        return read_prices(named)
-    file, problems = only_file(folder, FILES)
-    if problems:
-        raise UserError(problems[0].message, code=problems[0].code, hint=problems[0].hint)
-    return Prices() if file is None else read_prices(file)
+    """The prices of the named file, or else those of the folder. Raises UserError `bad_prices`."""
+    return _usable(load_prices(folder)) if named is None else read_prices(named)
 
 
-def _table(file: Path) -> PriceTable:
-    text, problems = read_text(file)
-    return PriceTable({}, problems) if text is None else check_prices(text, str(file))
+def _usable(table: SideFile) -> Prices:
+    if table.problems:
+        first = table.problems[0]
+        place = f"{first.file}:{first.line}" if first.line else first.file
+        message = f"the table of prices {place} cannot be used: {first.message}"
+        raise UserError(message, code="bad_prices", hint=first.hint)
+    return prices_of(table.document)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from stepwell.definition.side_files import SideFile
 from stepwell.errors import Problem
 from stepwell.limits import DEFINITION_BYTES
 
@@ -29,3 +30,12 @@ def only_file(folder: Path, names: Sequence[str]) -> tuple[Path | None, tuple[Pr
         return (files[0] if files else None), ()
     message = f"{' and '.join(file.name for file in files)} are both there"
     return None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),)
+
+
+def only_side_file(folder: Path, names: Sequence[str], check: Callable[[str, str], SideFile]) -> SideFile:
+    """Checks the folder's side file of one of these names, by its text and its path; an empty one if there is none."""
+    file, problems = only_file(folder, names)
+    if file is None:
+        return SideFile({}, problems)
+    text, problems = read_text(file)
+    return SideFile({}, problems) if text is None else check(text, str(file))

@@ -1,0 +1,66 @@
+"""What `stepwell dev --aws` puts before the emulator's API, with a stand-in for the emulator."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from stepwell.cli.emulate import gateway_to
+
+PAGE = "https://shop.example.com"
+
+
+class Deployed(BaseHTTPRequestHandler):
+    """An API whose own answers say which pages may read them, as API Gateway's do."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("access-control-allow-origin", PAGE)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *words: object) -> None:
+        """Keeps the test quiet."""
+
+
+@pytest.fixture
+def emulator() -> Iterator[Any]:
+    with HTTPServer(("127.0.0.1", 0), Deployed) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        port = server.server_address[1]
+        yield SimpleNamespace(url=f"http://127.0.0.1:{port}", port=port, signature=lambda: None)
+        server.shutdown()
+
+
+def answer_of(emulator: Any, method: str, **headers: str) -> httpx.Response:
+    """The answer of the local server to a page."""
+    stack: Any = SimpleNamespace(of_type=lambda kind: {"Api0123": "abc"})
+    with gateway_to(emulator, stack, [PAGE]) as gateway:
+        wire = httpx.ASGITransport(gateway)
+
+        async def main() -> httpx.Response:
+            async with httpx.AsyncClient(transport=wire, base_url="http://127.0.0.1") as browser:
+                return await browser.request(method, "/runs", headers=headers)
+
+        return asyncio.run(main())
+
+
+def test_a_page_of_cors_origins_may_call_a_deployed_stack_too(emulator: Any) -> None:
+    asked = answer_of(emulator, "OPTIONS", origin=PAGE, **{"access-control-request-method": "POST"})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, PAGE)
+    answer = answer_of(emulator, "GET", origin=PAGE)
+    assert (answer.status_code, answer.headers.get_list("access-control-allow-origin")) == (200, [PAGE])
+
+
+def test_another_page_may_not(emulator: Any) -> None:
+    refused = answer_of(emulator, "GET", origin="https://evil.example.com")
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_local")
+    assert "cors_origins" in refused.json()["hint"]
