@@ -22,7 +22,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.waits.permits import Runs
+from stepwell.runtime.waits.claimants import Runs
 
 _effects = engine_effects._effects
 _of_part, _take = engine_effects._of_part, Callbacks._take
