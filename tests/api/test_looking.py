@@ -119,6 +119,7 @@ def test_costs_are_those_of_the_prices_that_are_deployed(world: World) -> None:
     world.parts.catalog.replace(world.parts.catalog.current.values(), prices=Prices(as_of="2027-01-31", **doubled))
     assert told() == pytest.approx([2 * usd for usd in before], abs=2e-6)  # they are rounded
     assert world.get(f"/runs/{run_id}").json["cost"]["prices_as_of"] == "2027-01-31"
+    assert world.get("/stats", costs="true").json["costs"]["quick"]["prices_as_of"] == "2027-01-31"
 
 
 def test_costs_of_a_workflow_are_the_mean_ledger_of_its_newest_ended_runs(world: World) -> None:

@@ -83,6 +83,67 @@ def test_a_permit_that_is_taken_costs_three_write_units_and_one_message_more() -
         assert world.header(waiting).status == "completed"
 
 
+def test_a_run_that_gives_back_its_permit_while_it_waits_pays_five_write_units_more_for_each_wait() -> None:
+    """Two records and the header; the permit back, and another one taken. And six reads."""
+    spent = []
+    for definition in (HELD, HELD.replace("limit: 2", "limit: 2, while_waiting: release")):
+        with aws_world(definition) as world:
+            run_id = world.start()
+            world.deliver()
+            run_now(world.parts.workflow_pauses.all())
+            costs(world)
+            run_id = world.start()
+            world.deliver()
+            run_now(world.service.approve(run_id))
+            world.deliver()
+            assert world.header(run_id).status == "completed"
+            spent.append(costs(world))
+    (units, requests, messages), (released, more, as_many) = spent
+    assert released - units == Counter(LOG=2, NOTE=2, RUN=1)
+    assert units - released == Counter()
+    assert (more - requests)["query"] + (more - requests)["get_item"] == 6
+    assert as_many == messages
+
+
+OPEN_FORK = """
+workflow: flow
+concurrency: {limit: 1, while_waiting: release}
+nodes:
+  hold: {wait: {for: approval}, transitions: [{to: each, foreach: "{{ input }}"}]}
+  each: {wait: {for: event, name: paid, key: k}, transitions: [{to: met}]}
+  met: {fan_in: {policy: all}}
+"""
+
+
+def test_a_run_that_finds_its_permit_taken_when_its_wait_is_over_pays_two_write_units_and_a_message_more() -> None:
+    """Its place in line is written and deleted, and the header shows that it waits; whoever ends lets it on in the
+
+    write with which it leaves. That is one more of the table, and none for the permit.
+    """
+    spent = []
+    for inputs in ([[1]], [[1], []]):
+        with aws_world(OPEN_FORK) as world:
+            holder, *waits = (world.start(given=one) for one in inputs)
+            world.deliver()
+            run_now(world.service.approve(holder))
+            world.deliver()
+            costs(world)
+            for one in waits:
+                run_now(world.service.approve(one))
+            world.deliver()
+            asked, _, _ = costs(world)
+            run_now(world.service.send_event("paid", {}, key="k"))
+            world.deliver()
+            given, _, messages = costs(world)
+            assert {world.header(one).status for one in (holder, *waits)} == {"completed"}
+            assert run_now(world.store.notes("permits:flow")) == {}
+            spent.append((asked["NOTE"], given["NOTE"], messages))
+    (_, alone, sent), (place, both, more) = spent
+    assert place == 1
+    assert both - alone == 1 + 1  # its place; and its own end gives back the permit as the holder's did alone
+    assert more - sent == 1
+
+
 def test_what_a_limited_run_costs_does_not_grow_with_those_that_wait() -> None:
     spent = []
     for waiting in (3, 30):

@@ -15,8 +15,8 @@ from stepwell.runtime.log.messages import Publish, from_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
+from tests.runtime.test_lost_workers import RunsOut
 from tests.runtime.test_service import ENDED, FLOW, approving
-from tests.runtime.test_worker import RunsOut
 
 
 def test_an_event_of_one_id_counts_once_however_often_it_comes() -> None:

@@ -19,7 +19,7 @@ from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.waits.permits import Runs
+from stepwell.runtime.waits.claimants import Runs
 from tests.runtime.kit import NOW_MS, World
 
 HOLD = """

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from stepwell.engine.permits import WHO
 from stepwell.engine.records import ROOT, End, Kind, Record
+from stepwell.engine.throttles import ASKS, FREES, PERMITTED
 from stepwell.runtime.log.messages import Wake
 from tests.sim.world import World
 
@@ -16,6 +17,7 @@ def laws_of_limits(world: World) -> Iterator[str]:
     moves: dict[str, list[tuple[int, int, str]]] = defaultdict(list)  # by workflow: when, one more or less, which run
     for view in _limited(world):
         moves[view.program.graph.name] += _moves(view)
+        yield from _going_on(view)
         for record in _begun(view)[1:]:
             if record.kind is Kind.ENDED and record.who == WHO:
                 yield f"concurrency: {view.run_id} was cancelled for its limit in slot {record.slot}, under way"
@@ -30,15 +32,34 @@ def laws_of_limits(world: World) -> Iterator[str]:
 
 
 def _moves(view: World) -> Iterator[tuple[int, int, str]]:
+    """When it takes a permit, and when it gives one back. A run of one record comes and goes."""
     log, order = _begun(view), view.seen.order
-    if log and log[0].kind is not Kind.ENDED:
-        yield (
-            order[ROOT, log[0].slot],
-            1,
-            view.run_id,
-        )  # a run of one record comes and goes
-        if isinstance(log[-1].next, End):
-            yield order[ROOT, log[-1].slot], -1, view.run_id
+    holds = False
+    for record in log if log and log[0].kind is not Kind.ENDED else ():
+        before, holds = holds, _holds_after(record, holds or record is log[0])
+        if before is not holds:
+            yield order[ROOT, record.slot], 1 if holds else -1, view.run_id
+
+
+def _holds_after(record: Record, holds: bool) -> bool:
+    """Whether the run has a permit once this is its last record; `holds`: whether it had one."""
+    if isinstance(record.next, End) or FREES in record.rules:
+        return False
+    came = record.resumption
+    return holds or (came is not None and came.kind == PERMITTED)
+
+
+_WITHOUT = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED, Kind.ENDED})  # records of a run without a permit
+
+
+def _going_on(view: World) -> Iterator[str]:
+    """A run that has given back its permit does nothing before it has another."""
+    log = _begun(view)
+    holds = bool(log)
+    for record in log:
+        if not holds and (record.kind not in _WITHOUT or (record.kind is Kind.WAITING and ASKS not in record.rules)):
+            yield f"concurrency: {view.run_id} goes on in slot {record.slot} without a permit"
+        holds = _holds_after(record, holds)
 
 
 def _left(world: World) -> Iterator[str]:
@@ -56,14 +77,22 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
         log, before = _begun(view), _root(view)
         wakes = {Wake(view.run_id, slot).id for slot in range(-1, len(before) + 1)} | {one.by for one in before}
         is_woken = bool(wakes & under_way.get(view.run_id, set()))
-        if (log and not isinstance(log[-1].next, End)) or (not log and is_woken):
+        asks = bool(log) and ASKS in log[-1].rules
+        if _has_permit(log) or (is_woken and (asks or not log)):
             live[view.program.graph.name] += 1  # or its machine's clock says that its turn has not come
-        elif not log and not (before and before[-1].kind is Kind.GATHERED):
+        elif asks or (not log and not (before and before[-1].kind is Kind.GATHERED)):
             waiting.append(view)
     for view in waiting:
         workflow = view.program.graph.name
         if live[workflow] < _most(world, workflow):
             yield f"law 5: {view.run_id} waits for a permit, and {live[workflow]} runs of {workflow} are under way"
+
+
+def _has_permit(log: list[Record]) -> bool:
+    holds = bool(log)
+    for record in log:
+        holds = _holds_after(record, holds)
+    return holds
 
 
 def _limited(world: World) -> Iterator[World]:

@@ -35,6 +35,7 @@ from tests.sim.overlap_programs import make_fork, with_times
 from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
+from tests.sim.released_programs import make_released
 from tests.sim.shown_programs import make_shown
 from tests.sim.stream_programs import make_streamed
 from tests.sim.task_programs import make_permitted, make_tasks
@@ -63,6 +64,7 @@ STREAMS_FROM = 4_900_000_000  # seeds from here on are of durable functions whos
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 GATHERED_FROM = 3_900_000_000  # seeds from here on are of starts that become one run
+RELEASED_FROM = 3_850_000_000  # seeds from here on are of runs that give back their permits while they wait
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
@@ -97,6 +99,7 @@ _MAKERS = (  # by the first of their seeds
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
     (GATHERED_FROM, make_gathered),
+    (RELEASED_FROM, make_released),
     (THROTTLED_FROM, make_throttled),
     (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),
@@ -121,7 +124,7 @@ def program_of(seed: int) -> Program:
         return program_of(_OTHERS[family] + number)
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
-    is_undone = seed < FAMILIES or (THROTTLED_FROM <= seed < GATHERED_FROM and seed % 4 == 3)
+    is_undone = seed < FAMILIES or (THROTTLED_FROM <= seed < RELEASED_FROM and seed % 4 == 3)
     program = with_compensations(program, random.Random(f"compensations {seed}")) if is_undone else program
     if program.deploys or program.race or seed >= SHOWN_FROM:
         return program

@@ -22,8 +22,8 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.lines import Lines
-from stepwell.runtime.waits.permits import Runs
 from stepwell.runtime.waits.throttling import Throttling
 
 _effects = engine_effects._effects

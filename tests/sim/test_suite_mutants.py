@@ -12,7 +12,7 @@ from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
 from tests.engine import test_effects
-from tests.runtime import test_batches, test_parts, test_permits, test_throttle_kills, test_worker
+from tests.runtime import test_batches, test_lost_workers, test_parts, test_permits, test_throttle_kills, test_worker
 from tests.sim import suite_mutants
 
 
@@ -39,7 +39,7 @@ def _keeps_no_permit() -> None:
             suite_mutants.callback_not_queued,
             test_callbacks.test_a_callback_whose_api_died_in_the_midst_ends_the_wait_all_the_same,
         ),
-        (suite_mutants.buried_though_stale, test_worker.test_a_dead_letter_that_is_past_wakes_nobody),
+        (suite_mutants.buried_though_stale, test_lost_workers.test_a_dead_letter_that_is_past_wakes_nobody),
         (
             suite_mutants.straggler_repeats,
             test_worker.test_a_copy_of_a_wake_that_fell_behind_runs_no_step_that_the_other_has_ended,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stepwell.engine.records import Kind, Record
-from stepwell.engine.throttles import PERMITTED
+from stepwell.engine.throttles import ASKS, PERMITTED
 from stepwell.engine.waits.aside import LIMIT
 from stepwell.runtime.log.messages import Wake
 from tests.sim.world import World
@@ -75,7 +75,7 @@ def _claims_of(run_id: str, token: str, log: list[Record], order: dict[int, int]
     asked: Record | None = None
     since = _FOREVER
     for record in log:
-        is_asked = record.kind is Kind.WAITING and record.parked is not None and record.parked.kind == LIMIT
+        is_asked = record.parked is not None and record.parked.kind == LIMIT and ASKS not in record.rules
         came = record.resumption.kind if record.resumption else ""
         if asked is not None and record.kind is Kind.RESUMED and came == PERMITTED:
             since = order[record.slot]

@@ -8,7 +8,8 @@ from unittest import mock
 
 from stepwell.engine.token import Permit
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.waits.throttling import Claims, Throttling
+from stepwell.runtime.waits.claimants import Claims
+from stepwell.runtime.waits.throttling import Throttling
 
 _give_back = Throttling.give_back
 

@@ -40,6 +40,7 @@ class WorkflowCost(TypedDict):
     write_units_per_run: float
     step_seconds_per_run: float
     usd_estimated: float
+    prices_as_of: str
 
 
 class StatsView(TypedDict):
@@ -126,6 +127,7 @@ def _cost(ledgers: Sequence[Cost], ended: int, prices: Prices) -> WorkflowCost:
         write_units_per_run=round(sum(one.write_units for one in ledgers) / count, 3),
         step_seconds_per_run=round(sum(one.step_seconds for one in ledgers) / count, 3),
         usd_estimated=round(usd * ended, 6),
+        prices_as_of=prices.as_of,
     )
 
 

@@ -144,6 +144,7 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
 def _costs_table(costs: Mapping[str, Any]) -> Table:
     table = table_of("workflow", "USD a run", "write units", "USD in all", "")
     for name, cost in costs.items():
+        read = f"by the newest {cost['runs_read']} ended runs, prices of {cost['prices_as_of']}"
         table.add_row(plain(name), f"{cost['usd_per_run']:.7f}", f"{cost['write_units_per_run']:.4g}",
-                      f"{cost['usd_estimated']:.4f}", f"by the newest {cost['runs_read']} ended runs")  # fmt: skip
+                      f"{cost['usd_estimated']:.4f}", read)  # fmt: skip
     return table

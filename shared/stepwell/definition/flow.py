@@ -24,7 +24,7 @@ def concurrency_of(context: Context, document: Mapping[str, Json]) -> Concurrenc
     if given is None or "limit" not in given:  # what is wrong was cut out of the document
         return None
     key = _key(context, document, "concurrency")
-    return Concurrency(given["limit"], key, given.get("on_limit", "queue"))
+    return Concurrency(given["limit"], key, given.get("on_limit", "queue"), given.get("while_waiting", "hold"))
 
 
 def rate_limit_of(context: Context, document: Mapping[str, Json]) -> RateLimit | None:

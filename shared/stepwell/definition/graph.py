@@ -264,6 +264,7 @@ class Concurrency:
     limit: int
     key: Expression | None = None
     on_limit: str = "queue"  # queue | cancel_newest | cancel_oldest
+    while_waiting: str = "hold"  # hold | release: what a run that waits does with its permit
 
 
 @dataclass(frozen=True, slots=True)

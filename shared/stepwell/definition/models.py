@@ -262,6 +262,9 @@ class ConcurrencyDef(Written):
     on_limit: Literal["queue", "cancel_newest", "cancel_oldest"] | None = Field(
         default=None, description="what a run over the limit does: it waits (default), is cancelled, or has others be"
     )
+    while_waiting: Literal["hold", "release"] | None = Field(
+        default=None, description="whether a run keeps its permit while it waits (default), or gives it back"
+    )
 
 
 class SingletonDef(Written):

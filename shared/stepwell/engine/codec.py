@@ -34,6 +34,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
+from stepwell.engine.throttles import OF_SHARES
 from stepwell.engine.token import Aside, Begun, Cleaning, Gathered, Locks, Outlook, Permit, StepView, Token, Undoing
 
 T = TypeVar("T")
@@ -98,6 +99,7 @@ def encode_token(token: Token) -> str:
             "locks",
             "released",
             "permit",
+            "share",
             "gathered",
             "returned",
             "aside",
@@ -109,7 +111,7 @@ def encode_token(token: Token) -> str:
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
             out[name] = _next_to_json(following)
-    for name in ("error", "resumption", "cleaning", "locks", "permit", "gathered"):
+    for name in ("error", "resumption", "cleaning", "locks", "permit", "share", "gathered"):
         if (part := getattr(token, name)) is not None:
             out[name] = plain(part)
     for name in ("received", "released", "returned"):
@@ -120,12 +122,18 @@ def encode_token(token: Token) -> str:
             out[name] = part_to_json(part)
     if token.tasks:
         out["tasks"] = {str(slot): _begun_to_json(one) for slot, one in token.tasks.items()}
-    number = max(_number_of_next(token.fork), _number_of(token.last) if token.last else 0)
+    of_share = formats.FREEING if token.share is not None else 0
+    number = max(_number_of_next(token.fork), _number_of(token.last) if token.last else 0, of_share)
     return _encode(out | {formats.KEY: number, "fold": formats.FOLD})
 
 
 def _number_of(record: Record) -> int:
-    """Returns the number of the format: code that knows nothing of an output elsewhere must not read it as none."""
+    """Returns the number of the format: code that knows nothing of an output elsewhere must not read it as none.
+
+    Nor must code that knows no shares let a run go on that has none.
+    """
+    if record.rules and not OF_SHARES.isdisjoint(record.rules):
+        return formats.FREEING
     return max(_number_of_next(record.next), formats.REFERRING if record.output_at >= 0 else 0)
 
 
@@ -172,6 +180,7 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
         permit=build_or_none(Permit, raw.get("permit")),
+        share=build_or_none(Permit, raw.get("share")),
         gathered=_gathered_from_json(raw["gathered"]) if raw.get("gathered") else None,
         returned=tuple(build(Permit, one) for one in raw.get("returned", ())),
         aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,

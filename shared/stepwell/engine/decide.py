@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine import durable as functions
-from stepwell.engine import gathering, permits, receiving, spending
+from stepwell.engine import gathering, permits, receiving, shares, spending
 from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
+from stepwell.engine.copying import changed
 from stepwell.engine.forks import fork_into
 from stepwell.engine.inputs import (
     Cancelled,
@@ -47,6 +48,7 @@ from stepwell.engine.refusals import refusal
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.settle import settle
+from stepwell.engine.share_records import asking_record, freeing
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase, Verdict, receive
 from stepwell.engine.throttle_records import needed, permit_record, refused
@@ -202,7 +204,7 @@ def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | Write
 
 def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
     """Fails a step that killed its worker too often. Rests if no step was next, or the run had not begun."""
-    is_next = token.slot == given.slot and permits.ask(moment, token) is None
+    is_next = token.slot == given.slot and permits.ask(moment, token) is None and not shares.lacks(token)
     action = _next(moment, token) if is_next else Rest()
     message = f"the worker died with this step {DELIVERIES} times"
     if isinstance(action, AskFunction):
@@ -228,13 +230,23 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
         return action
     if is_open(moment.run, token):
         return action
+    if shares.lacks(token) and not _ends(action):
+        return Write(asking_record(moment, token))
     if isinstance(action, RunStep):
         action = _before_step(moment, token, action)
     if token.branch is not None:
         return action
+    if isinstance(action, Write):
+        made = freeing(moment, token, action.record)
+        action = action if made is action.record else changed(action, record=made)
     if (asked := permits.ask(moment, token)) is not None:
         return asked
     return PickUp() if token.phase is Phase.INITIALIZING and not moment.run.started_ms else action
+
+
+def _ends(action: Action) -> bool:
+    """Tells whether the run's time is up, for which it needs no permit."""
+    return isinstance(action, Write) and action.record.kind is Kind.ENDED
 
 
 def _before_step(moment: Moment, token: Token, action: RunStep) -> Action:

@@ -105,7 +105,7 @@ class ReleaseLocks:
 
 @dataclass(frozen=True, slots=True)
 class TakePermit:
-    """Ask for a permit of a named limit, which ends the wait; else `shown` is shown."""
+    """Ask for a permit of a named limit, or of the workflow's own, which ends the wait; else `shown` is shown."""
 
     permit: Permit
     shown: ShowStatus

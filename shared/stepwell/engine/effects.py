@@ -53,6 +53,7 @@ from stepwell.engine.records import (
     Resumption,
     Status,
 )
+from stepwell.engine.shares import is_of_run
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Begun, Permit, Token
 from stepwell.engine.waits.kind import coming_of
@@ -156,8 +157,9 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
         return (running,)
     if parked.of_tasks:
         return _of_tasks(token, record)
-    if token.permit is not None:
-        return _of_permit(token, record, token.permit)
+    permit = token.share if is_of_run(parked) else token.permit
+    if permit is not None:
+        return _of_permit(token, record, permit)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
     if record.kind is Kind.RECEIVED and not _came_late(token, record):
@@ -174,7 +176,7 @@ def _came_late(token: Token, record: Record) -> bool:
 
 
 def _of_permit(token: Token, record: Record, permit: Permit) -> tuple[Effect, ...]:
-    """Yields the effects of a wait for a named limit. Another delivery may have shown it: its end is shown always."""
+    """Yields the effects of a wait for a permit. Another delivery may have shown it: its end is shown always."""
     if throttles.waits(token):
         shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, token.parked, record.node)
         return (TakePermit(permit, shown),)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from stepwell.engine import locks, starts, tasks, throttles
+from stepwell.engine import locks, shares, starts, tasks, throttles
 from stepwell.engine.copying import changed
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
@@ -120,6 +120,8 @@ def apply(token: Token, record: Record) -> Token:
         changes = {**changes, **locks.after(token, record)}
     if token.permit is not None or token.returned:
         changes = {**changes, **throttles.after(token, record)}
+    if token.share is not None or (record.rules and shares.frees(record)):
+        changes = {**changes, **shares.after(token, record, changes.get("returned", ()))}
     parked = record.parked or token.parked
     if token.tasks or token.dropped or (parked is not None and parked.of_tasks):
         changes = {**changes, **tasks.after(token, record)}
@@ -167,7 +169,8 @@ def _started(token: Token, record: Record) -> Changes:
 def _redriven(token: Token, record: Record) -> Changes:
     """Goes on in a run of its own: with its own time and cost, and the idempotency key that the visit had."""
     started_ms = record.at_ms if token.started_ms and token.id == ROOT else token.started_ms
-    own: Changes = {"origin": record.origin, "keyed_by": record.keyed_by, "calls": 0, "started_ms": started_ms}
+    own: Changes = {"origin": record.origin, "keyed_by": record.keyed_by, "calls": 0, "started_ms": started_ms,
+                    "share": None}  # fmt: skip
     if record.writes:
         own["scope"] = {**token.scope, **record.writes}
     return {**own, "entered_slot": record.slot, "first_run": record.first_run, "first_ms": record.started_ms}

@@ -11,7 +11,8 @@ from stepwell.errors import EngineFault, NewerFormat
 FORMAT = 2  # of records, snapshots, messages and events; data without a number is format 1
 GATHERED = 3  # of forks with lanes, of what is in them, and of records that one append wrote together
 REFERRING = 4  # of a record whose output another one has, and of a snapshot with it
-NEWEST = REFERRING  # of records and snapshots that this code reads
+FREEING = 5  # of a record with which a run gives back its permit, or asks for it again, and of a snapshot with it
+NEWEST = FREEING  # of records and snapshots that this code reads
 FOLD = 3  # of the fold: a snapshot of another one is ignored, and the log is folded anew
 EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it evaluates as its record says
 KEY = "v"  # of the number in stored JSON

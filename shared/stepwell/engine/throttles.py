@@ -14,18 +14,29 @@ from stepwell.engine.records import Kind, Parked, Record, Resumption
 from stepwell.engine.token import Permit, Token
 
 PERMITTED, REFUSED = "permitted", "limit_refused"  # what ends the wait: a permit, or there is no such limit
+FREES, ASKS = "frees_permit", "asks_permit"  # among the rules of records with which a run gives back its own, and asks
+OF_SHARES = frozenset({FREES, ASKS})
+FREED = "freed"  # the state of a run's own share while the run waits for something else
 TURN = {"for": "turn"}  # what the end of a wait for a rate alone brings
 _KEEPS = frozenset({Kind.RESUMED, Kind.RECEIVED, Kind.BEGAN})  # records under which a permit stays
 
 
 def wants(token: Token, slot: int) -> bool:
     """Tells whether the token holds, or waits for, the permit of this slot. Once False, it stays False."""
-    return not token.ended and token.permit is not None and token.permit.slot == slot
+    share = token.share is not None and token.share.slot == slot and token.share.state != FREED
+    return not token.ended and (share or (token.permit is not None and token.permit.slot == slot))
 
 
 def waits(token: Token) -> bool:
     """Tells whether the token waits for a permit."""
-    return not token.ended and token.permit is not None and token.permit.state == ""
+    return awaited(token) is not None
+
+
+def awaited(token: Token) -> Permit | None:
+    """Returns the permit that the token waits for: of its step, or the run's own."""
+    if token.ended:
+        return None
+    return next((one for one in (token.permit, token.share) if one is not None and one.state == ""), None)
 
 
 def asked(record: Record, parked: Parked) -> Permit:
@@ -33,11 +44,11 @@ def asked(record: Record, parked: Parked) -> Permit:
     return Permit(parked.data["limit"], parked.data.get("key", ""), record.slot, parked.since_ms)
 
 
-def answered(token: Token, came: Resumption | None) -> Permit | None:
+def answered(permit: Permit | None, came: Resumption | None) -> Permit | None:
     """Returns the permit that was granted or refused."""
-    if token.permit is None or came is None:
+    if permit is None or came is None:
         return None
-    return replace(token.permit, state=came.kind, is_shared=came.payload != TURN)
+    return replace(permit, state=came.kind, is_shared=came.payload != TURN)
 
 
 def after(token: Token, record: Record) -> dict[str, Any]:

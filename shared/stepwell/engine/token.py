@@ -90,13 +90,13 @@ class Locks:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A permit of a named limit that a token waits for, or holds for an attempt of its step."""
+    """A permit of a named limit that a token waits for, or holds for an attempt of its step; or a run's own share."""
 
     limit: str
     key: str  # the limit is for each value by itself; "" without one
     slot: int  # of the wait that asked for it
     since_ms: int = 0
-    state: str = ""  # "" while it waits; then what came of it: permitted | limit_refused
+    state: str = ""  # "" while it waits; then what came of it: permitted | limit_refused; of a share also: freed
     is_shared: bool = True  # it is one of so many; else a turn, which is not given back
 
     @property
@@ -186,6 +186,7 @@ class Token:
     locks: Locks | None = None  # that it holds, or waits for
     released: tuple[Locks, ...] = ()  # that the last record let go
     permit: Permit | None = None  # of a named limit, that it waits for, or holds
+    share: Permit | None = None  # of its workflow's concurrency, once it has given back the one that it began with
     returned: tuple[Permit, ...] = ()  # that the last record gave back
     tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
     dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended

@@ -1,10 +1,10 @@
-"""The wait for a permit of a named limit, beside the step that needs it. `stepwell.engine.throttles` has the permit."""
+"""The wait for a permit: of a named limit, beside the step that needs it, or of the workflow's own for a whole run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stepwell.engine import throttles
+from stepwell.engine import shares, throttles
 from stepwell.engine.names import iso
 from stepwell.engine.records import Parked, Record
 from stepwell.engine.table import Signal
@@ -17,11 +17,14 @@ class LimitWait(WaitKind):
     """A permit ends it, and the token goes on with its step."""
 
     def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        permit = {"share": shares.asked(record)} if shares.is_of_run(parked) else {
+            "permit": throttles.asked(record, parked)}  # fmt: skip
         return {"aside": step_aside(token, record), "parked": parked, "resumption": None, "received": (),
-                "received_slot": -1, "fork": None, "permit": throttles.asked(record, parked)}  # fmt: skip
+                "received_slot": -1, "fork": None, **permit}  # fmt: skip
 
     def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
-        return {"resumption": record.resumption, "permit": throttles.answered(token, record.resumption)}
+        what, asked = ("share", token.share) if shares.is_of_run(parked) else ("permit", token.permit)
+        return {"resumption": record.resumption, what: throttles.answered(asked, record.resumption)}
 
     def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
         return Began(self.entry, parked.data)
@@ -30,14 +33,16 @@ class LimitWait(WaitKind):
         """Names the limit, the steps that have its permits, and how many come before."""
         data = parked.data
         name = f"{data['limit']}/{data['key']}" if "key" in data else data["limit"]
-        text = f"{data['step']} waits since {iso(parked.since_ms)} for the limit {name}"
+        of_run = shares.is_of_run(parked)
+        who = "the run has waited, and" if of_run else data["step"]
+        text = f"{who} waits since {iso(parked.since_ms)} for the limit {name}"
         if "turn_ms" in data:
             return Reason(f"{text}: its turn comes at {iso(data['turn_ms'])}.",
                           (Waker("timer", "its turn under the limit", data["turn_ms"]),))  # fmt: skip
         if "under_way" not in data:
             return Reason(f"{text}, whose permit it is about to get.")
         holders = ", ".join(data["under_way"])
-        waker = Waker("limit", f"the end of a step of {holders}")
+        waker = Waker("limit", f"the end, or a wait, of {holders}" if of_run else f"the end of a step of {holders}")
         return Reason(f"{text}: {data['most']} at once, {data['before']} before it.", (waker,))
 
 

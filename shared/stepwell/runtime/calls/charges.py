@@ -63,6 +63,7 @@ from stepwell.engine.records import (
     Tally,
 )
 from stepwell.engine.starts import DEBOUNCE
+from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.callback import BEAT
@@ -178,7 +179,7 @@ def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> 
     """
     match effect:
         case ReturnPermit():
-            return graph.concurrency is None
+            return graph.concurrency is None or (token.share is not None and token.share.state == FREED)
         case Arrive():
             return is_shared
         case Forget():
@@ -312,7 +313,7 @@ def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
         case ReturnPermit() | TakePermit() | LeaveGathering():
             yield "write_units", 1
         case GiveBackPermits(permits):
-            yield "write_units", sum(one.is_shared for one in permits)
+            yield "write_units", sum(one.is_shared and one.state != FREED for one in permits)
         case Arrive() if not _is_of_tasks(token):
             yield "write_units", 1
 

@@ -12,9 +12,9 @@ from stepwell.errors import NotFound
 from stepwell.limits import PENDING_SHOWN
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.ports import Clock, Notes
+from stepwell.runtime.waits.claimants import parts_of, run_of
 from stepwell.runtime.waits.lines import read_line
 from stepwell.runtime.waits.paces import due_ms
-from stepwell.runtime.waits.throttling import parts_of
 
 STEPS, RUNS = "steps", "runs"  # what a limit is of
 
@@ -101,6 +101,6 @@ def _of_workflow(graph: Graph) -> Iterator[Known]:
 
 def _in_line(known: Known, who: str) -> InLine:
     if known.of == RUNS:
-        return InLine(who, ROOT)
+        return InLine(run_of(who), ROOT)
     run_id, token, _ = parts_of(who)
     return InLine(run_id, token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from stepwell.engine import permits
+from stepwell.engine import permits, shares, throttles
 from stepwell.engine.actions import AskPermit, Pace, Share
 from stepwell.engine.permits import Held, place_in_order
 from stepwell.engine.records import ROOT
@@ -16,7 +16,8 @@ from stepwell.runtime.log.messages import EndRun, to_json
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.ports.headers import Header
-from stepwell.runtime.starts.starting import Caller
+from stepwell.runtime.waits.claimants import Claimants, claim_of, run_of
+from stepwell.runtime.waits.kinship import Kinship
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces
 
@@ -32,36 +33,13 @@ class Reply:
     reason: str = ""
 
 
-class Runs:
-    """Runs that stand in lines, by their ids."""
-
-    def __init__(self, ports: Ports, logbook: Logbook) -> None:
-        self._ports, self._logbook = ports, logbook
-
-    async def lives(self, who: str) -> bool:
-        header = await self._ports.runs.get_run(who)
-        return header is not None and not header.status.terminal
-
-    async def has_ended(self, who: str) -> bool:
-        """A run's end gives back its permit before the header shows it."""
-        at = await self._logbook.load(who)
-        return at is None or at.token.ended
-
-    async def tell(self, who: str) -> bool:
-        granted = await self._logbook.load(who)
-        if granted is None or granted.token.ended:  # it ended before it was granted
-            return False
-        if permits.begins(granted.run, granted.token):  # else it found its permit by itself
-            await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
-        return True
-
-
 class Permits:
     """Grants, returns and turns. Everything here may be done twice."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook = ports, logbook
-        self._lines, self._paces = Lines(ports.notes, Runs(ports, logbook)), Paces(ports.notes)
+        self._lines, self._paces = Lines(ports.notes, Claimants(ports, logbook)), Paces(ports.notes)
+        self._kinship = Kinship(ports, logbook)
 
     async def ask(self, at: Standing, asked: AskPermit) -> Reply:
         """Whether the run may begin now, later, or not yet."""
@@ -69,7 +47,7 @@ class Permits:
             at_ms = await self._turn(at, asked.pace)
             if at_ms > self._ports.clock.now_ms():
                 return Reply(Turn.LATER, at_ms)
-        if asked.share is None or await self._is_under_holder(at.header, asked.share):
+        if asked.share is None or await self._kinship.is_under_holder(at.header, asked.share):
             return Reply(Turn.GRANTED)
         return await self._share(at, asked.share, may_refuse=asked.may_refuse)
 
@@ -102,18 +80,18 @@ class Permits:
         return Reply(turn)
 
     async def _has_ended(self, at: Standing) -> bool:
-        """Whether the run ended while a late worker took something for it, which its end cannot have returned."""
+        """Whether the run gave its permit back while a late worker took one for it: it has ended, or waits."""
         if not await self._ports.log.read_log(at.run_id, ROOT, at.token.slot, 1):
             return False
         now = await self._logbook.load(at.run_id)
-        return now is None or now.token.ended
+        return now is None or not shares.holds_first(now.token)
 
     async def _cancel_oldest(self, run_id: str, share: Share) -> None:
         """Of those under way and those that wait, as many are cancelled as are over the limit."""
         board = await self._lines.read(share)
         others = [one for one in (*board.under_way, *board.left.values()) if one != run_id]
         for oldest in others[: max(len(others) + 1 - share.most, 0)]:
-            await self._ports.queue.send(Lane.RESUME, to_json(EndRun(oldest, run_id, ROOT, -1)))
+            await self._ports.queue.send(Lane.RESUME, to_json(EndRun(run_of(oldest), run_id, ROOT, -1)))
 
     async def give_back(self, at: Standing) -> None:
         """The run has ended: the next one begins. What it had of a rate limit is deleted."""
@@ -123,8 +101,11 @@ class Permits:
             return  # it never had a permit: it failed for its key
         if pace is not None:
             await self._paces.drop(pace, at.run_id)
-        if share is not None:
-            await self._lines.leave(share, at.run_id, "" if at.run.started_ms else _place_of(at.header))
+        held = at.token.share
+        if share is None or (held is not None and held.state == throttles.FREED):  # its last record gave it back
+            return
+        who = at.run_id if held is None else claim_of(at.run_id, at.token.id, held)
+        await self._lines.leave(share, who, "" if at.run.started_ms else _place_of(at.header))
 
     async def forget(self, at: Standing) -> None:
         """Deletes the note of a rate limit that is the run's by its key, once it bounds nobody any more."""
@@ -137,21 +118,6 @@ class Permits:
             return
         if pace is not None:
             await self._paces.forget(pace, self._ports.clock.now_ms())
-
-    async def _is_under_holder(self, header: Header, share: Share) -> bool:
-        """Whether a run above this one is under the same limit: it waits for this run, so it would wait for ever."""
-        caller = Caller.of(header)
-        while caller is not None and caller.index >= 0:
-            above = await self._ports.runs.get_run(caller.run_id)
-            if above is None:
-                return False
-            if above.workflow == header.workflow:
-                graph = await self._logbook.graph_of(above)
-                other = permits.share_of(graph, run_info(above))
-                if other is not None and other.name == share.name:
-                    return True
-            caller = Caller.of(above)
-        return False
 
     # -- for those who look
 

@@ -1,0 +1,112 @@
+"""Claimants: those who stand in the lines of limits. A run for its first permit, a slot of a token's log for others.
+
+A claim is good as long as the log that it names wants the permit, which after a no never becomes a yes. So one that a
+late worker leaves behind harms nobody: whoever finds it reads that log, and takes it out.
+"""
+
+from __future__ import annotations
+
+from stepwell.definition.graph import Graph
+from stepwell.engine import permits, shares, throttles
+from stepwell.engine.share_records import RELEASE
+from stepwell.engine.token import Permit
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.waits.lines import Members
+
+_BETWEEN = "|"  # of a claim: its run, its token, its slot
+
+
+class Runs:
+    """Runs that stand in lines with the permit of their beginning, by their ids."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._ports, self._logbook = ports, logbook
+
+    async def lives(self, who: str) -> bool:
+        header = await self._ports.runs.get_run(who)
+        if header is None or header.status.terminal:
+            return False
+        return not may_release(await self._logbook.graph_of(header)) or not await self.has_ended(who)
+
+    async def has_ended(self, who: str) -> bool:
+        """A run's end gives back its permit before the header shows it; a wait may do so too."""
+        at = await self._logbook.load(who)
+        return at is None or not shares.holds_first(at.token)
+
+    async def tell(self, who: str) -> bool:
+        granted = await self._logbook.load(who)
+        if granted is None or not shares.holds_first(granted.token):  # it ended before it was granted
+            return False
+        if permits.begins(granted.run, granted.token):  # else it found its permit by itself
+            await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
+        return True
+
+
+class Claims:
+    """Tokens that stand in lines: the slot of a token's log whose wait asked for the permit."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._ports, self._logbook = ports, logbook
+
+    async def lives(self, who: str) -> bool:
+        return await self._wanting(who) is not None
+
+    async def has_ended(self, who: str) -> bool:
+        return not await self.lives(who)
+
+    async def tell(self, who: str) -> bool:
+        at = await self._wanting(who)
+        if at is not None and throttles.waits(at.token):
+            await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return at is not None
+
+    async def _wanting(self, who: str) -> Standing | None:
+        """The token, if it still wants the permit. One whose run is paused wants none before it goes on."""
+        run_id, token, slot = parts_of(who)
+        at = await self._logbook.load(run_id, token)
+        if at is None or not throttles.wants(at.token, slot):
+            return None
+        return None if at.run.is_paused and throttles.waits(at.token) else at
+
+
+class Claimants:
+    """Both, in whatever line they stand."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._runs, self._claims = Runs(ports, logbook), Claims(ports, logbook)
+
+    async def lives(self, who: str) -> bool:
+        return await self._of(who).lives(who)
+
+    async def has_ended(self, who: str) -> bool:
+        return await self._of(who).has_ended(who)
+
+    async def tell(self, who: str) -> bool:
+        return await self._of(who).tell(who)
+
+    def _of(self, who: str) -> Members:
+        return self._claims if _BETWEEN in who else self._runs
+
+
+def may_release(graph: Graph) -> bool:
+    """Whether its runs give back their permits while they wait."""
+    return graph.concurrency is not None and graph.concurrency.while_waiting == RELEASE
+
+
+def claim_of(run_id: str, token_id: str, permit: Permit) -> str:
+    """Who stands in line for the permit. A run's first one is the run's own."""
+    return run_id if permit.slot < 0 else _BETWEEN.join((run_id, token_id, str(permit.slot)))
+
+
+def parts_of(claim: str) -> tuple[str, str, int]:
+    """The run, the token and the slot of a claim."""
+    run_id, token, slot = claim.split(_BETWEEN)
+    return run_id, token, int(slot)
+
+
+def run_of(who: str) -> str:
+    """The run of a claimant."""
+    return who.partition(_BETWEEN)[0]
