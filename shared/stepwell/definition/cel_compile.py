@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from stepwell.definition.patterns import lazy
 from stepwell.errors import ExpressionError
 
 if TYPE_CHECKING:
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from stepwell.definition.cel_eval import Code
 
 SHAPES = 512  # compiled ones that are kept
-_UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
+_UNDECLARED = lazy(r"undeclared reference to '([A-Za-z_]\w*)")
 _SPELLINGS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null"}
-STRINGS = re.compile(
-    r"'''.*?'''|\"\"\".*?\"\"\"|[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S
-)
+STRINGS = lazy(r"'''.*?'''|\"\"\".*?\"\"\"|[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S)
 
 
 @lru_cache(maxsize=4)
