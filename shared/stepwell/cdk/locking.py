@@ -21,7 +21,8 @@ from stepwell.cdk.errors import BundlingError
 from stepwell.project import Project, name_of
 
 STEPWELL = "stepwell"
-COMMAND_ONLY = frozenset({"httpx", "rich", "typer"})  # dependencies of Stepwell that no function imports
+# Dependencies of Stepwell that no function imports.
+COMMAND_ONLY = frozenset({"cel-expr-python", "httpx", "rich", "typer"})
 TRACING, OTEL = "tracing", "otel"  # the extras of Stepwell that functions may need
 _NO_WHEEL = re.compile(r"no wheels with a matching|no usable wheels|has no binary distribution|doesn't have a source"
                        r"|Building source distributions .* is disabled")  # fmt: skip

@@ -1,6 +1,8 @@
 """Compiles the source of a CEL expression, by its shape, to code and the names that it reads; words its errors.
 
-cel-expr-python parses and checks types. It is imported when the first expression is compiled.
+`cel_parse` parses. Where cel-expr-python is installed, which is wherever definitions are written, it checks syntax and
+types first, and says what is wrong; it is imported when the first expression is compiled. The deployed functions do
+without: it would be half of their package.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from stepwell.definition.patterns import lazy
 from stepwell.errors import ExpressionError
 
 if TYPE_CHECKING:
@@ -19,20 +22,21 @@ if TYPE_CHECKING:
     from stepwell.definition.cel_eval import Code
 
 SHAPES = 512  # compiled ones that are kept
-_UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
+_UNDECLARED = lazy(r"undeclared reference to '([A-Za-z_]\w*)")
 _SPELLINGS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null"}
-STRINGS = re.compile(
-    r"'''.*?'''|\"\"\".*?\"\"\"|[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S
-)
+STRINGS = lazy(r"'''.*?'''|\"\"\".*?\"\"\"|[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S)
 
 
 @lru_cache(maxsize=4)
-def _environment(names: tuple[str, ...]) -> Any:
-    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms
-
-    from stepwell.definition.cel_functions import extensions  # noqa: PLC0415 - loads the library
-
-    return cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions())
+def library(names: tuple[str, ...]) -> Any:
+    """Returns the library's environment with these variables, None where it is not installed."""
+    try:
+        from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms
+        from cel_expr_python.ext import ext_math, ext_strings  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+    except ImportError:
+        return None
+    extensions = [ext_strings.ExtStrings(), ext_math.ExtMath()]
+    return cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,16 @@ def _compiled(source: str, names: tuple[str, ...], is_shape: bool) -> Compiled:
 
 
 def _parse(source: str, names: tuple[str, ...]) -> Tree:
-    from stepwell.definition.cel_ast import parse_tree  # noqa: PLC0415 - see above
+    from stepwell.definition.cel_ast import NotCel, free_names  # noqa: PLC0415 - see above
+    from stepwell.definition.cel_parse import is_type, parse  # noqa: PLC0415 - see above
 
-    return parse_tree(_environment(names).compile(source).serialize())
+    if (checker := library(names)) is not None:
+        checker.compile(source)
+    tree = parse(source)
+    for name in free_names(tree) - {*names}:
+        if not is_type(name):
+            raise NotCel(f"undeclared reference to '{name}' (in container '')")
+    return tree
 
 
 def shown(text: str) -> str:
@@ -95,8 +106,6 @@ def bare(source: str) -> str:
 
 
 def _compile_error(source: str, message: str, names: tuple[str, ...]) -> ExpressionError:
-    from stepwell.definition.cel_functions import library_message  # noqa: PLC0415 - see above
-
     if (match := _UNDECLARED.search(message)) and not re.search(rf"\b{match[1]}\s*\(", source):
         return _unknown_name(match[1], names)
     if "recursion" in message:
@@ -131,3 +140,11 @@ def _syntax_hint(source: str, message: str) -> str:
     if "undeclared reference" in message:
         return "that function does not exist in CEL"
     return "CEL reads like: result.amount > 100 && state.kind == 'order'"
+
+
+def library_message(text: str) -> str:
+    """Strips status names and the source excerpt from the library's message."""
+    first = text.split("\n", 1)[0]
+    for prefix in ("INVALID_ARGUMENT: ", "UNKNOWN: ", "NOT_FOUND: ", "OUT_OF_RANGE: ", "CANCELLED: ", "INTERNAL: "):
+        first = first.removeprefix(prefix)
+    return first.removeprefix("ERROR: ").removesuffix(" [INVALID_ARGUMENT]").removesuffix(" [CANCELLED]")

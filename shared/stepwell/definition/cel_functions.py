@@ -1,7 +1,7 @@
 """The functions and operators of CEL, on Python values.
 
-Operators are implemented here, with exact budgets. All other functions (matches, timestamps, conversions, strings,
-math) are the library's, called one at a time. Each is linear in its arguments, whose size is charged first.
+Operators and tests of text are here, with exact budgets. All other functions (matches, timestamps, conversions,
+strings, math) are in `cel_overloads`. Each is linear in its arguments, whose size is charged first.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types
-from cel_expr_python.ext import ext_math, ext_strings  # type: ignore[import-untyped]  # it has no types
-
+from stepwell.definition.cel_ast import NotCel
+from stepwell.definition.cel_overloads import call, is_declared
 from stepwell.definition.cel_values import (
     BYTES_PER_UNIT,
     INT_MAX,
@@ -25,10 +23,8 @@ from stepwell.definition.cel_values import (
     Value,
     contains,
     described,
-    duration_text,
     equal,
     is_number,
-    timestamp_text,
     type_name,
 )
 from stepwell.errors import ExpressionError
@@ -36,14 +32,14 @@ from stepwell.errors import ExpressionError
 Function = Callable[[list[Value], Budget], Value]
 
 
-def extensions() -> list[Any]:
-    return [ext_strings.ExtStrings(), ext_math.ExtMath()]
-
-
 def function(name: str, is_member: bool, arity: int) -> Function:
     """Finds the function `name`. `is_member`: written `target.name(…)`, with the target as first argument."""
     known = _TABLE.get((name, arity))
-    return known or _by_library(name, is_member)
+    if known is not None and (name in _EITHER or is_member == (name in _MEMBERS)):
+        return known
+    if is_declared(name, is_member, arity):
+        return _by_overload(name, is_member)
+    raise NotCel(f"undeclared reference to '{name}' (in container '')")
 
 
 def _number(value: int | float, symbol: str) -> int | float:
@@ -205,69 +201,19 @@ def _replace(args: list[Value], budget: Budget) -> Value:
     return text.replace(old, new, limit)
 
 
-def _by_library(name: str, is_member: bool) -> Function:
-    def call(args: list[Value], budget: Budget) -> Value:
+def _by_overload(name: str, is_member: bool) -> Function:
+    def apply(args: list[Value], budget: Budget) -> Value:
         for arg in args:
             _charge(arg, budget)
         if name == "matches":
             _charge_pattern(args, budget)
-        kinds = tuple(_kind(arg) for arg in args)
-        names = {f"a{position}": _plain(arg) for position, arg in enumerate(args)}
-        try:
-            value = _compiled(name, is_member, kinds).eval(data=names)
-            if value.type() == cel.Type.ERROR:
-                raise ExpressionError(f"{name}(): {library_message(str(value.value()))}")
-            return _native(value.plain_value())
-        except ExpressionError:
-            raise
-        except Exception as error:  # the library raises RuntimeError, TypeError, OverflowError, UnicodeError alike
-            raise ExpressionError(f"{name}(): {library_message(str(error))}") from None
+        return call(name, is_member, args)
 
-    return call
-
-
-@lru_cache(maxsize=512)
-def _compiled(name: str, is_member: bool, kinds: tuple[str, ...]) -> Any:
-    """Compiles a call of one function; `kinds` converts text to timestamps, durations and bytes inside the call."""
-    name = _WRITTEN.get(name, name)
-    arguments = [f"{kind}(a{position})" if kind else f"a{position}" for position, kind in enumerate(kinds)]
-    call = f"{arguments[0]}.{name}({', '.join(arguments[1:])})" if is_member else f"{name}({', '.join(arguments)})"
-    return _arguments(len(kinds)).compile(call)
-
-
-@lru_cache(maxsize=16)
-def _arguments(arity: int) -> Any:
-    return cel.NewEnv(variables={f"a{position}": cel.Type.DYN for position in range(arity)}, extensions=extensions())
-
-
-# The names that the library's macros expand to cannot be written, so the calls use these.
-_WRITTEN = {"math.@max": "math.greatest", "math.@min": "math.least"}
-
-
-def _kind(value: Value) -> str:
-    kinds = {datetime.datetime: "timestamp", datetime.timedelta: "duration", bytes: "bytes"}
-    return kinds.get(type(value), "")
-
-
-def _plain(value: Value) -> Value:
-    match value:
-        case datetime.datetime():
-            return timestamp_text(value)
-        case datetime.timedelta():
-            return duration_text(value)
-        case bytes():
-            return value.decode("utf-8", "strict") if value.isascii() else value.decode("utf-8", "replace")
-    return value
-
-
-def _native(value: Any) -> Value:
-    if isinstance(value, bytearray):
-        return bytes(value)
-    return value
+    return apply
 
 
 def _charge(value: Value, budget: Budget) -> None:
-    """Charges the size of an argument before it is copied into the library."""
+    """Charges the size of an argument, which every function may read as a whole."""
     if isinstance(value, (str, bytes)):
         budget.spend(1 + len(value) * 4 // 64)
         return
@@ -286,14 +232,6 @@ def _charge_pattern(args: list[Value], budget: Budget) -> None:
     text, pattern = (str(arg) for arg in args)
     repeats = math.prod(int(number) for number in re.findall(r"\{(?:\d+,)?(\d{1,4})", pattern)[:100])
     budget.spend(20 + len(text) // 2 + len(pattern) + 2 * min(repeats, 1_000))
-
-
-def library_message(text: str) -> str:
-    """Strips status names and the source excerpt from the library's message."""
-    first = text.split("\n", 1)[0]
-    for prefix in ("INVALID_ARGUMENT: ", "UNKNOWN: ", "NOT_FOUND: ", "OUT_OF_RANGE: ", "CANCELLED: ", "INTERNAL: "):
-        first = first.removeprefix(prefix)
-    return first.removeprefix("ERROR: ").removesuffix(" [INVALID_ARGUMENT]").removesuffix(" [CANCELLED]")
 
 
 _TABLE: dict[tuple[str, int], Function] = {
@@ -321,3 +259,5 @@ _TABLE: dict[tuple[str, int], Function] = {
     ("replace", 3): _replace,
     ("replace", 4): _replace,
 }
+_MEMBERS = frozenset({"contains", "startsWith", "endsWith", "replace"})
+_EITHER = frozenset({"size"})  # size(x) and x.size()

@@ -13,9 +13,9 @@ import re
 from stepwell.definition.cel_ast import Call, Const, Fold, Given, ListOf, Literal, MapOf, Select, Tree
 
 _INT, _DOUBLE, _TEXT, _FIELD = 7_000_000_000_000_000, 700_000_000_000, "\N{SECTION SIGN}", "f__"
-# What the scanner below does not know: escapes in strings, comments, quoted fields, message literals, and whatever
-# could be taken for a placeholder.
-_OTHER = re.compile(rf"\\|'''|\"\"\"|//|`|\w\s*\{{|\d{{12}}|{_TEXT}|{_FIELD}")
+# What the scanner below does not know: escapes in strings, comments, quoted fields, message literals, exponents, and
+# whatever could be taken for a placeholder.
+_OTHER = re.compile(rf"\\|'''|\"\"\"|//|`|\w\s*\{{|\d[eE][+-]?\d|\d{{12}}|{_TEXT}|{_FIELD}")
 _TOKEN = re.compile(
     r"((?<!\w)[A-Za-z]{1,2}(?:'[^'\n]*'|\"[^\"\n]*\")"  # text with a prefix stays as it is
     r"|'[^'\n]*'|\"[^\"\n]*\""

@@ -18,7 +18,7 @@ BYTES_PER_UNIT = 64
 
 Value: TypeAlias = Any  # Json, or bytes, datetime, timedelta, TypeName inside an evaluation
 
-INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
+INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 
 class TypeName(str):

@@ -10,10 +10,11 @@ from stepwell.definition.calls import SCHEME
 from stepwell.definition.common import Context
 from stepwell.definition.expressions import NAMES
 from stepwell.definition.graph import END, Json, Node, Rule
+from stepwell.definition.patterns import lazy
 from stepwell.definition.text import closest, pointer_part
 
 MANY_STEPS = 10
-_PLACEHOLDER = re.compile(rf"\$\{{\{{?(\s*(?:{'|'.join(map(re.escape, NAMES))})\b[^{{}}]*)\}}\}}?")
+_PLACEHOLDER = lazy(rf"\$\{{\{{?(\s*(?:{'|'.join(map(re.escape, NAMES))})\b[^{{}}]*)\}}\}}?")
 _NO_TEMPLATES = frozenset({"workflow", "description", "input_schema", "output_schema", "state_schema"})
 
 

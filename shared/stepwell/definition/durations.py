@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from stepwell.definition.patterns import lazy
 from stepwell.errors import UserError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 
@@ -13,9 +14,9 @@ LONGEST_MS = 100 * YEAR_MS  # a longer deadline is a typing mistake, and exceeds
 
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _PAIRS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))  # of seconds: a unit, the next one
-_SHORT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
-_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_ISO = re.compile(
+_SHORT = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
+_NUMBER = lazy(r"\d+(?:\.\d+)?", re.ASCII)
+_ISO = lazy(
     r"P(?!$)(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
     r"(?:T(?!$)(?:(?P<h>\d+(?:\.\d+)?)H)?(?:(?P<m>\d+(?:\.\d+)?)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
     re.ASCII,

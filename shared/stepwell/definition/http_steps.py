@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stepwell.definition.expressions import compile_template, state_read, steps_read, template_pieces
 from stepwell.definition.graph import Expression, Json, Step
+from stepwell.definition.patterns import lazy
 from stepwell.definition.targets import BadUrlError, Target, parse_url
 from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import ExpressionError
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "HEAD", "DELETE", "POST", "PUT", "PATCH")
 WITH_QUERY = frozenset({"GET", "HEAD", "DELETE"})  # the methods whose input is the query instead of the body
-REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[\w/.:@+=-]+|secretsmanager:[\w/.:@+=-]+(#[\w.-]+)?", re.ASCII)
+REFERENCE = lazy(r"env:[A-Za-z_]\w*|ssm:[\w/.:@+=-]+|secretsmanager:[\w/.:@+=-]+(#[\w.-]+)?", re.ASCII)
 REFERENCE_HINT = "write {secret: env:NAME}, {secret: ssm:NAME}, {secret: secretsmanager:NAME#field} or a list of such"
-HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+HEADER_NAME = lazy(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 
-_RUN = re.compile(r"http:([A-Za-z]+) (.+)", re.DOTALL)
-_AUTHORITY = re.compile(r"[a-zA-Z]+://[^/?#]*[/?]")  # complete: nothing after it can be part of the host
-_PREFIX = re.compile(r"[\x20-\x7e]*")
-_LAMBDA = re.compile(
+_RUN = lazy(r"http:([A-Za-z]+) (.+)", re.DOTALL)
+_AUTHORITY = lazy(r"[a-zA-Z]+://[^/?#]*[/?]")  # complete: nothing after it can be part of the host
+_PREFIX = lazy(r"[\x20-\x7e]*")
+_LAMBDA = lazy(
     r"lambda:(?:arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:)?[A-Za-z0-9_-]{1,140}(?::[A-Za-z0-9_-]{1,128})?",
     re.ASCII,
 )

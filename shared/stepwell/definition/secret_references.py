@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Json
+from stepwell.definition.patterns import lazy
 
-REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[^\s#]+|secretsmanager:[^\s#]+(#[^\s#]+)?", re.ASCII)
+REFERENCE = lazy(r"env:[A-Za-z_]\w*|ssm:[^\s#]+|secretsmanager:[^\s#]+(#[^\s#]+)?", re.ASCII)
 REFERENCE_HINT = "write env:NAME, ssm:NAME or secretsmanager:NAME#field, and keep the secret itself out of the file"
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from stepwell.definition.patterns import lazy
 from stepwell.errors import UserError
 from stepwell.limits import URL_CHARACTERS
 
@@ -17,14 +18,14 @@ ANYWHERE = "*"  # any public host; the default of `stepwell dev`, never of a dep
 HOSTS_HINT = "write api.example.com, *.example.com, api.example.com:8443 or http://localhost:8000"
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_URL = re.compile(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.ASCII)
+_URL = lazy(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.ASCII)
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
-_NUMBER = re.compile(r"\d+|0[xX][0-9A-Fa-f]*", re.ASCII)  # a last label that makes the name an IP address
-_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:@\[\]]*)(?::(\d{1,5}))?", re.ASCII)
-_PLAIN = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*", re.ASCII)
-_DOTS = re.compile(r"(?:\.|%2[eE]){1,2}")
-_ENTRY = re.compile(r"(?:(https?)://)?(\*\.)?([^/?#@*]+)", re.ASCII)
+_HOST = lazy(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_NUMBER = lazy(r"\d+|0[xX][0-9A-Fa-f]*", re.ASCII)  # a last label that makes the name an IP address
+_AUTHORITY = lazy(r"(\[[^\]]*\]|[^:@\[\]]*)(?::(\d{1,5}))?", re.ASCII)
+_PLAIN = lazy(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_DOTS = lazy(r"(?:\.|%2[eE]){1,2}")
+_ENTRY = lazy(r"(?:(https?)://)?(\*\.)?([^/?#@*]+)", re.ASCII)
 _HOST_CHARACTERS = 253
 
 

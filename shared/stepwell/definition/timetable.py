@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
+from stepwell.definition.patterns import lazy
 from stepwell.errors import InvalidInput
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 
@@ -25,11 +26,11 @@ UNITS_MS = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
 LONGEST_MS = 10 * YEAR_MS  # between two firings of a rate
 LONGEST_TEXT = 256  # the limit of EventBridge Scheduler
 _LONGEST_SHIFT = timedelta(hours=3)  # of a zone's clock at once; no zone has moved by more than two hours
-_RATE = re.compile(r"rate\(\s*(\d{1,7})\s+(minute|hour|day)s?\s*\)", re.ASCII)
-_CRON = re.compile(r"cron\((.*)\)", re.ASCII)
-_ITEM = re.compile(r"(\*|[0-9A-Z]+)(?:-([0-9A-Z]+))?(?:/([0-9]+))?", re.ASCII)
-_NTH = re.compile(r"([0-9A-Z]+)#([1-5])", re.ASCII)
-_LAST = re.compile(r"([0-9]|SUN|MON|TUE|WED|THU|FRI|SAT)L", re.ASCII)
+_RATE = lazy(r"rate\(\s*(\d{1,7})\s+(minute|hour|day)s?\s*\)", re.ASCII)
+_CRON = lazy(r"cron\((.*)\)", re.ASCII)
+_ITEM = lazy(r"(\*|[0-9A-Z]+)(?:-([0-9A-Z]+))?(?:/([0-9]+))?", re.ASCII)
+_NTH = lazy(r"([0-9A-Z]+)#([1-5])", re.ASCII)
+_LAST = lazy(r"([0-9]|SUN|MON|TUE|WED|THU|FRI|SAT)L", re.ASCII)
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _MONTHS = {name: at for at, name in enumerate(_MONTH_NAMES, 1)}

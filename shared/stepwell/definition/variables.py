@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from stepwell.definition.graph import Json
+from stepwell.definition.patterns import lazy
 
 if TYPE_CHECKING:
     from stepwell.definition.cel_values import Budget
 
 SOURCES = frozenset({"state", "input"})  # the names that variables are read from
 
-_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")
-_PATH = re.compile(r"[A-Za-z_]\w*(\s*\.\s*[A-Za-z_]\w*)*", re.ASCII)
+_WORD = lazy(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")
+_PATH = lazy(r"[A-Za-z_]\w*(\s*\.\s*[A-Za-z_]\w*)*", re.ASCII)
 _CONSTANTS = frozenset({"true", "false", "null"})
 _CEL_TYPES = frozenset({"bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"})
 _CEL_WORDS = _CONSTANTS | _CEL_TYPES | {"in", "math", "strings"}
