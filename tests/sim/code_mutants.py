@@ -11,6 +11,7 @@ from unittest import mock
 from stepwell.engine import attempts, decide
 from stepwell.engine.actions import Outcome
 from stepwell.engine.token import Token
+from stepwell.runtime.log.door import Budget
 from stepwell.runtime.log.messages import Deployed, Message
 from stepwell.runtime.loop.coordinator import Coordinator
 
@@ -33,9 +34,9 @@ def bad_code_fails() -> Iterator[None]:
 def deploy_untold() -> Iterator[None]:
     """A deploy wakes nobody."""
 
-    async def handle(self: Coordinator, message: Message) -> None:
+    async def handle(self: Coordinator, message: Message, budget: Budget) -> None:
         if not isinstance(message, Deployed):
-            await _handle(self, message)
+            await _handle(self, message, budget)
 
     with mock.patch.object(Coordinator, "handle", handle):
         yield

@@ -16,7 +16,7 @@ from stepwell.engine.effect_kinds import Register
 from stepwell.engine.waits import run_of
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.messages import Publish, Wake, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop import worker
@@ -78,11 +78,11 @@ class _EarlyWaits:
 def event_after_waits() -> Iterator[None]:
     """The publisher reads the waits first and writes its event after."""
 
-    async def publish(self: Coordinator, publish: Publish) -> None:
+    async def publish(self: Coordinator, publish: Publish, budget: Budget) -> None:
         mailbox = self._ports.mailbox
         early: Any = _EarlyWaits(mailbox, list(await mailbox.waiters(publish.event.topic)))
         ports = replace(self._ports, mailbox=early)
-        await _publish(_with(self, ports=ports), publish)
+        await _publish(_with(self, ports=ports), publish, budget)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield
@@ -113,14 +113,14 @@ class _EarlyLog:
 def event_after_log() -> Iterator[None]:
     """The publisher to a run reads its log first and writes its event after, when it gets round to it."""
 
-    async def publish(self: Coordinator, publish: Publish) -> None:
+    async def publish(self: Coordinator, publish: Publish, budget: Budget) -> None:
         run_id = run_of(publish.event.topic)
         logbook: Any = self._logbook
         if run_id is not None:
             logbook = _EarlyLog(self._logbook, await self._logbook.load(run_id))
             for _ in range(20):
                 await stop("dawdling")
-        await _publish(_with(self, logbook=logbook), publish)
+        await _publish(_with(self, logbook=logbook), publish, budget)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield

@@ -13,7 +13,7 @@ from stepwell.engine import fold as engine_fold
 from stepwell.engine.actions import Write
 from stepwell.engine.inputs import TimerFired
 from stepwell.engine.records import Kind
-from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Timer
 from stepwell.runtime.log.standing import Standing
@@ -29,10 +29,10 @@ _put = Door.put
 def timer_of_one_slot() -> Iterator[None]:
     """A timer is good for the slot that it was set for alone."""
 
-    async def fire(self: Coordinator, timer: Timer) -> None:
+    async def fire(self: Coordinator, timer: Timer, budget: Budget) -> None:
         at = await self._logbook.load(timer.run_id, timer.token)
         if at is not None and at.token.slot == timer.slot:
-            await _fire(self, timer)
+            await _fire(self, timer, budget)
 
     with mock.patch.object(Coordinator, "fire", fire):
         yield

@@ -204,9 +204,8 @@ class Coordinator:
         if at is None:
             return None
         if at.token.cleaning is not None and not at.token.ended:
-            at = (
-                await self._advance.settle(at, by, budget=budget) or at
-            )  # who cancelled it may have died before it ended its tasks
+            # who cancelled it may have died before it ended its tasks
+            at = await self._advance.settle(at, by, budget=budget) or at
         answer = await self._door.put(at, given, by, budget)
         if isinstance(answer.action, Rest):
             return answer
@@ -247,9 +246,8 @@ class Coordinator:
             return
         at, lost = await self._performer.rollback.prepare(at, by), WorkerLost(wake.slot)
         if not mine and isinstance(self._door.decide(at, lost, by), Write):
-            await self._advance.settle(
-                at, by, budget=budget
-            )  # who died may not have come to what the last record demands
+            # who died may not have come to what the last record demands
+            await self._advance.settle(at, by, budget=budget)
             answer = await self._door.put(at, lost, by, budget)
             if not answer.is_mine:
                 return
