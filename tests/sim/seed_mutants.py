@@ -23,7 +23,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined
-from tests.sim import endless
+from tests.sim import endless, undo_laws
 
 MANY = 1_000_000  # tries
 
@@ -165,6 +165,13 @@ def no_run_counted() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def locks_taken_for_a_beginning() -> Iterator[None]:
+    """A run that is cancelled while it waits for its own locks is said to have begun, and must be undone."""
+    with mock.patch.object(undo_laws, "_is_of_own_locks", return_value=False):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -176,6 +183,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (taken_late_and_kept, (3_602_000_030,)),
     (taken_from_another, (4_122_001_191,)),
     (children_for_ever, (1_000_001_467,)),
+    (locks_taken_for_a_beginning, (3_750_013_779, 3_750_044_827)),
     (no_run_counted, (7_122_001_176,)),
     (shown_by_the_late, (5_631_000_726, 5_632_000_892)),
     (shown_by_the_dead, (5_622_001_033,)),

@@ -155,7 +155,7 @@ def _begun_if_asked(world: World, logs: Logs) -> Iterator[str]:
     if not isinstance(end, Compensate | End) or end.status is Status.COMPLETED:
         return
     error = end.error or last.error
-    if last.kind is Kind.ENDED and all(record.kind is Kind.STARTED for record in log[: last.slot]):
+    if last.kind is Kind.ENDED and all(_is_before_first(log, record) for record in log[: last.slot]):
         is_asked = False  # it had not begun
     elif end.status is Status.CANCELLED:
         is_asked = "cancel" in graph.compensate_on
@@ -169,6 +169,16 @@ def _begun_if_asked(world: World, logs: Logs) -> Iterator[str]:
         is_asked = graph.failure_policy == "compensate" or steps_own or late
     if is_asked != (said is not None):
         yield f"law 7: the run {'is' if said else 'is not'} undone after {end.status}, and {error} in {last.node!r}"
+
+
+def _is_before_first(log: list[Record], record: Record) -> bool:
+    """Whether nothing has begun with it: the start, or the run's own locks that it asks for, or gets."""
+    return record.kind is Kind.STARTED or _is_of_own_locks(log, record)
+
+
+def _is_of_own_locks(log: list[Record], record: Record) -> bool:
+    asked = log[record.slot - 1] if record.kind is Kind.RESUMED else record
+    return asked.parked is not None and bool(asked.parked.locks) and not asked.node
 
 
 def _nothing_beside(world: World, logs: Logs, begun: int) -> Iterator[str]:
