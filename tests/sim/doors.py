@@ -22,9 +22,9 @@ def before_append(act: Callable[[Advance, Standing, str], Awaitable[None]]) -> I
     """`act` is called with the token as the record would leave it, before a worker appends that record."""
     of_door: dict[Door, Advance] = {}
 
-    async def settle(self: Advance, *given: Any) -> Standing | None:
+    async def settle(self: Advance, *given: Any, **options: Any) -> Standing | None:
         of_door[self._door] = self
-        return await _settle(self, *given)
+        return await _settle(self, *given, **options)
 
     async def put(self: Door, at: Standing, given: Any, by: str, *rest: Any, **options: Any) -> Answer:
         action = self.decide(at, given, by)

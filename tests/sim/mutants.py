@@ -149,9 +149,9 @@ def effects_before_append() -> Iterator[None]:
 def effects_once() -> Iterator[None]:
     """Only who appends a record performs its effects: a redelivered wake does not repeat them."""
 
-    async def settled(self: Advance, at: Standing, by: str, *rest: Any) -> Standing | None:
+    async def settled(self: Advance, at: Standing, by: str, *rest: Any, **options: Any) -> Standing | None:
         is_first = by.startswith("wake:") and (at.run_id, at.token.id, at.token.slot) not in written
-        return None if is_first else await _settle(self, at, by, *rest)
+        return None if is_first else await _settle(self, at, by, *rest, **options)
 
     written: set[tuple[str, str, int]] = set()
 
