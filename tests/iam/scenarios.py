@@ -129,6 +129,7 @@ def ask(stack: Stack) -> None:
     for path in ("history", "explain", "graph", "logs"):
         assert stack.call("GET", f"/runs/{run_id}/{path}")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
+    assert stack.call("GET", f"/runs/{runs[3]}/value?path=/state")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/state?at=0")[0] == 200
     assert stack.call("POST", "/check", {"definition": "workflow: w\ntimeline: []\n"})[0] == 200
     lists = ("/runs", "/runs?status=waiting", "/runs?sort=waiting_until")
