@@ -106,7 +106,7 @@ def refused_and_kept() -> Iterator[None]:
     def behind(at: Standing, found: Any, by: str, action: Action) -> tuple[Standing, Answer | None]:
         if at.batch is not None and at.is_open:
             at.batch.written(at.token)
-            return at, Answer(at, action, is_mine=True)
+            return at, Answer(at, action, is_mine=True, is_new=True)
         return _behind(at, found, by, action)
 
     with mock.patch.object(door, "_behind", behind):
