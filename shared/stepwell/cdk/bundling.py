@@ -39,9 +39,24 @@ PROJECT = "project"  # the folder of the user's code in the workers' package
 MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
 LARGEST = 3  # how many names a report has
 # Parts of stepwell for local use only.
-NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "local", "testing", "aws/emulator*.py", "aws/deployment.py",
-                "definition/at_import.py", "definition/code*.py", "definition/objects.py", "definition/signatures.py",
-                "project.py", "runtime/starts/code.py", "runtime/starts/imports.py")  # fmt: skip
+NOT_DEPLOYED = (
+    "cdk",
+    "cli",
+    "console",
+    "functions",
+    "local",
+    "testing",
+    "aws/emulator*.py",
+    "aws/deployment.py",
+    "definition/at_import.py",
+    "definition/code*.py",
+    "definition/full_names.py",
+    "definition/objects.py",
+    "definition/signatures.py",
+    "project.py",
+    "runtime/starts/code.py",
+    "runtime/starts/imports.py",
+)
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
 _SLOW = (
     "without bytecode, because this machine has no Python {0}: cold starts take twice as long (uv python install {0})"

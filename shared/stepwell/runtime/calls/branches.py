@@ -35,8 +35,8 @@ async def branches_from(logbook: Logbook, log: Log, fork: ForkedParent, first: i
 
 
 def _operations(fork: ForkedParent) -> Sequence[str]:
-    """What the branches of a durable function began as: only the record of their fork says so."""
+    """What the branches began as: of a durable function's, only the record of their fork says so."""
     at, last = fork.parent, fork.parent.token.last
-    if not at.graph.function or last is None:
+    if last is None:
         return ()
     return names_of(last) or (last.node or at.graph.start,) * fork.fork.width
