@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.formats import FORMAT
+from stepwell.engine.records import ROOT
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, HOUR_MS, MINUTE_MS
 from stepwell.local import bell as belling
@@ -25,6 +26,7 @@ from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
+from stepwell.runtime.steps.batons import away
 from tests.local.kit import until
 
 WAIT_MS = MINUTE_MS  # for what comes at once on a machine that is not busy
@@ -138,6 +140,29 @@ def test_a_lease_is_extended_while_its_step_runs(local: Local, pump: Pump, monke
         ends_ms = local.inbox.next_due_ms()
         until(lambda: local.inbox.next_due_ms() > ends_ms, "a longer lease")  # type: ignore[operator]  # noqa: B023 - asked at once
     go.set()
+
+
+def test_deliveries_of_one_wake_are_handled_one_after_the_other_and_none_is_lost(
+    local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash a branch may have two messages; at once, they would run each of its steps twice."""
+    handled: queue.Queue[str] = queue.Queue()
+    is_done = threading.Event()
+
+    async def waits(wake: Wake, *_: Any) -> None:
+        handled.put(wake.token)
+        if wake.token == ROOT:
+            with away():
+                is_done.wait(WAIT_MS / 1_000)
+
+    monkeypatch.setattr(local.parts.worker, "handle", waits)
+    for token in (ROOT, ROOT, "f.1"):
+        run_now(local.parts.ports.queue.send(Lane.WORK, to_json(Wake("run_1", 0, token))))
+    pump.start()
+    assert {handled.get(timeout=60), handled.get(timeout=60)} == {ROOT, "f.1"}
+    is_done.set()
+    assert handled.get(timeout=60) == ROOT
+    until(lambda: local.inbox.pending() == 0, "an empty queue")
 
 
 def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(

@@ -3,12 +3,18 @@
 receive ── dispatch ── delete            a dead worker leaves its message leased: it is delivered again
               │ raises
               └── log, release with a growing delay ── too often: the token fails with worker_lost
+
+Deliveries of one wake are handled one after the other. After a crash there may be two: a message that died before its
+delete comes again and wakes its branches once more. At once, both would run each of a branch's operations to its end;
+one after the other, the second finds the branch gone on and drops.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
+from typing import TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
@@ -20,6 +26,8 @@ from stepwell.runtime.loop.driving import run_apart, run_now
 from stepwell.runtime.ports import Clock
 
 log = logging.getLogger("stepwell.pump")
+
+Turn: TypeAlias = tuple[str, ...]
 
 WORKERS = 64
 LEASE_MS = MINUTE_MS
@@ -53,6 +61,8 @@ class Pump:
         self._local = local
         self._clock = local.parts.ports.clock
         self._under_way: dict[str, Held] = {}
+        self._turns: dict[Turn, deque[Held]] = {}  # the first of each is being handled
+        self._turn = threading.Lock()
         self._free = threading.Lock()  # of them, one computes at a time
         self._threads = [
             threading.Thread(target=self._work, name=f"stepwell-worker-{number}", daemon=True)
@@ -92,10 +102,33 @@ class Pump:
             return
         bell.busy()
         held = self._under_way[delivery.receipt] = Held(delivery, self._clock)
+        if self._has_turn(held):
+            self._take(held)
+
+    def _take(self, held: Held) -> None:
+        """Handles it, and then those that waited for it, even where the inbox did not answer."""
         try:
-            self._handle(delivery, held)
+            self._handle(held.delivery, held)
         finally:
-            del self._under_way[delivery.receipt]
+            del self._under_way[held.delivery.receipt]
+            if behind := self._after(held):
+                self._take(behind)
+
+    def _has_turn(self, held: Held) -> bool:
+        """Tells whether no other delivery of this wake is under way. If one is, its worker takes this one after it."""
+        with self._turn:
+            waiting = self._turns.setdefault(_turn_of(held.delivery), deque())
+            waiting.append(held)
+            return len(waiting) == 1
+
+    def _after(self, held: Held) -> Held | None:
+        turn = _turn_of(held.delivery)
+        with self._turn:
+            waiting = self._turns[turn]
+            waiting.popleft()
+            if not waiting:
+                del self._turns[turn]
+            return waiting[0] if waiting else None
 
     def _handle(self, delivery: Delivery, held: Held) -> None:
         parts = self._local.parts
@@ -135,6 +168,14 @@ class Pump:
                         held.until_ms = now_ms + LEASE_MS
                 except Exception:
                     log.exception("the lease of %s could not be extended", _about(delivery))
+
+
+def _turn_of(delivery: Delivery) -> Turn:
+    """What the deliveries of one wake have in common. Any other message has a turn of its own."""
+    message = delivery.message
+    if message.get("type") != "wake":
+        return (delivery.receipt,)
+    return tuple(str(message.get(name)) for name in ("run_id", "token", "slot", "count"))
 
 
 def _about(delivery: Delivery) -> dict[str, Json]:

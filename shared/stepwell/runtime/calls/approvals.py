@@ -11,6 +11,7 @@ from stepwell.engine.actions import Refuse
 from stepwell.engine.approvals import not_waiting, open_approval
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
@@ -102,7 +103,7 @@ def refused(refusal: Refuse) -> Conflict:
 
 
 def _has_had(token: Token, came: Resumption) -> bool:
-    return token.last is not None and token.last.by == _answer_id(came, token.waiting_slot)
+    return pushes(token, _answer_id(came, token.waiting_slot))
 
 
 def _answer_id(came: Resumption, slot: int) -> str:

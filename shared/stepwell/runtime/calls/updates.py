@@ -18,6 +18,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import told_failure
 from stepwell.engine.inputs import UpdateAsked, UpdateMade
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, UPDATE, Failure, Record, Resumption, Topic
 from stepwell.engine.token_batches import decode_records
 from stepwell.engine.waits import run_topic
@@ -113,7 +114,7 @@ class Updates:
         at = await self._logbook.load(update.run_id, ROOT)
         if event is None or at is None:
             return
-        if at.token.last is not None and at.token.last.by == update.id:
+        if pushes(at.token, update.id):
             await self._advance.push(at, update.id)  # mine, from before a crash
             return
         if event.consumed_by or at.token.ended or event.expires_ms <= self._ports.clock.now_ms():
