@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.formats import FORMAT
+from stepwell.engine.formats import FORMAT, OLDEST
 from stepwell.engine.records import Topic
-from stepwell.errors import Conflict, InvalidInput, NewerFormat
+from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat
 from stepwell.runtime.ports import Appended, EventTaken, Saved
 from tests.contract.kit import NOW_MS, ORDER, Store, at_once, event, run, waiter
 
@@ -214,6 +214,17 @@ def test_an_event_of_newer_code_is_kept_and_left_to_a_newer_reader(store: Store)
     for read in (store.get_event(ORDER, "e2"), store.pending_events(ORDER, NOW_MS)):
         with pytest.raises(NewerFormat):
             run(read)
+    assert not run(store.put_event(event("e2")))
+
+
+def test_an_event_that_nobody_can_read_keeps_no_other_from_those_who_wait(store: Store) -> None:
+    """Whoever asks for it hears so; its topic may be that of many runs."""
+    for event_id, number in (("e1", FORMAT), ("e2", OLDEST - 1), ("e3", FORMAT)):
+        run(store.put_event(replace(event(event_id), format=number)))
+    assert pending(store) == ["e1", "e3"]
+    with pytest.raises(EngineFault) as raised:
+        run(store.get_event(ORDER, "e2"))
+    assert raised.value.code == "format_too_old"
     assert not run(store.put_event(event("e2")))
 
 

@@ -12,6 +12,7 @@ from stepwell.api.explain import explain
 from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.rounds import NOTE
 from stepwell.runtime.loop.sweeper import Found
 from stepwell.runtime.ports import Saved
 from stepwell.runtime.ports.headers import RunQuery
@@ -59,6 +60,18 @@ def test_a_run_that_rests_for_its_next_attempt_is_left_alone() -> None:
     started(world)
     world.pass_time(3_600_000)
     assert sweep(world) == []
+
+
+@pytest.mark.parametrize("note", ['{"until_ms":1,"stretches":[{"since_ms":0,"shard":3}]}', '{"lanes":1}', "[", "7"])
+def test_a_place_that_other_code_has_noted_is_not_taken_for_its_own(note: str) -> None:
+    """A sweep that does not understand where the last one was begins with all runs, as after an hour without."""
+    world = World(FLOW)
+    run_id = world.start()
+    world.lose_messages()
+    assert run_now(world.store.put_note(*NOTE, note, None))
+    world.clock.advance(STILL_MS * 10)
+    assert run_now(world.sweeper.sweep(STILL_MS)) == (Found(run_id, "no_progress"),)
+    assert run_now(world.store.get_note(*NOTE)) != note
 
 
 def test_a_step_that_takes_long_is_left_alone() -> None:

@@ -16,7 +16,7 @@ from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table, numbers
 from stepwell.engine.records import Topic
 from stepwell.runtime.ports import Event, Waiter
-from stepwell.runtime.stores.answers import too_many_pending
+from stepwell.runtime.stores.answers import if_readable, too_many_pending
 from stepwell.runtime.stores.blobs import for_time
 from stepwell.runtime.stores.jsontext import encode
 
@@ -71,7 +71,10 @@ class Mailbox(OnTable):
             FilterExpression=_PENDING,
             numbers=numbers(now_ms=now_ms),
         )
-        events = [event_of(topic, item, await self._table.unpack("payload", item)) for item in items]
+        events: list[Event] = []
+        for item in items:
+            with if_readable(topic, item["id"]["S"]):
+                events.append(event_of(topic, item, await self._table.unpack("payload", item)))
         return sorted(events, key=lambda event: (event.at_ms, event.id))
 
     async def put_waiter(self, waiter: Waiter) -> None:

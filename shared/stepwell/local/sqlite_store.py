@@ -38,6 +38,7 @@ from stepwell.runtime.stores.answers import (
     decode_cursor,
     due_page,
     encode_cursor,
+    if_readable,
     page_by_deadline,
     too_many_pending,
     with_pause,
@@ -290,7 +291,11 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
     async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
         place = (topic.name, topic.key, now_ms)
         rows = self._db.rows(SELECT_PENDING_AFTER, (*place, after)) if after else self._db.rows(SELECT_PENDING, place)
-        return [event_of(topic, row) for row in rows]
+        events: list[Event] = []
+        for row in rows:
+            with if_readable(topic, str(row[0])):
+                events.append(event_of(topic, row))
+        return events
 
     async def put_waiter(self, waiter: Waiter) -> None:
         values = (*_waiter_key(waiter), waiter.since_ms, waiter.match)

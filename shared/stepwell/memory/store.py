@@ -42,6 +42,7 @@ from stepwell.runtime.stores.answers import (
     due_page,
     encode_cursor,
     fits,
+    if_readable,
     opened,
     page_by_deadline,
     too_many_pending,
@@ -286,7 +287,11 @@ class MemoryStore(MemoryItems, MemoryNotes):
         found = self._pending.get(topic, {}).values()
         live = [event for event in found if event.expires_ms > now_ms and event.id > after]
         live.sort(key=lambda event: (event.at_ms, event.id))
-        return [opened(event) for event in live]
+        events: list[Event] = []
+        for event in live:
+            with if_readable(topic, event.id):
+                events.append(opened(event))
+        return events
 
     async def put_waiter(self, waiter: Waiter) -> None:
         self._waiters[waiter.topic].setdefault(_waiter_key(waiter), waiter)

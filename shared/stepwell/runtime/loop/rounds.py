@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 
+from stepwell.engine.formats import BROKEN
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.stores.answers import encode_cursor
 
@@ -38,11 +39,14 @@ class Rounds:
 
     @classmethod
     def of(cls, note: str | None) -> Rounds:
-        """The rounds that a note keeps; None for a table that was never swept by these rules."""
+        """The rounds that a note keeps. None, or the note of other rules: these rules have swept nothing yet."""
         if note is None:
             return cls()
-        kept = json.loads(note)
-        return cls(**{**kept, "stretches": tuple(Stretch(**one) for one in kept["stretches"])})
+        try:
+            kept = json.loads(note)
+            return cls(**{**kept, "stretches": tuple(Stretch(**one) for one in kept["stretches"])})
+        except BROKEN:
+            return cls()
 
     @property
     def met_ms(self) -> int:

@@ -198,10 +198,13 @@ class Mailbox(Protocol):
         """
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:
-        """Here and below, an event of newer code raises NewerFormat, one that cannot be read EngineFault."""
+        """One that cannot be read raises EngineFault. Here and below, one of newer code raises NewerFormat."""
 
     async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
-        """Not consumed and not expired, oldest first (at_ms, then id); of those with greater ids than `after`."""
+        """Not consumed and not expired, oldest first (at_ms, then id); of those with greater ids than `after`.
+
+        One that cannot be read is passed over: others may wait for those beside it.
+        """
 
     async def put_waiter(self, waiter: Waiter) -> None:
         """Idempotent by (topic, run, token, slot, arm)."""

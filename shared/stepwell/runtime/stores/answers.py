@@ -8,17 +8,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
-from stepwell.errors import Conflict, InvalidInput
+from stepwell.errors import Conflict, EngineFault, InvalidInput, PortError
 from stepwell.limits import MINUTE_MS
-from stepwell.runtime.ports import Event, Pause
+from stepwell.runtime.ports import BROKEN_BLOB, Event, Pause
 from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.stores.jsontext import decode
 
+_logger = logging.getLogger("stepwell.stores")
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for
 _BROKEN = (ValueError, TypeError, OverflowError, RecursionError, binascii.Error)  # of a cursor that nobody made
 
@@ -84,6 +87,17 @@ def opened(event: Event) -> Event:
         return replace(event, payload=decode(event.payload))
     except formats.BROKEN as error:
         raise formats.unreadable("event", error) from error
+
+
+@contextmanager
+def if_readable(topic: Topic, event_id: str) -> Iterator[None]:
+    """Passes over one event of a topic that cannot be read, so that it keeps no other from the runs that wait."""
+    try:
+        yield
+    except (EngineFault, PortError) as error:
+        if isinstance(error, PortError) and error.code != BROKEN_BLOB:
+            raise
+        _logger.error("event %s of %s is passed over: %s", event_id, topic.name, error)
 
 
 def too_many_pending(topic: Topic, most: int) -> Conflict:
