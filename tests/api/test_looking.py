@@ -290,3 +290,14 @@ def test_a_run_whose_log_cannot_be_read_says_which_record_and_what_to_do(world: 
     assert "unheard_of" not in reply.text
     assert "docs/restore.md" in reply.json["hint"]
     assert reply.json["error_id"]
+
+
+def test_a_run_of_a_format_that_is_too_old_says_which_version_to_deploy(world: World) -> None:
+    run_id = world.start("order")
+    log = world.store._logs[run_id, ROOT]
+    slot = log.slots[-1]
+    log.records[slot] = Saved(slot, '{"v":0}')
+    for reply in (world.get(f"/runs/{run_id}"), world.post(f"/runs/{run_id}/approve", {})):
+        assert (reply.status, reply.json["code"]) == (500, "format_too_old")
+        assert f"record {slot}: format 0" in reply.json["detail"]
+        assert reply.json["hint"] == "other runs go on; deploy a version in between first"

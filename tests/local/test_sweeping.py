@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.local.dev import _sweep
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
 from stepwell.memory.inbox import ALL_LANES
@@ -43,6 +44,20 @@ def test_a_run_whose_wake_was_lost_is_woken_once(local: Local) -> None:
     until(lambda: [found.run_id for found in run_now(local.sweeper.sweep(0))] == [run_id], "a later millisecond")
     assert run_now(local.sweeper.sweep(0)) == ()
     assert local.inbox.pending() == 1
+
+
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_woken(
+    local: Local, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = [run_now(local.parts.service.start(Start("flaky"))).header.run_id for _ in range(2)]
+    while lost := local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), 1_000):
+        local.inbox.delete(lost)
+    assert run_now(local.parts.ports.log.append(runs[0], "0", 0, '{"slot":0,"kind":"unheard_of"}')) is None
+    found = {(one.run_id, one.why) for one in run_now(local.sweeper.sweep(-1_000))}
+    assert found == {(runs[0], "unreadable"), (runs[1], "no_progress")}
+    with caplog.at_level("INFO", "stepwell.dev"):
+        _sweep(local, -1_000)
+    assert [(one.levelname, runs[0] in one.message) for one in caplog.records] == [("WARNING", True)]
 
 
 def test_a_run_that_is_queued_or_will_be_tried_again_is_left_alone(local: Local) -> None:

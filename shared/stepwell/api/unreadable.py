@@ -9,7 +9,9 @@ from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.ports import Ports
 
-CODES = frozenset({"broken_record", "broken_snapshot", "broken_claim_check", "broken_batch", "broken_log"})
+CODES = frozenset(
+    {"broken_record", "broken_snapshot", "broken_claim_check", "broken_batch", "broken_log", "format_too_old"}
+)
 
 
 async def where_unreadable(ports: Ports, run_id: str, error: EngineFault) -> str:

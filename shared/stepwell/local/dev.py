@@ -37,6 +37,7 @@ from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
 from stepwell.project import Project, project_of
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.sweeper import UNREADABLE
 from stepwell.runtime.starts.folder import Folder, load_folder
 from stepwell.runtime.starts.pricing import read_prices
 from stepwell.settings import environment, read_settings
@@ -215,7 +216,10 @@ def listen(port: int) -> socket.socket:
 
 def _sweep(local: Local, still_ms: int) -> None:
     for found in run_now(local.sweeper.sweep(still_ms)):
-        log.info("run %s stood still (%s); it was woken", found.run_id, found.why)
+        if found.why == UNREADABLE:
+            log.warning("run %s cannot be read, and stands still; others go on (stepwell recover)", found.run_id)
+        else:
+            log.info("run %s stood still (%s); it was woken", found.run_id, found.why)
 
 
 def _purge(local: Local) -> None:

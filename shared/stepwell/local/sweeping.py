@@ -11,7 +11,7 @@ from stepwell.local.database import Database
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.stopping import Stopping
-from stepwell.runtime.loop.sweeper import Found, Sweeper
+from stepwell.runtime.loop.sweeper import UNREADABLE, Found, Sweeper
 from stepwell.runtime.ports import Lane, Ports, Queue
 
 _QUEUED = "SELECT DISTINCT json_extract(message, '$.type'), json_extract(message, '$.run_id') FROM messages"
@@ -25,12 +25,12 @@ class LocalSweeper:
         self._logbook = Logbook(ports, catalog)
 
     async def sweep(self, still_ms: int) -> tuple[Found, ...]:
-        """Wakes runs that stand still and have no message. Returns those that were woken."""
+        """Wakes runs that stand still and have no message. Returns those, and those that cannot be read."""
         queued = frozenset((str(kind), str(run_id)) for kind, run_id in self._database.rows(_QUEUED))
         missing = _MissingOnly(self._ports.queue, queued)
         ports = replace(self._ports, queue=missing)
         found = await Sweeper(ports, self._logbook, self._stopping, sees_queue=True).sweep(still_ms)
-        return tuple(one for one in found if one.run_id in missing.sent)
+        return tuple(one for one in found if one.why == UNREADABLE or one.run_id in missing.sent)
 
 
 class _MissingOnly:

@@ -23,7 +23,7 @@ from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Update, to_json
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.loop.sweeper import LIVE, Found, Sweeper
+from stepwell.runtime.loop.sweeper import LIVE, UNREADABLE, Found, Sweeper
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.starts.schedules import Scheduling
@@ -84,7 +84,7 @@ class Recovery:
             for header in page.headers:
                 found = await self._sweeper.look(header.run_id, STILL_MS)
                 report.add(found)
-                if not any(one.why == "unreadable" for one in found):
+                if not any(one.why == UNREADABLE for one in found):
                     report.rearmed += await self._rearm(header)
             report.next_cursor = page.next_cursor
             if not page.headers:

@@ -45,6 +45,7 @@ from stepwell.runtime.waits.throttling import Throttling
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}
 )  # idle: its start may have died
+UNREADABLE = "unreadable"  # why nothing was sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Found:
     """A run that stood still, and what was sent to move it."""
 
     run_id: str
-    why: str  # overdue | no_progress | nothing_wakes | unreadable
+    why: str  # overdue | no_progress | nothing_wakes | UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class Sweeper:
             if isinstance(error, PortError) and error.code != BROKEN_BLOB:
                 raise
             await self._ports.runs.watch(run_id, self._this_minute())
-            return (Found(run_id, "unreadable"),)
+            return (Found(run_id, UNREADABLE),)
 
     async def _look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
         at = await self._logbook.load(run_id)
