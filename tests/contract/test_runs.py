@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any
 
 import pytest
 
 from stepwell.engine.records import Status
-from stepwell.errors import InvalidInput
+from stepwell.errors import InvalidInput, NewerFormat
 from stepwell.runtime.ports.headers import Header, RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, Store, at_once, header, run
 
@@ -356,3 +357,26 @@ def test_stats_count_the_runs_of_each_workflow_status_and_wait(store: Store) -> 
             "waiting_for": "event",
         },
     ]
+
+
+class Newer(StrEnum):
+    """A status that only newer code knows."""
+
+    DREAMING = "dreaming"
+
+
+@pytest.mark.needs("outlives")
+def test_a_run_with_a_status_of_newer_code_is_left_to_it_and_keeps_no_other_from_a_list(store: Store) -> None:
+    for number in range(5):
+        status = Newer.DREAMING if number in (1, 2) else Status.RUNNING
+        made: Any = {"status": status, "created_ms": NOW_MS + number, "due_ms": NOW_MS + number, "watched": True}
+        run(store.create_run(header(f"r{number}", **made)))
+    with pytest.raises(NewerFormat):
+        run(store.get_run("r1"))
+    assert [one.run_id for page in pages(store, RunQuery(limit=1)) for one in page] == ["r4", "r3", "r0"]
+    due = [run(store.list_due(NOW_MS + 10, 2))]
+    while due[-1].next_cursor:
+        due.append(run(store.list_due(NOW_MS + 10, 2, due[-1].next_cursor)))
+    assert [one.run_id for page in due for one in page.headers] == ["r0", "r3", "r4"]
+    counts: Any = run(store.stats())
+    assert [(row["status"], row["count"]) for row in counts] == [("running", 3)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 
+from stepwell import limits
 from stepwell.engine.formats import FORMAT, KEY
 from stepwell.limits import DELIVERIES
 from stepwell.runtime import dispatch
@@ -180,3 +182,18 @@ def test_a_message_of_newer_code_is_published_again_as_it_is(deployed: Deploy) -
     stack.pass_time(61)
     (record,) = stack.messages("resume")["Records"]
     assert json.loads(record["body"]) == {**body, "republished": 1}
+
+
+def test_a_run_whose_input_is_lost_keeps_no_other_from_the_sweeper(deployed: Deploy) -> None:
+    stack = deployed(FLOW, STEPS)
+    broken, sound = stack.start({"text": "x" * limits.CLAIM_CHECK_BYTES}), stack.start()
+    lose(stack, "default")
+    s3, bucket = stack.cloud.connect("s3"), os.environ["STEPWELL_BUCKET"]
+    (blob,) = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    s3.delete_object(Bucket=bucket, Key=blob)
+    stack.pass_time(7 * 60)
+    counts = sweep(stack)
+    assert (counts["NoProgress"], counts["Unreadable"]) == (1, 1)
+    stack.deliver()
+    assert stack.run(sound)["status"] == "completed"
+    assert {one["run_id"] for one in stack.call("GET", "/runs")[1]["items"]} == {broken, sound}

@@ -40,8 +40,8 @@ from stepwell.aws.items import (
 )
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
-from stepwell.errors import PortError
-from stepwell.runtime.ports import Pause
+from stepwell.errors import NewerFormat, PortError
+from stepwell.runtime.ports import BROKEN_BLOB, Pause
 from stepwell.runtime.ports.headers import Header, StatusChange
 from stepwell.runtime.stores.answers import with_pause
 from stepwell.runtime.stores.blobs import of_run
@@ -93,14 +93,28 @@ class Headers(OnTable):
         raise PortError(f"the input of run {item['at']['S']} is not there")
 
     async def _headers(self, places: Sequence[tuple[str | int, str]]) -> dict[str, Header]:
-        """Reads the headers of these (at or time, run_id) places by id, if they exist; eventually consistent."""
+        """Reads the headers of these (at or time, run_id) places by id, if they exist; eventually consistent.
+
+        One that newer code has written is left to that. One whose input is lost is there without it: whoever needs
+        the input asks for the run.
+        """
         items = self._table.get_many(keys.header_key(run_id) for _, run_id in places)
         apart = [
             {keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]} for item in items if "input_at" in item
         ]
         inputs = self._table.get_many(apart)
-        headers = [await self._with_input(item, inputs) for item in items]
-        return {header.run_id: header for header in headers}
+        headers = [await self._listed(item, inputs) for item in items]
+        return {header.run_id: header for header in headers if header is not None}
+
+    async def _listed(self, item: Item, beside: Sequence[Item]) -> Header | None:
+        try:
+            return await self._with_input(item, beside)
+        except NewerFormat:
+            return None
+        except PortError as error:
+            if error.code != BROKEN_BLOB:
+                raise
+            return header_of(item, "null")
 
     async def change_status(self, change: StatusChange) -> bool:
         is_held = False

@@ -13,11 +13,11 @@ from typing import Any
 from stepwell.aws import keys
 from stepwell.aws.protocols import Item
 from stepwell.engine.formats import KEY, OLDEST
-from stepwell.engine.records import Status, Topic
+from stepwell.engine.records import Topic
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.ports import Event, Waiter
 from stepwell.runtime.ports.headers import Header, StatusChange
-from stepwell.runtime.stores.answers import opened
+from stepwell.runtime.stores.answers import opened, status_of
 from stepwell.runtime.stores.jsontext import decode, encode
 
 _BESIDE_BYTES = 150  # of a record's item, beside its body
@@ -106,7 +106,7 @@ def header_of(item: Item, given_input: str) -> Header:
         run_id=run_id,
         input=decode(given_input),
         created_ms=created_ms,
-        status=Status(item["status"]["S"]),
+        status=status_of(item["status"]["S"]),
         idle="idle" in item,
         pinned="pinned" in item,
         due_ms=keys.created_and_run(item["due"]["S"])[0] if "due" in item else None,

@@ -10,7 +10,7 @@ from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.local.database import Row
 from stepwell.runtime.ports import Event
 from stepwell.runtime.ports.headers import Header, RunQuery
-from stepwell.runtime.stores.answers import decode_cursor, decode_deadline, opened
+from stepwell.runtime.stores.answers import decode_cursor, decode_deadline, opened, status_of
 from stepwell.runtime.stores.jsontext import decode, encode
 
 HEADER_FIELDS = tuple(field.name for field in fields(Header))
@@ -22,6 +22,8 @@ _HAS_TAG = (
     " AND t.run_id = r.run_id)"
 )
 ENDED = "status IN ({})".format(", ".join(f"'{status}'" for status in sorted(TERMINAL)))
+# With a plus, so that it never chooses the index. A run with a status of newer code is left to that.
+KNOWN = "+r.status IN ({})".format(", ".join(f"'{status}'" for status in sorted(Status)))
 
 
 def header_row(header: Header) -> Row:
@@ -36,7 +38,7 @@ def header_row(header: Header) -> Row:
 def header_of(row: Row) -> Header:
     """Converts a row of `header_row` back to a header."""
     values = dict(zip(HEADER_FIELDS, row, strict=True))
-    values["status"] = Status(values["status"])
+    values["status"] = status_of(values["status"])
     values["input"] = decode(values["input"])
     values["tags"] = decode(values["tags"])
     values |= {name: bool(values[name]) for name in ("idle", "watched", "pinned")}
@@ -100,6 +102,6 @@ def _narrowing(query: RunQuery) -> list[_Condition]:
 
 
 def _select(source: str, conditions: Sequence[_Condition], by: str, limit: int) -> tuple[str, list[object]]:
-    where = " AND ".join(text for text, _ in conditions) or "TRUE"
+    where = " AND ".join([*(text for text, _ in conditions), KNOWN])
     sql = f"SELECT {HEADER_COLUMNS} FROM {source} WHERE {where} ORDER BY {by} LIMIT ?"  # noqa: S608 - fixed fragments; values are bound
     return sql, [*(value for _, bound in conditions for value in bound), limit + 1]

@@ -17,7 +17,7 @@ from stepwell.errors import PortError
 from stepwell.local.database import Row
 from stepwell.local.erasing import SqliteErasure
 from stepwell.local.notes import SqliteNotes
-from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
+from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, KNOWN, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, statement_of
 from stepwell.memory.items import changes_of
 from stepwell.runtime.ports import (
@@ -68,10 +68,11 @@ HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by =
 WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
 WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
 SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
-    WHERE watched AND due_ms < ? AND (due_ms, run_id) > (?, ?) ORDER BY due_ms, run_id LIMIT ?"""
+    WHERE watched AND due_ms < ? AND (due_ms, run_id) > (?, ?) AND {KNOWN} ORDER BY due_ms, run_id LIMIT ?"""
 # The sum is taken in two parts because SQLite refuses sums past 64 bits: five million runs would reach them.
-STATS = """SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000), sum(created_ms % 1000),
-    min(created_ms) FROM runs GROUP BY workflow, status, waiting_for ORDER BY workflow, status, waiting_for"""
+STATS = f"""SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000), sum(created_ms % 1000),
+    min(created_ms) FROM runs r WHERE {KNOWN} GROUP BY workflow, status, waiting_for
+    ORDER BY workflow, status, waiting_for"""
 
 APPEND = "INSERT INTO log (run_id, token, slot, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _IS_MARK = f"substr(body, 1, {len(MARK) - 1}) = '{MARK[:-1]}'"  # also of one that tells who rests before it

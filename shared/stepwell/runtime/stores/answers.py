@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
-from stepwell.errors import Conflict, EngineFault, InvalidInput, PortError
+from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat, PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.ports import BROKEN_BLOB, Event, Pause
 from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
@@ -78,6 +78,15 @@ def page_by_deadline(headers: Sequence[Header], limit: int) -> RunPage:
 def deadline_of(header: Header) -> tuple[int, str]:
     """Returns the run's place in a list by deadline."""
     return header.waiting_until_ms or 0, header.run_id
+
+
+def status_of(text: str) -> Status:
+    """A stored status. Raises NewerFormat for one that this code does not know."""
+    try:
+        return Status(text)
+    except ValueError:
+        raise NewerFormat(f"a run is {text!r:.40}, which this version does not know",
+                          hint="a newer version of Stepwell wrote it: deploy that version again") from None  # fmt: skip
 
 
 def opened(event: Event) -> Event:
