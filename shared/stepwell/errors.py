@@ -38,11 +38,16 @@ class Problem:
     line: int = 0
     column: int = 0
     severity: str = "error"  # error | warning
+    workflow: str = ""  # in whose definition it is, where that is known
+
+    @property
+    def place(self) -> str:
+        """Returns file:line:column, as far as they are known."""
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         hint = f"\n    hint: {self.hint}" if self.hint else ""
-        return f"{place + ': ' if place else ''}{self.severity} {self.code}: {self.message}{hint}"
+        return f"{self.place + ': ' if self.place else ''}{self.severity} {self.code}: {self.message}{hint}"
 
 
 class UserError(StepwellError):

@@ -185,6 +185,8 @@ class Quiet(Base):
 class Parcel:
     at: float = field(default_factory=lambda: time.time())
 quiet = Quiet()
+CLOCKS = {"a": clock}
+SPELLS = {"a": lambda: time.time()}
 """
 DEEPER = "import socket, threading, time\ndef later(): return time.time()\ntick = time.time"
 
@@ -237,6 +239,18 @@ async def flow(ctx, order, path: Path, made: "Clock", tags: set[str]):
         ("(Path('x') / 'y').read_text()", "file: pathlib.Path.read_text uses the file system"),
         ("path.read_text()", "file: pathlib.Path.read_text uses the file system"),
         ("path.joinpath('y').exists()", "file: pathlib.Path.joinpath.exists uses the file system"),
+        ("{'a': time.time}[order]()", "clock: time.time reads the clock"),
+        ("{'a': lambda: time.time()}[order]()", "clock: time.time reads the clock"),
+        ("[order, time.time][0]()", "clock: time.time reads the clock"),
+        ("clocks = {'a': time.time}; clocks[order]()", "clock: time.time reads the clock"),
+        ("helpers.CLOCKS[order]()", "clock: time.time reads the clock"),
+        ("helpers.CLOCKS.get(order, order)()", "clock: time.time reads the clock"),
+        ("helpers.SPELLS[order]()", "clock: time.time reads the clock"),
+        ("(order or time.time)()", "clock: time.time reads the clock"),
+        ("(order if order else helpers.clock)()", "clock: time.time reads the clock"),
+        ("now = order or time.time; now()", "clock: time.time reads the clock"),
+        ("now = {'a': time.time}[order]; now()", "clock: time.time reads the clock"),
+        ("(now := order or time.time)()", "clock: time.time reads the clock"),
         ("[sku for sku in helpers.SKUS]", "set: helpers.SKUS has no order"),
         ("[tag for tag in tags]", "set: tags has no order"),
     ],
@@ -262,6 +276,8 @@ def test_a_clock_under_another_name_or_by_way_of_another_module_is_named(line: s
         ("Quiet.made()", ("helpers.py", 29)),
         ("sorted([1], key=later)", ("deeper.py", 2)),
         ("functools.partial(later)()", ("deeper.py", 2)),
+        ("{'a': later}[order]()", ("deeper.py", 2)),
+        ("(order or later)()", ("deeper.py", 2)),
     ],
 )
 def test_what_it_calls_by_way_of_another_module_is_checked_where_it_stands(line: str, place: tuple[str, int]) -> None:
@@ -279,6 +295,8 @@ def test_what_it_calls_by_way_of_another_module_is_checked_where_it_stands(line:
         "await ctx.run(helpers.clock); await ctx.run(time.time); await ctx.step(helpers.deeper.later)",
         "path.name; (path / 'x').suffix; path.with_suffix('.x')",
         "environ = order; environ['X']",
+        "{'a': later}[order]; (order or time.time); helpers.CLOCKS[order]; {'at': time.time}.get(order)",
+        "{'a': order}[order](); (order or len)([]); [order][0]()",
         "ctx.query('at')(later)",
     ],
 )

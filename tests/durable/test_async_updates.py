@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from stepwell.client.errors import UpdateFailed
@@ -253,3 +255,54 @@ def test_whoever_dies_at_a_write_the_handler_runs_once_and_answers(flows: Flows,
         assert (len(told(run, "update.received")), run.update("plain")) == (1, ["tea"])
         run.event("close")
         assert run.result == {"tea": 3}
+
+
+PLAIN = """
+import asyncio
+from stepwell import workflow
+
+@workflow
+async def lease(ctx):
+    seen, loop = [], asyncio.get_running_loop()
+
+    @ctx.update("extend")
+    def extend(seconds: int) -> float:
+        limit.reschedule(asyncio.get_running_loop().time() + seconds)
+        return loop.time() - ctx.now().timestamp()
+
+    async def nap():
+        await ctx.sleep(1)
+
+    @ctx.update("begin")
+    def begin(name: str) -> None:
+        asyncio.create_task(nap())
+
+    try:
+        async with asyncio.timeout(100) as limit:
+            await asyncio.Event().wait()
+    except TimeoutError:
+        return ctx.now().isoformat()
+"""
+
+
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_a_plain_handler_has_the_loop_of_its_function_at_the_time_of_the_update(flows: Flows, sessions: int) -> None:
+    kit = flows(PLAIN, sessions=sessions)
+    run = kit.start("lease")
+    began = kit.now
+    kit.advance("90s")
+    assert run.update("extend", {"seconds": 60}) == 0
+    kit.advance("30s")
+    assert run.status == "waiting"
+    kit.advance("31s")
+    assert (datetime.fromisoformat(run.result) - began).total_seconds() == 150
+
+
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_a_plain_handler_starts_no_tasks_neither_live_nor_replayed(flows: Flows, sessions: int) -> None:
+    kit = flows(PLAIN, sessions=sessions)
+    run = kit.start("lease")
+    with pytest.raises(UpdateFailed, match="task_in_update"):
+        run.update("begin", {"name": "a"})
+    kit.advance("2m")
+    assert run.status == "completed"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepwell.definition.authoring import workflow
-from stepwell.errors import DefinitionError
+from stepwell.definition.compiler import compile_document
+from stepwell.errors import DefinitionError, NotFound
+from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.starts.folder import load_folder
 from tests.durable.conftest import Flows
 
@@ -34,6 +36,29 @@ def test_what_is_wrong_is_told_with_a_code_and_the_line(flows: Flows, text: str,
         flows(text)
     (problem,) = caught.value.problems
     assert (problem.code, problem.line, problem.file.rpartition("/")[2]) == (code, line, "flow.py")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("flow.py", "@workflow\nasync def flow(order): ...", "flow.py:2: the first parameter of"),
+        ("flow.py", "@workflow\nasync def flow(order): ...", "(missing_ctx)"),
+        ("flow.py", "@workflow(name='flow')\ndef run(ctx): ...", "flow.py:2: @workflow needs an `async def`"),
+        ("flow.py", "@workflow(timeout='soon')\nasync def flow(ctx): ...", "(bad_duration)"),
+        ("flow.yaml", "timeline: [{name: a, slep: 1s}]", "flow.yaml:1:"),
+    ],
+)  # fmt: skip
+def test_who_starts_a_workflow_with_an_error_is_told_what_the_check_tells(
+    flows: Flows, file: str, text: str, told: str
+) -> None:
+    flows.write(text, file)
+    flawed = load_folder(flows.folder).flawed
+    catalog = Catalog(compile_document)
+    catalog.flawed = flawed
+    with pytest.raises(NotFound) as caught:
+        catalog.named("flow")
+    assert told in str(caught.value)
+    assert (caught.value.code, caught.value.hint or "") == ("unknown_workflow", flawed["flow"].hint)
 
 
 def test_a_function_and_a_graph_of_one_name_cannot_be(flows: Flows) -> None:

@@ -112,6 +112,9 @@ def test_a_broken_definition_is_told_and_the_others_are_served(dev: Start, folde
     server = dev()
     assert "bad.yaml" in server.errors
     assert [one["name"] for one in server.call("GET", "/workflows")[1]["items"]] == ["order"]
+    status, problem = server.call("POST", "/workflows/bad/runs", {})
+    assert (status, problem["code"]) == (404, "unknown_workflow")
+    assert "the workflow 'bad' has an error: " in problem["detail"]
 
 
 def test_a_function_that_is_not_there_is_told_at_the_start_and_after_a_reload(dev: Start, folder: Path) -> None:

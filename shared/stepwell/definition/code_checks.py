@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from stepwell.definition.at_import import AtImport
+from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
 from stepwell.definition.full_names import FullNames
 from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
@@ -184,6 +185,8 @@ class _Body:
             yield from self._of_child(node, node.args[0])
         elif not operation:
             yield from self._of_plain_call(node)
+            for one in choices(Choice(self._function.module, node.func, self._variables), self._given_to):
+                yield from self._of_choice(one, node)
 
     def _of_plain_call(self, node: ast.Call) -> Iterator[Problem]:
         meant = self._meaning(node.func)
@@ -195,14 +198,36 @@ class _Body:
             shown = name.replace("()", "")
             yield self._not_the_same(source.kind, f"{shown} {source.does}", source.hint, node)
         yield from self._of_references(node)
-        called = self._called(node.func)
+        yield from self._of_called(self._called(node.func), node)
+        for name in ("__call__",) if meant.endswith("()") else ("__init__", "__post_init__"):
+            yield from self._of_further(self._names.function(f"{meant}.{name}"))
+
+    def _of_choice(self, one: Choice, node: ast.Call) -> Iterator[Problem]:
+        """One of the functions that a call may call."""
+        name = self._names.of(one.module, one.value, one.variables)
+        source = None if not name or self._names.is_own(name) else source_of(name, bool(node.args))
+        if isinstance(one.value, ast.Lambda) and not any(one.value is there for there in self._nodes):
+            name, source = self._imported.source_in(one.module, one.value.body) or (name, None)
+        if source is not None:
+            self._told |= {id(part) for part in ast.walk(one.value)}
+            yield self._not_the_same(source.kind, f"{name} {source.does}", source.hint, node)
+        yield from self._of_called(self._names.function(name), node)
+
+    def _given_to(self, one: Choice) -> Choice | None:
+        """What a variable of the function, or a name of a module, was given."""
+        if isinstance(one.value, ast.Name) and one.value.id in one.variables:
+            name, value = one.value.id, one.variables[one.value.id]
+            others = {key: given for key, given in one.variables.items() if key != name}
+            return None if value is None else Choice(one.module, value, others)
+        made = self._names.value(one.module, one.value)
+        return None if made is None else Choice(*made, {})
+
+    def _of_called(self, called: Function | None, node: ast.Call) -> Iterator[Problem]:
         if called is not None and called.mark == "step":
             message = f"{called.name}(…) calls a step as a function: each replay runs it again"
             yield self._problem("step_called", message, f"await ctx.step({called.name}, …)", node)
         elif called is not None:
             yield from self._of_further(called)
-        for name in ("__call__",) if meant.endswith("()") else ("__init__", "__post_init__"):
-            yield from self._of_further(self._names.function(f"{meant}.{name}"))
 
     def _of_further(self, called: Function | None) -> Iterator[Problem]:
         if called is not None and not called.mark and _place(called) not in self._seen:

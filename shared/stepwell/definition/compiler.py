@@ -131,7 +131,9 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     def placed(problem: Problem) -> Problem:
         return replace(problem, path=as_written(problem.path, shape.written))
 
-    problems = (*opening.problems, *shape.problems, *(placed(one) for one in context.problems))
+    name = str(shape.document.get("workflow", ""))
+    found = (*opening.problems, *shape.problems, *(placed(one) for one in context.problems))
+    problems = tuple(replace(one, workflow=name) for one in found)
     called = (replace(one, unknown=placed(one.unknown)) for one in context.called)
     settings = settings_at(graph.events) if graph is not None else ()
     return Compiled(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from stepwell.definition.common import Context
@@ -72,30 +72,34 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], l
     found: list[Found] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
-        if not isinstance(node, ast.AsyncFunctionDef):
-            message = f"@workflow needs an `async def`, but `{node.name}` is none"
-            problems.append(Problem("bad_workflow", message, file=file, line=node.lineno))
+        options = _options(mark)
+        name = node.name if options is None else str(options.get("name", node.name))
+        if wrong := _misfit(node, options):
+            problems.append(replace(wrong, file=file, line=node.lineno, workflow=name))
             continue
-        if any(isinstance(one, ast.Yield) for one in _of_its_own(node)):
-            message = f"the workflow {node.name} yields, and a generator cannot be a workflow"
-            hint = "return what it gives at its end; let a step yield what others are to see meanwhile"
-            problems.append(Problem("bad_workflow", message, hint=hint, file=file, line=node.lineno))
-            continue
-        if next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), "") != _CONTEXT:
-            message = f"the first parameter of the workflow {node.name} is not `ctx`"
-            hint = f"async def {node.name}(ctx, …)"
-            problems.append(Problem("missing_ctx", message, hint=hint, file=file, line=node.lineno))
-            continue
-        try:
-            options = _options(mark)
-        except ValueError:
-            message = f"an option of @workflow at `{node.name}` is not written as a literal"
-            hint = "the module is scanned, not imported: write literal values, not names or calls"
-            problems.append(Problem("bad_workflow", message, hint=hint, file=file, line=node.lineno))
-            continue
+        given = {key: value for key, value in (options or {}).items() if key != "name"}
         path = f"python:{module or PurePath(file).stem}.{node.name}"
-        found.append(Found({"workflow": options.pop("name", node.name), "function": path, **options}, node.lineno))
+        found.append(Found({"workflow": name, "function": path, **given}, node.lineno))
     return found, problems
+
+
+def _misfit(node: ast.AsyncFunctionDef | ast.FunctionDef, options: Mapping[str, Json] | None) -> Problem | None:
+    """Tells why a marked function cannot be a workflow; None if it can. `options`: None if they are no literals."""
+    if not isinstance(node, ast.AsyncFunctionDef):
+        return Problem("bad_workflow", f"@workflow needs an `async def`, but `{node.name}` is none",
+                       hint=f"async def {node.name}(ctx, …)")  # fmt: skip
+    if any(isinstance(one, ast.Yield) for one in _of_its_own(node)):
+        message = f"the workflow {node.name} yields, and a generator cannot be a workflow"
+        hint = "return what it gives at its end; let a step yield what others are to see meanwhile"
+        return Problem("bad_workflow", message, hint=hint)
+    if next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), "") != _CONTEXT:
+        return Problem("missing_ctx", f"the first parameter of the workflow {node.name} is not `ctx`",
+                       hint=f"async def {node.name}(ctx, …)")  # fmt: skip
+    if options is None:
+        message = f"an option of @workflow at `{node.name}` is not written as a literal"
+        hint = "the module is scanned, not imported: write literal values, not names or calls"
+        return Problem("bad_workflow", message, hint=hint)
+    return None
 
 
 def _of_its_own(function: ast.AsyncFunctionDef) -> Iterator[ast.AST]:
@@ -124,10 +128,13 @@ def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.Funct
                     yield node, mark
 
 
-def _options(mark: ast.expr) -> dict[str, Json]:
-    """Returns the options of `@workflow`. Raises ValueError unless all are literals."""
+def _options(mark: ast.expr) -> dict[str, Json] | None:
+    """Returns the options of `@workflow`; None unless all are given by name, as literals."""
     if not isinstance(mark, ast.Call):
         return {}
     if mark.args or any(one.arg is None for one in mark.keywords):
-        raise ValueError("options must be given by name")
-    return {one.arg: ast.literal_eval(one.value) for one in mark.keywords if one.arg is not None}
+        return None
+    try:
+        return {one.arg: ast.literal_eval(one.value) for one in mark.keywords if one.arg is not None}
+    except ValueError:
+        return None

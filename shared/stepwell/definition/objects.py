@@ -11,7 +11,10 @@ from collections import Counter
 from stepwell.definition.code import Function
 
 _PLAIN = frozenset({"staticmethod"})  # its first parameter is like any other
-_KNOWN = ast.Name | ast.Attribute | ast.Call | ast.BinOp
+_KNOWN = (
+    ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.BoolOp | ast.IfExp | ast.Subscript | ast.Dict | ast.List
+    | ast.Tuple
+)  # fmt: skip
 
 
 def variables_of(function: Function) -> dict[str, ast.expr | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +31,9 @@ class Runner(Protocol):
 
     def start(self, coro: Any) -> None:
         """Has a coroutine go on as a task beside the function, from the next run on."""
+
+    def at(self, now_ms: int) -> AbstractContextManager[None]:
+        """Makes it what asyncio finds, at this time, for code of the function that runs beside its turns."""
 
     def end(self, pending: Pending, value: Json, error: BaseException | None) -> None:
         """Gives an operation's result to its task, which goes on in the next run."""

@@ -74,6 +74,7 @@ def serve(
             prices=prices or loaded.prices,
             lane=settings.lane,
         )
+        local.parts.catalog.flawed = loaded.flawed
         try:
             return _serve(local, folder, loaded, listening, reload=reload, then=then)
         finally:

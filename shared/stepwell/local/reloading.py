@@ -67,6 +67,7 @@ class Reloader:
         limits = None if broken & self._named(LIMIT_FILES) else loaded.limits
         prices = None if broken & self._named(PRICE_FILES) or read_settings().prices else loaded.prices
         self._local.deploy(graphs, limits, prices)
+        self._local.parts.catalog.flawed = loaded.flawed
         if loaded.webhooks is not None or not broken & self._named(FILES):
             self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):

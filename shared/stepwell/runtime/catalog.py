@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from stepwell.definition.built_in import BUILT_IN
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.engine.waits.code import DEPLOYED
-from stepwell.errors import EngineFault, NotFound
+from stepwell.errors import EngineFault, NotFound, Problem
 from stepwell.prices import Prices
 from stepwell.runtime.ports import Notes
 
@@ -31,6 +31,8 @@ class Catalog:
         """The named limits deployed now, which runs of all versions keep to."""
         self.prices = prices or Prices()
         """What costs are worked out by, also those of runs that ended before."""
+        self.flawed: Mapping[str, Problem] = {}
+        """Why a workflow is not deployed, by its name. A deployment on AWS has none of these."""
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
         self._own: dict[str, Graph] = {}
@@ -58,6 +60,9 @@ class Catalog:
         """The version deployed now. Raises NotFound."""
         graph = self._current.get(name) or self._built_in(name)
         if graph is None:
+            if (flaw := self.flawed.get(name)) is not None:
+                message = f"the workflow {name!r} has an error: {flaw.place}: {flaw.message} ({flaw.code})"
+                raise NotFound(message, code="unknown_workflow", hint=flaw.hint or None)
             known = ", ".join(sorted(self._current)) or "none"
             raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=f"deployed: {known}")
         return graph

@@ -15,7 +15,7 @@ import sys
 from asyncio import events
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import Context, copy_context
 from functools import wraps
 from itertools import count
@@ -26,6 +26,7 @@ from weakref import WeakSet
 from stepwell.definition.graph import Json
 from stepwell.engine.runner import Pending
 from stepwell.engine.session import CURRENT, Session
+from stepwell.errors import InvalidInput
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.places import foreign, here, waits_at
@@ -85,6 +86,13 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             return
         with self.running():
             self._rounds()
+
+    @contextmanager
+    def at(self, now_ms: int) -> Iterator[None]:
+        """Makes it the running loop at this time: for a plain handler of an update, live and replayed alike."""
+        self._now_ms = now_ms
+        with nullcontext() if events._get_running_loop() is self else self.running():
+            yield
 
     def _rounds(self) -> None:
         while self.ready or self._timers or self._conditions:
@@ -270,6 +278,11 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
+        if getattr(CURRENT.get(None), "is_updating", False):  # what it would await could not begin beside every wait
+            if asyncio.iscoroutine(coro):
+                coro.close()
+            raise InvalidInput("a plain handler of an update starts no tasks", code="task_in_update",
+                               hint="make the handler `async def`: it is a task itself")  # fmt: skip
         kind = ChildTask if isinstance(coro, Operation) and coro.is_child else Task
         if isinstance(coro, Operation):
             coro = coro.__await__()  # each task that holds it has a way of its own through it

@@ -118,7 +118,8 @@ class FunctionSession(Session):
         token = CURRENT.set(self)
         self.is_updating = True
         try:
-            made = handler(**arguments)
+            with self._runner.at(self.now_ms):
+                made = handler(**arguments)
             if inspect.iscoroutine(made):
                 made.close()
             return {"output": stored(made, f"the answer to {came.name}")}

@@ -53,6 +53,11 @@ class Folder:
     def errors(self) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
+    @property
+    def flawed(self) -> Mapping[str, Problem]:
+        """Returns the first error of each workflow that has errors, by its name."""
+        return {problem.workflow: problem for problem in reversed(self.errors) if problem.workflow}
+
 
 def load_folder(path: Path) -> Folder:
     """Compiles the definitions of the folder. Raises NotFound when there is no such folder."""
