@@ -225,6 +225,94 @@ def test_running_branches_are_found_before_their_first_step_has_ended(world: Wor
     assert seen == [({"total": 2, "running": 2}, 2), running, running, [("running", 1), ("running", 1)]]
 
 
+TRIES = """
+workflow: tries
+nodes:
+  begin: {run: python:m.go, RETRY, transitions: [{to: score, foreach: "{{ [1, 2, 3] }}", max_concurrency: 2}]}
+  score: {run: python:m.score, RETRY, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
+""".replace("RETRY", "timeout: 30s, retry: {max_retries: 2, backoff: constant, initial_delay: 5s, on: [step]}")
+TRIED_DAG = "workflow: tries\nsteps: [{name: score, run: python:m.score, timeout: 30s, RETRY}]".replace(
+    "RETRY", "retry: {max_retries: 2, backoff: constant, initial_delay: 5s, on: [step]}"
+)
+
+
+def failing_once(world: World, look: Any) -> Any:
+    """A step whose first attempt of each branch fails; `look` is called while the second runs."""
+    tried: set[str] = set()
+
+    def step(call: Any) -> Outcome:
+        key = f"{call.node}{call.token}"
+        if key not in tried:
+            tried.add(key)
+            return Outcome(failure=Failure("Flaky", "step", "no luck", call.node, 1))
+        look(call)
+        return Outcome(7)
+
+    return step
+
+
+@pytest.mark.parametrize("definition", [TRIES, TRIED_DAG], ids=["fork", "dag"])
+def test_a_second_attempt_counts_from_when_it_is_due(definition: str) -> None:
+    world, seen = World(definition), list[Any]()
+
+    def look(call: Any) -> None:
+        node = call.node
+        view = steps(world, call.run_id)[node]
+        drawn = world.get(f"/runs/{call.run_id}/graph", format="json").json["steps"][node]
+        branch = [one["steps"][node]["attempts"] for one in branches(world, call.run_id) if one["id"] == call.token]
+        seen.append((node, view["status"], view["attempts"], drawn["attempts"], *branch))
+
+    world.steps.functions["python:m.go"] = world.steps.functions["python:m.score"] = failing_once(world, look)
+    run_id = world.start("tries")
+    first = "begin" if definition is TRIES else "score"
+    assert steps(world, run_id)[first]["attempts"] == 1  # its second is not due
+    for _ in range(4):
+        world.advance(5)
+    if definition is TRIED_DAG:
+        assert seen == [("score", "running", 2, 2, 2)]
+    else:  # of two branches that are due, both count; the third begins when the first has ended
+        assert seen == [("begin", "running", 2, 2), *(("score", "running", count, count, 2) for count in (4, 5, 6))]
+
+
+def branches(world: World, run_id: str) -> list[Any]:
+    answer = world.get(f"/runs/{run_id}/branches")
+    return answer.json["items"] if answer.status == 200 else []
+
+
+def test_a_run_that_is_paused_makes_no_second_attempt() -> None:
+    world = World(TRIES)
+    world.steps.functions["python:m.go"] = failing_once(world, lambda call: None)
+    run_id = world.start("tries")
+    world.post(f"/runs/{run_id}/pause", {})
+    world.advance(60)
+    assert steps(world, run_id)["begin"]["attempts"] == 1
+
+
+def test_the_first_step_of_a_branch_began_when_the_branch_was_woken(world: World) -> None:
+    """At its fork; of one that begins after another, when that one ended."""
+    seen: list[Any] = []
+
+    def look(call: Any) -> None:
+        page = branches(world, call.run_id)
+        seen.append([one["steps"]["score"]["started_at"] if one["steps"] else None for one in page])
+        seen.append(steps(world, call.run_id)["score"]["started_at"])
+
+    world = World(TRIES)
+    world.steps.functions["python:m.go"] = lambda call: Outcome(1)
+
+    def score(call: Any) -> Outcome:
+        look(call)
+        world.clock.advance(1_000)
+        return Outcome(7)
+
+    world.steps.functions["python:m.score"] = score
+    world.start("tries")
+    forked, first_ended = (f"2027-01-15T08:00:0{second}.000Z" for second in range(2))
+    last = [forked, forked, first_ended]
+    assert seen == [[forked, forked, None], forked, last, forked, last, forked]
+
+
 def test_branches_that_were_cancelled_before_they_had_a_record_are_counted(world: World) -> None:
     run_id = world.start("first", input={"names": ["eva", "ada", "bob", "cyd"]})
     assert world.get(f"/runs/{run_id}").json["status"] == "failed"

@@ -86,6 +86,56 @@ def test_another_agent_is_a_child_run_or_one_that_nobody_waits_for() -> None:
     assert [one.workflow for one in compile_definition(HIRING).called] == ["screening", "news"]
 
 
+FIRST = """
+agent: a
+actions:
+  - id: heard
+    actionType: wait_for_any
+    parameters:
+      any:
+        - {actionType: wait_for_response, parameters: {threadId: "{{ thread }}", expectedFrom: ana, timeout: 3h}}
+        - {actionType: wait_for_event, parameters: {name: paid, key: "{{ thread }}", match: "event.amount > 1"}}
+        - {actionType: request_document, parameters: {documents: [cv, id]}}
+        - {actionType: delay, parameters: {duration: 2h}}
+      onTimeout: continue
+      timeoutActions: [{actionType: send_message, timeout: 30s}]
+"""
+FIRST_OF_A_GRAPH = """
+workflow: g
+nodes:
+  heard:
+    wait:
+      any:
+        - {for: response, key: "{{ state.thread }}", timeout: 3h}
+        - {for: event, name: paid, key: "{{ state.thread }}", match: "event.amount > 1"}
+        - {for: document, documents: [cv, id]}
+        - {for: delay, timeout: 2h}
+      on_timeout: continue
+"""
+
+
+def test_the_first_of_several_is_the_wait_that_graphs_have() -> None:
+    ours, theirs = (node(compiled(text), "heard").wait for text in (FIRST, FIRST_OF_A_GRAPH))
+    assert ours is not None
+    assert theirs is not None
+    facts = [
+        [(one.kind, one.event, one.timeout_ms, one.on_timeout, one.match and one.match.text) for one in wait.arms]
+        for wait in (ours, theirs)
+    ]
+    assert facts[0] == facts[1]
+    assert (ours.kind, ours.timeout_ms, ours.on_timeout) == (theirs.kind, theirs.timeout_ms, "continue")
+    heard = ours.arms[0]
+    assert (heard.window, heard.sender and heard.sender.text) == (HISTORY_WINDOW, "ana")
+    assert [step.run for step in ours.timeout_actions] == ["send_message"]
+    shown = [one.data and one.data.evaluate({"state": {"thread": 7}, "input": {}}) for one in ours.arms]
+    assert shown == [
+        {"threadId": 7, "expectedFrom": "ana", "timeout": "3h"},
+        {"threadId": 7},
+        {"documents": ["cv", "id"]},
+        {"timeout": "2h"},
+    ]
+
+
 def test_both_spellings_and_the_envelope_mean_the_same() -> None:
     snake = """
 apiVersion: stepwell/v1
@@ -133,6 +183,7 @@ def test_a_bare_name_is_a_variable_of_the_state_or_of_the_input(template: str, v
     assert compile_template(template, variables=True).evaluate(names) == value
 
 
+FIRST_OF = "{actionType: wait_for_any, parameters: {any: [ONE]}}"
 MISTAKES = [
     ("{actionType: wait_for_response, parameters: {timout: 1h}}", "unknown_key", "did you mean `timeout`?"),
     ("{actionType: wait_for_response, parameters: {documents: [cv]}}", "unknown_key", "documents"),
@@ -172,6 +223,21 @@ MISTAKES = [
         "misplaced_key",
         "timeout action",
     ),
+    ("{actionType: wait_for_any}", "missing_key", "`any` is empty"),
+    ("{actionType: wait_for_any, parameters: {any: []}}", "missing_key", "`any` is empty"),
+    ("{actionType: wait_for_any, parameters: {any: {}}}", "wrong_type", "a list"),
+    ("{actionType: wait_for_any, parameters: {any: [5]}}", "wrong_type", "a mapping"),
+    ("{actionType: wait_for_any, parameters: {any: [{parameters: {}}]}}", "missing_key", "action_type"),
+    (FIRST_OF.replace("ONE", "{actionType: send_message}"), "misplaced_action", "wait_for_event"),
+    (FIRST_OF.replace("ONE", "{actionType: wait_for_any}"), "misplaced_action", "wait_for_event"),
+    (FIRST_OF.replace("ONE", "{actionType: trigger_agent}"), "misplaced_action", "AGENT_COMPLETED"),
+    (FIRST_OF.replace("ONE", "{actionType: delay}"), "missing_key", "give the time"),
+    (FIRST_OF.replace("ONE", "{id: a, actionType: assign_test}"), "misplaced_key", "on the `wait_for_any`"),
+    (FIRST_OF.replace("ONE", "{actionType: assign_test, timeout: 1h}"), "misplaced_key", "into `parameters`"),
+    (FIRST_OF.replace("ONE", "{actionType: assign_test, parameters: {onTimeout: fail}}"), "misplaced_key", "beside"),
+    (FIRST_OF.replace("ONE", "{actionType: assign_test, parameters: {nane: a}}"), "unknown_key", "nane"),
+    (FIRST_OF.replace("ONE", "{actionType: assign_test, parameters: {timeout: 31d}}"), "timeout_too_long", "30d"),
+    (FIRST_OF.replace("ONE", "{actionType: wait_for_response}"), "response_without_thread", "threadId"),
 ]
 
 

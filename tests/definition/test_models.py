@@ -86,6 +86,15 @@ AGENT = {
         {"actionType": "trigger_agent", "parameters": {"agent": "b", "waitForCompletion": False}},
         {"actionType": "request_document", "parameters": {"documents": ["cv"]}},
         {"actionType": "delay", "parameters": {"timeout": "2h"}},
+        {
+            "actionType": "wait_for_any",
+            "parameters": {
+                "any": [
+                    {"actionType": "wait_for_event", "parameters": {"name": "paid"}},
+                    {"actionType": "delay", "parameters": {"duration": 60}},
+                ]
+            },
+        },
     ],
 }
 

@@ -210,3 +210,80 @@ def test_an_agent_that_took_too_long_is_ended_although_who_should_have_ended_it_
     world.deliver()
     assert world.header(run_id).status is Status.COMPLETED
     assert world.header(child).status is Status.CANCELLED
+
+
+# -- the first of several
+
+FIRST = """
+agent: first
+actions:
+  - {id: begin, actionType: trigger_agent, parameters: {agent: other, waitForCompletion: false}}
+  - {id: ask, actionType: send_message, parameters: {message: "Yes, or a payment?"}}
+  - id: heard
+    actionType: wait_for_any
+    parameters:
+      onTimeout: continue
+      any:
+        - {actionType: wait_for_response, parameters: {threadId: "{{ thread }}", expectedFrom: ana}}
+        - {actionType: wait_for_event, parameters: {name: paid, key: "{{ thread }}"}}
+        - {actionType: request_document, parameters: {key: "{{ thread }}", documents: [cv, id]}}
+        - {actionType: wait_for_event, parameters: {name: AGENT_COMPLETED, key: "{{ triggeredExecutionId }}"}}
+        - {actionType: delay, parameters: {duration: 2h}}
+    nextActionId: end
+    nextWhen: result.name == 'paid'
+  - {id: after, actionType: note, parameters: {what: "{{ heard.for }}"}}
+"""
+OTHER = "agent: other\nactions: [{id: go, actionType: wait_for_event, parameters: {name: go}}]"
+
+
+def asking(**before: Json) -> tuple[World, str]:
+    """`before`: events that are sent before the run begins, and their payloads."""
+    world = World(FIRST, OTHER)
+    for name, payload in before.items():
+        run_now(world.service.send_event(name, payload, key="t"))
+        world.pass_time(1_000)
+    run_id = world.start("first", {"thread": "t"})
+    world.deliver()
+    return world, run_id
+
+
+def test_of_several_the_answer_is_what_a_wait_for_it_alone_brings() -> None:
+    world, run_id = asking()
+    assert world.header(run_id).waiting_for == "response"
+    says(world, "No", who="leo")
+    says(world, "Yes")
+    scope = world.token(run_id).scope
+    assert (scope["lastResponse"], scope["heard"]["index"], scope["heard"]["for"]) == ("Yes", 0, "response")
+    assert [(one["role"], one["content"]) for one in scope["conversationHistory"]] == [
+        ("assistant", "Yes, or a payment?"),
+        ("user", "Yes"),
+    ]
+    assert world.steps.calls[-1].input == {"what": "response"}
+
+
+def test_of_several_a_pending_event_ends_it_and_an_answer_older_than_its_question_does_not() -> None:
+    world, run_id = asking(MESSAGE_RECEIVED={"from": "ana", "message": "Yes"}, paid={"amount": 5})
+    token = world.token(run_id)
+    assert world.header(run_id).status is Status.COMPLETED
+    assert token.steps["heard"].output == {"index": 1, "for": "event", "name": "paid", "result": {"amount": 5}}
+    assert "lastResponse" not in token.scope
+
+
+def test_of_several_documents_are_there_when_all_of_them_are() -> None:
+    world, run_id = asking()
+    for name in ("cv", "id"):
+        assert world.header(run_id).status is Status.WAITING
+        run_now(world.service.send_event("DOCUMENT_UPLOADED", {"document": name, "url": f"s3://{name}"}, key="t"))
+        world.deliver()
+    assert world.token(run_id).scope["documentUrls"] == {"cv": "s3://cv", "id": "s3://id"}
+
+
+def test_of_several_another_agents_end_is_one_and_a_delay_is_one() -> None:
+    world, run_id = asking()
+    run_now(world.service.send_event("go", None))
+    world.deliver()
+    assert world.token(run_id).steps["heard"].output["name"] == "AGENT_COMPLETED"
+    world, run_id = asking()
+    world.pass_time(2 * HOUR_MS)
+    token = world.token(run_id)
+    assert (token.steps["heard"].output["for"], world.header(run_id).status) == ("delay", Status.COMPLETED)

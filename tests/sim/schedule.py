@@ -22,6 +22,7 @@ from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.clients import addressed, call
 from tests.sim.code_laws import with_bad_deploys
 from tests.sim.endless import most_of
+from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
@@ -69,6 +70,7 @@ THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 HANDED_FROM = 2_500_000_000  # seeds from here on are of waits that are handed on, or kept alive
+FIRST_FROM = 2_200_000_000  # seeds from here on are of programs that wait for the first of several things
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
@@ -104,6 +106,7 @@ _MAKERS = (  # by the first of their seeds
     (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),
     (HANDED_FROM, make_handed),
+    (FIRST_FROM, make_first),
     (PARTS_FROM, make_parts),
     (FAMILIES, make_family),
     (0, make_program),

@@ -28,6 +28,7 @@ from tests.sim.schedule import (
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
+    FIRST_FROM,
     GATHERED_FROM,
     HANDED_FROM,
     LANES_FROM,
@@ -58,6 +59,7 @@ OF_FAMILIES = 80  # schedules of runs that start others
 OF_WAITS_HANDED = 60  # schedules of waits that are handed on, or kept alive
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
 OF_RACES = 300  # schedules of one event against one wait
+OF_FIRST = 60  # schedules of waits for the first of several things
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
@@ -145,6 +147,11 @@ def test_every_law_holds_while_old_and_new_code_share_a_store() -> None:
 def test_every_law_holds_for_waits_for_several_things() -> None:
     """Documents, votes, all of several events, and events that stay for others."""
     assert lawful(range(PARTS_FROM, PARTS_FROM + OF_WAITS)) is None
+
+
+def test_every_law_holds_for_waits_for_the_first_of_several_things() -> None:
+    """An answer, an event, documents, a delay: what agents wait for."""
+    assert lawful(range(FIRST_FROM, FIRST_FROM + OF_FIRST)) is None
 
 
 def test_every_law_holds_for_waits_that_are_handed_on_or_kept_alive() -> None:

@@ -11,6 +11,7 @@ from stepwell.api.children import ChildView, Statuses, children_of, read_statuse
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import begun_phase, error_of, fork_at
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.api.trying import tried_at
 from stepwell.api.waiting import waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import fork_id
@@ -72,7 +73,8 @@ async def read_branches(service: Service, found: Sequence[Standing]) -> list[Bra
     header = await service.header(found[0].run_id)  # a branch's copy may be as old as its fork
     may_be_undone = header.status in _MAY_BE_UNDONE
     undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
-    return [branch_view(at, statuses, undone) for at in found]
+    now_ms = service.ports.clock.now_ms()
+    return [branch_view(tried_at(at, now_ms), statuses, undone) for at in found]
 
 
 def branch_view(
@@ -112,7 +114,8 @@ def _at_work(at: Standing, node: str, status: Status) -> Mapping[str, StepView]:
     step = at.graph.nodes[node].step if node in at.graph.nodes else at.operation
     if not step or status is not Status.RUNNING or fork_at(at.token) is not None:
         return {}
-    since_ms = at.token.last.at_ms if at.token.last else 0
+    begun_ms = at.token.branch.started_ms if at.token.branch else 0
+    since_ms = at.token.last.at_ms if at.token.last else begun_ms
     return {node: StepView("running", attempts=at.token.attempt + 1, started_ms=since_ms)}
 
 

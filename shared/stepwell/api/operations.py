@@ -17,6 +17,7 @@ from typing import TypeAlias
 from stepwell.api.graphs import EdgeView, GraphView, NodeView, graph_view, node_states
 from stepwell.api.ran import steps_of, summed, taken_edges, views_in
 from stepwell.api.steps import StepResult, step_result
+from stepwell.api.trying import tried_at, tried_in
 from stepwell.definition.graph import END, Graph, Json
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import fork_id
@@ -67,15 +68,16 @@ class _Operation:
     views: list[StepView] = field(default_factory=list)  # of a map, those that were read
 
 
-def flow_of(graph: Graph, begun: Token, records: Iterable[Record], forks: Iterable[Surveyed], status: str) -> Flow:
+def flow_of(at: Standing, begun: Token, records: Iterable[Record], forks: Iterable[Surveyed], status: str) -> Flow:
     """Builds the graph of a run from its forks and its own log: `begun`, and the records since then.
 
     `status`: how the run itself is drawn.
     """
-    reading = _Reading(graph, begun, {fork.id: fork for fork in forks})
+    reading = _Reading(at.graph, begun, {fork.id: fork for fork in forks})
     for record in records:
         reading.take(record)
-    return _drawn(graph, reading, status)
+    reading.end(at.token)
+    return _drawn(at.graph, reading, status)
 
 
 class _Reading:
@@ -185,6 +187,12 @@ class _Reading:
             operation.wait = record.parked.kind
         if view.status not in _UNDER_WAY:
             self._open = None
+
+    def end(self, token: Token) -> None:
+        """Shows what is under way as it is now."""
+        if self._open is not None:
+            operation = self.operations[self._open]
+            operation.view = token.steps.get(operation.name, operation.view)
 
     def _add(self, one: _Operation) -> int:
         key = one.name, frozenset(self.operations[index].alike for index in one.after)
@@ -319,12 +327,13 @@ async def read_flow(service: Service, at: Standing, forks: Iterable[Surveyed], s
     first = max(at.token.slot - SURVEY_RECORDS, 0)
     begun = await logbook.token_before(at.run_id, first) or Token()
     records = await logbook.history(at.run_id, at.token.id, begun.slot, None)
-    return flow_of(at.graph, begun, records, forks, status)
+    return flow_of(at, begun, records, forks, status)
 
 
 async def read_drawn(service: Service, at: Standing) -> Flow:
     """Reads a run as it is drawn, and what became of each node."""
-    forks = await service.survey(at)
+    now_ms = service.ports.clock.now_ms()
+    forks, at = tried_in(at, await service.survey(at), now_ms), tried_at(at, now_ms)
     steps = steps_of(at, forks)
     states = node_states(at, steps)
     if at.graph.function:

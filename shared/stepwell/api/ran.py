@@ -223,7 +223,8 @@ def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterato
         status = "waiting" if is_waiting(branch) else "running" if has_begun else "pending"
         if is_cancelled or not fork.is_open:
             status = "cancelled"
-        started_ms = branch.last.at_ms if branch.last and not is_cancelled else 0
+        started_ms = branch.last.at_ms if branch.last else fork.may_begin.get(index, 0)
+        started_ms = 0 if is_cancelled else started_ms
         is_tried = status == "running" and (node is None or node.step is not None)
         yield name, StepView(status, attempts=branch.attempt + is_tried, started_ms=started_ms)
 

@@ -30,6 +30,7 @@ from stepwell.api.states import (
     waiting_tokens,
 )
 from stepwell.api.steps import ErrorView, StepResult, error_view, time_of
+from stepwell.api.trying import tried_at, tried_in
 from stepwell.api.waiting import Shown, waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine import gathering
@@ -184,7 +185,7 @@ def run_view(
     parked = wait[0] if wait else None
     who, reason = _cancelled(token, status)
     parent = parent_id(header)
-    steps = steps_of(at, forks)
+    steps = steps_of(tried_at(at, now_ms), tried_in(at, forks, now_ms))
     return RunView(
         run_id=header.run_id,
         workflow=header.workflow,

@@ -5,43 +5,21 @@ Bare names in templates are variables. An unknown type is the name of a function
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
+from stepwell.definition.agent_steps import BUILT_IN, OF_A_STEP, TRIGGER, as_step, timeout_actions
+from stepwell.definition.agent_waits import SAYS, action_wait
 from stepwell.definition.calls import SCHEME, check_workflow
 from stepwell.definition.common import Context, check_name, check_start, step_of
 from stepwell.definition.compensation import compensate_of
-from stepwell.definition.durations import show_duration
-from stepwell.definition.expressions import template_errors
-from stepwell.definition.graph import END, Call, Child, Json, Node, Rule, Step, Wait
+from stepwell.definition.graph import END, Call, Child, Json, Node, Rule, Step
 from stepwell.definition.text import closest
-from stepwell.definition.wait_schemas import SCHEMAS
-from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of, wait_at
+from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of
 from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES
 
-WAITS = {  # the types that wait, with their rows in the table of waits
-    "wait_for_response": "response",
-    "request_document": "document",
-    "request_signature": "signature",
-    "assign_test": "test",
-    "wait_for_event": "event",
-    "delay": "delay",
-}
-TRIGGER = "trigger_agent"
-SAYS = "send_message"  # the function whose message becomes part of the conversation
-_BUILT_IN = (*WAITS, TRIGGER)
-_SHOWN = {  # parameters that waiting_data shows, with their names there
-    "key": "threadId",
-    "expected_from": "expectedFrom",
-    "documents": "documents",
-    "document": "document",
-    "test": "test",
-}
-_OF_A_WAIT = ("key", "match", "timeout", "on_timeout", "max_retries", "documents", "name")  # as in the other formats
-_OF_A_STEP = ("timeout", "retry", "at_most_once", "pool", "on_failure", "compensate")
 _OF_WAITING = ("on_timeout", "max_retries", "timeout_actions", "timeout", "on_failure", "parent_close")
 
 
@@ -103,17 +81,17 @@ def _target(context: Context, names: Mapping[int, str], written: str, path: str)
 def _node(context: Context, name: str, action: Mapping[str, Json], path: str, rules: tuple[Rule, ...]) -> Node:
     kind: str = action["action_type"]
     parameters = action.get("parameters", {})
-    if kind in _BUILT_IN:
+    if kind in BUILT_IN:
         _check_own_keys(context, kind, action, path)
     step, wait, call = None, None, None
     if kind == TRIGGER and parameters.get("wait_for_completion") is False:
         step = _detached(context, parameters, f"{path}/parameters")
     elif kind == TRIGGER:
         call = _call(context, action, path)
-    elif kind in WAITS:
-        wait = _wait(context, kind, parameters, f"{path}/parameters")
+    elif kind in BUILT_IN:
+        wait = action_wait(context, kind, parameters, f"{path}/parameters")
     else:
-        step = step_of(context, _as_step(context, action, path), path)
+        step = step_of(context, as_step(context, action, path), path)
     undo = compensate_of(context, action["compensate"], f"{path}/compensate") if "compensate" in action else None
     return Node(
         name=name,
@@ -127,81 +105,10 @@ def _node(context: Context, name: str, action: Mapping[str, Json], path: str, ru
 
 
 def _check_own_keys(context: Context, kind: str, action: Mapping[str, Json], path: str) -> None:
-    for key in _OF_A_STEP:
+    for key in OF_A_STEP:
         if key in action:
             hint = "put it into `parameters`" if key == "timeout" else "it belongs to an action that runs a function"
             context.add("misplaced_key", f"`{key}` has no effect beside `{kind}`", f"{path}/{key}", hint)
-
-
-# -- functions
-
-
-def _as_step(context: Context, action: Mapping[str, Json], path: str) -> dict[str, Json]:
-    """Translates an action that calls a function to the keys of a step."""
-    kind: str = action["action_type"]
-    if kind.startswith(("http:", SCHEME)):
-        hint = "write trigger_agent" if kind.startswith(SCHEME) else "write a function that makes the request"
-        context.add("bad_action_type", f"`{kind[:80]}` cannot be an action", f"{path}/action_type", hint)
-        return {}
-    if close := difflib.get_close_matches(kind, _BUILT_IN, n=1, cutoff=0.85):
-        message = f"`{kind}` is not a known type, so it names a function"
-        context.add("unknown_action_type", message, f"{path}/action_type", f"did you mean `{close[0]}`?", "warning")
-    step = {key: action[key] for key in _OF_A_STEP if key in action and key != "compensate"}
-    given = {"input": action["parameters"]} if "parameters" in action else {}
-    return {"run": kind, **given, **step}
-
-
-def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str) -> list[Json]:
-    """Translates timeout actions to the other formats. They run during a wait, so none of them can wait."""
-    made: list[Json] = []
-    for at, action in enumerate(parameters.get("timeout_actions", ())):
-        place = f"{path}/timeout_actions/{at}"
-        if action is None:
-            made.append(None)
-            continue
-        for key in ("id", "next_action_id", "next_when", "compensate", "on_failure", "max_visits"):
-            if key in action:
-                hint = "they run in order, then `on_timeout` applies"
-                context.add("misplaced_key", f"`{key}` has no effect on a timeout action", f"{place}/{key}", hint)
-        if action["action_type"] in _BUILT_IN:
-            message = f"`{action['action_type']}` cannot be a timeout action"
-            context.add("misplaced_action", message, f"{place}/action_type", "write it as an action of the agent")
-            made.append(None)
-        else:
-            made.append(_as_step(context, action, place) or None)
-    return made
-
-
-# -- waits
-
-
-def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str) -> Wait | None:
-    row = WAITS[kind]
-    if SCHEMAS[row].is_timer and "duration" not in parameters:
-        hint = f"give the time: {{actionType: {kind}, parameters: {{duration: 2h}}}}"
-        context.add("missing_key", "`duration` is missing", path, hint)
-        return None
-    data = {key: parameters[key] for key in _OF_A_WAIT if key in parameters}
-    if SCHEMAS[row].is_timer:
-        data["timeout"] = parameters["duration"]
-    if "timeout_actions" in parameters:
-        data["timeout_actions"] = _timeout_actions(context, parameters, path)
-    data = {**data, "for": row, "data": _waiting_data(parameters, row)}
-    made = wait_at(context, data, path)
-    sender = context.template(parameters, "expected_from", path)
-    window = context.windows[SAYS] if row == "response" else None
-    return made if made is None else replace(made, sender=sender, window=window)
-
-
-def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
-    """Builds waiting_data: `data`, the subject of the wait, and its time limit."""
-    shown = {name: parameters[key] for key, name in _SHOWN.items() if key in parameters}
-    default_ms = SCHEMAS[row].timeout_ms
-    default = None if default_ms is None else show_duration(default_ms)
-    shown["timeout"] = parameters.get("timeout", parameters.get("duration", default))
-    flawed = {place for place, _ in template_errors(shown, variables=True)}  # reported at the parameter itself
-    shown = {name: value for name, value in shown.items() if not any(one.startswith(f"/{name}") for one in flawed)}
-    return {**(parameters.get("data") or {}), **shown}
 
 
 # -- other agents
@@ -215,7 +122,7 @@ def _call(context: Context, action: Mapping[str, Json], path: str) -> Call | Non
         return None
     check_retries(context, parameters, place)
     timeout, timeout_ms = timeout_of(context, parameters, "timeout", place, "agent")
-    actions = {"timeout_actions": _timeout_actions(context, parameters, place)}
+    actions = {"timeout_actions": timeout_actions(context, parameters, place)}
     return Call(
         children=(child,),
         single=True,

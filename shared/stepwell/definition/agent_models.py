@@ -21,7 +21,7 @@ from stepwell.definition.model_parts import (
 )
 
 _KNOWN_TYPES = ("send_message", "wait_for_response", "trigger_agent", "request_document", "request_signature",
-                "assign_test", "wait_for_event", "delay")  # fmt: skip
+                "assign_test", "wait_for_event", "wait_for_any", "delay")  # fmt: skip
 
 
 class AgentActionDef(Written):
@@ -99,6 +99,15 @@ class EventParameters(WaitParameters):
     name: str | None = Field(default=None, description="the event's name; default: EVENT_COMPLETED")
 
 
+class AnyParameters(TimeoutParameters):
+    """The parameters of `wait_for_any`."""
+
+    any: list[AgentActionDef] | None = Field(
+        default=None, description="actions that wait; the first that ends is the end of all"
+    )
+    data: dict[str, Any] | None = Field(default=None, description="shown as waiting_data")
+
+
 class DelayParameters(Written):
     """The parameters of `delay`."""
 
@@ -127,5 +136,6 @@ PARAMETERS: dict[str, type[Written]] = {
     "request_signature": SignatureParameters,
     "assign_test": TestParameters,
     "wait_for_event": EventParameters,
+    "wait_for_any": AnyParameters,
     "delay": DelayParameters,
 }

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from stepwell.definition.common import Context
-from stepwell.definition.graph import Graph, Node, Step
+from stepwell.definition.graph import Graph, Node, Step, Wait
 
 _READS = frozenset(
     ("analyze", "analyse", "calculate", "check", "compute", "count", "estimate", "fetch", "find", "get", "head", "list",
@@ -25,7 +25,7 @@ def lint_guidelines(context: Context, graph: Graph, paths: Mapping[str, str]) ->
     """Warns of final steps that nobody approved, of compensations of reads, and of answers from any thread."""
     unapproved = _unapproved(graph)
     for name, node in graph.nodes.items():
-        if node.wait is not None and node.wait.window is not None and node.wait.key is None:
+        if any(wait.window is not None and wait.key is None for wait in _waits_of(node)):
             message = f"`{name}` waits in no thread: it takes any message without a key as the answer"
             hint = "write threadId: the key that the sender gives the event"
             context.add("response_without_thread", message, paths[name], hint, severity="warning")
@@ -40,6 +40,10 @@ def lint_guidelines(context: Context, graph: Graph, paths: Mapping[str, str]) ->
             message = f"`{name}` seems to read only, and has a compensation"
             hint = "only a step that changes something needs one: remove it, or name the function by what it changes"
             context.add("compensation_of_a_read", message, paths[name], hint, severity="warning")
+
+
+def _waits_of(node: Node) -> tuple[Wait, ...]:
+    return () if node.wait is None else node.wait.arms or (node.wait,)
 
 
 def _verb(step: Step) -> str:
@@ -78,5 +82,4 @@ def _without(graph: Graph, members: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 def _approves(node: Node) -> bool:
-    wait = node.wait
-    return wait is not None and "approval" in (wait.kind, *(arm.kind for arm in wait.arms))
+    return any(wait.kind == "approval" for wait in _waits_of(node))

@@ -218,7 +218,7 @@ def _is_whole(path: Path, key: str) -> bool:
 def _cut_key(document: dict[str, Json], owner: dict[str, Json], path: Path, key: str) -> None:
     if len(path) == 2 and path[0] == "nodes":
         owner[key] = {}
-    elif path[0] == "actions" and path[-2] == "parameters" and key in ("agent", "duration"):
+    elif path[0] == "actions" and path[-2] == "parameters" and key in ("agent", "any", "duration"):
         _cut(document, path[:-2])
     elif key in _WHOLE or _is_whole(path, key):
         _cut(document, path[:-1])

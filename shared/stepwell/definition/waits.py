@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from stepwell.definition.common import Context, check_name, step_of
@@ -12,6 +12,7 @@ from stepwell.definition.wait_details import approvers_of, check_times, document
 from stepwell.definition.wait_schemas import SCHEMAS, SEVERAL, keys_of, written_kinds
 from stepwell.limits import HOUR_MS, WAIT_ARMS, WAIT_RETRIES
 
+ArmMaker = Callable[[Context, Mapping[str, Json], str, str], Wait | None]  # from its data, `any` or `all`, its place
 ANY_TIMEOUT_MS = 24 * HOUR_MS  # an `any` none of whose arms has a timeout of its own
 
 
@@ -37,13 +38,14 @@ def wait_at(
     path: str,
     output: Expression | None = None,
     on_failure: str = "abort",
+    arm: ArmMaker | None = None,
 ) -> Wait | None:
-    """The wait that `data` describes; None where it does not say for what."""
+    """The wait that `data` describes; None where it does not say for what. `arm` compiles one of several."""
     kind = _kind(context, data, path)
     if kind is None:
         return None
     _check_keys(context, data, kind, path)
-    arms = tuple(_arms(context, data, kind, path)) if kind in SEVERAL else ()
+    arms = tuple(_arms(context, data, kind, path, arm or arm_of)) if kind in SEVERAL else ()
     timeout, timeout_ms = timeout_of(context, data, "timeout", path, kind, arms)
     return Wait(
         kind=kind,
@@ -100,7 +102,7 @@ def _check_keys(context: Context, data: Mapping[str, Json], kind: str, path: str
     check_retries(context, data, path)
 
 
-def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str) -> list[Wait]:
+def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str, make: ArmMaker) -> list[Wait]:
     place = f"{path}/{kind}"
     if not data[kind]:
         context.add("missing_key", f"`{kind}` is empty", place, f"list the waits, {SEVERAL[kind].ends}")
@@ -108,11 +110,12 @@ def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str) -> l
         message = f"`{kind}` has {len(data[kind])} waits"
         context.add("too_many_waits", message, place, f"at most {WAIT_ARMS}; a fork has a branch for each of more")
         return []
-    arms = [_arm(context, one, kind, f"{place}/{at}") for at, one in _each(data, kind)]
+    arms = [make(context, one, kind, f"{place}/{at}") for at, one in _each(data, kind)]
     return [arm for arm in arms if arm is not None]
 
 
-def _arm(context: Context, data: Mapping[str, Json], outer: str, path: str) -> Wait | None:
+def arm_of(context: Context, data: Mapping[str, Json], outer: str, path: str) -> Wait | None:
+    """One of the waits of `outer`, any or all."""
     for inner in SEVERAL:
         if inner in data:
             hint = "put its waits into the outer list" if inner == outer else "make it two nodes, one after the other"

@@ -23,6 +23,7 @@ from stepwell.engine.redriving import moved_forks
 from stepwell.engine.tasks import names_of, place_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
+from stepwell.runtime.calls.branches import woken_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined
 
@@ -36,7 +37,7 @@ class Surveyed:
     fork: Fork
     is_open: bool
     branches: tuple[Token, ...] = ()
-    may_begin: frozenset[int] = frozenset()  # without a record: a worker has them, or is about to
+    may_begin: Mapping[int, int] = field(default_factory=dict)  # without a record: since when, 0 if that was not read
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by where branches begin, by status
     inner: tuple[Surveyed, ...] = ()
     names: tuple[str, ...] = ()  # of the operations that a durable function's tasks began
@@ -121,18 +122,27 @@ class Surveyor:
             await self._fork(at, token_id, one, HISTORY_BRANCHES, is_open=is_there)
             for token_id, one, is_there in (inside if _is_affordable(fork, inside) else ())
         ]
-        ready = await self._ready(at, name, fork, branches) if is_open else frozenset[int]()
+        ready = await self._ready(at, name, record, fork, branches) if is_open else {}
         names = names_of(record)
         return Surveyed(name, node, fork, is_open, tuple(branches), ready, inner=tuple(inner), names=names)
 
-    async def _ready(self, at: Standing, name: str, fork: Fork, branches: Sequence[Token]) -> frozenset[int]:
-        """The branches that may begin, or have."""
-        ended = {index for index, branch in enumerate(branches) if branch.ended}
+    async def _ready(
+        self, at: Standing, name: str, record: Record, fork: Fork, branches: Sequence[Token]
+    ) -> dict[int, int]:
+        """The branches that may begin, or have, and since when."""
+        begun = at.token.tasks.get(record.slot) if name == fork_id(at.token.id, record.slot) else None
+        forked_ms = begun.at_ms if begun is not None else record.at_ms  # what a redriven run has kept is let on later
+        ended = {index: one.last.at_ms for index, one in enumerate(branches) if one.ended and one.last}
         guests: dict[int, set[int]] = {}
         for page in fork.pages if fork.by_arrival and not is_one_set(fork) else ():
             guests[page] = guests_of((await self._joins.read_join(at.run_id, f"{name}@{page}")).order)
-        waits = enumerate(awaited(fork, index) for index in range(fork.width))
-        return frozenset(index for index, wait in waits if wait.is_over(ended, guests.get(wait.page, ())))
+        waits = ((index, awaited(fork, index)) for index in range(fork.width))
+        comers = ((index, wait, (ended, guests.get(wait.page, ()))) for index, wait in waits)
+        return {
+            index: woken_ms(wait, came, ended) if wait.count else forked_ms
+            for index, wait, came in comers
+            if wait.is_over(*came)
+        }
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
         """Of a wide fork: one read for each page that is under way."""

@@ -6,12 +6,10 @@ two write units for each branch that a slow one held back, and nothing where no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from stepwell.engine.join import unpacked
-from stepwell.engine.lines import Awaited, line_of, other_lines
+from stepwell.engine.lines import line_of, other_lines
 from stepwell.engine.marks import is_one_set
-from stepwell.engine.members import as_choice, as_guest, choices_of, guests_of, indexes_of
+from stepwell.engine.members import as_choice, as_guest, choices_of, guests_of
 from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.ports import Joined, Log
 
@@ -54,18 +52,6 @@ class Lines:
             if line_of(fork.fork, page, index).has_room(there.order):
                 return page
         return None
-
-
-async def are_over(log: Log, fork: ForkedParent, waits: Iterable[Awaited]) -> dict[Awaited, bool]:
-    """Whether branches that begin after others may begin: by the joins of those others' pages."""
-    found: dict[Awaited, bool] = {}
-    joins: dict[int, Joined] = {}
-    for one in waits:
-        if one.count and one.page not in joins:
-            joins[one.page] = await log.read_join(fork.parent.run_id, join_name(fork, one.page))
-        joined = joins.get(one.page, Joined())
-        found[one] = one.is_over(indexes_of(joined.members), guests_of(joined.order))
-    return found
 
 
 async def guests_in(log: Log, fork: ForkedParent) -> dict[int, set[int]]:

@@ -1,0 +1,44 @@
+"""Steps that are tried again. An attempt counts from when it is due: the log has it only after it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from stepwell.engine.copying import changed
+from stepwell.engine.marks import is_waiting
+from stepwell.engine.records import RetryAt
+from stepwell.engine.token import Token
+from stepwell.runtime.calls.survey import Surveyed
+from stepwell.runtime.log.standing import Standing
+
+
+def tried(token: Token, now_ms: int) -> Token:
+    """Returns the token with the attempt that runs now, if one before it failed."""
+    view, last = token.steps.get(token.node), token.last
+    if view is None or view.status != "running" or last is None or token.ended or is_waiting(token):
+        return token
+    if isinstance(last.next, RetryAt) and last.next.at_ms > now_ms:
+        return token
+    return changed(token, steps={**token.steps, token.node: changed(view, attempts=token.attempt + 1)})
+
+
+def tried_at(at: Standing, now_ms: int) -> Standing:
+    """Returns the run or branch with the attempts that run now; while it is paused, none does."""
+    if at.run.is_paused:
+        return at
+    return changed(at, token=tried(at.token, now_ms), branches=tuple(tried(one, now_ms) for one in at.branches))
+
+
+def tried_in(at: Standing, forks: Iterable[Surveyed], now_ms: int) -> tuple[Surveyed, ...]:
+    """Returns the forks of a run in the same way."""
+    return tuple(
+        replace(
+            fork,
+            branches=tuple(tried(one, now_ms) for one in fork.branches),
+            inner=tried_in(at, fork.inner, now_ms),
+        )
+        if fork.is_open and not at.run.is_paused
+        else fork
+        for fork in forks
+    )
