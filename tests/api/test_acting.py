@@ -18,7 +18,9 @@ def test_terminating_ends_the_run_as_failed(world: World) -> None:
     run_id = world.start()
     assert world.post(f"/runs/{run_id}/terminate", {"reason": "stuck"}).json["terminated"] is True
     run = world.get(f"/runs/{run_id}").json
-    assert (run["status"], run["error"]["type"], run["error"]["message"]) == ("failed", "terminated", "stuck")
+    error = run["error"]
+    assert (run["status"], error["type"], error["message"]) == ("failed", "terminated", "stuck")
+    assert (error["category"], error["step"]) == ("governance", "")  # a person decided it; it comes from no step
 
 
 def test_an_approval_goes_to_the_wait_that_is_named(world: World) -> None:

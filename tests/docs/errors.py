@@ -39,7 +39,7 @@ class Told:
 
 @cache
 def told() -> tuple[Told, ...]:
-    """Returns every error by its code; where several have one code, the one that says most."""
+    """Returns every error by its code; where several have one code, the one of the API that says most."""
     found: dict[tuple[str, str], Told] = {}
     for file in sorted(CODE.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -54,8 +54,8 @@ def told() -> tuple[Told, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def _length(one: Told) -> tuple[int, int]:
-    return len(one.hint), len(one.message)
+def _length(one: Told) -> tuple[bool, int, int]:
+    return bool(one.kind), len(one.hint), len(one.message)
 
 
 def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module) -> Iterator[Told]:
@@ -93,6 +93,7 @@ def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
         hint = hint or (call.args[3] if len(call.args) > 3 else None)
     elif name == "Failure" and len(call.args) > 2:
         code, place, message, kind = call.args[0], "run", call.args[2:3], _text(call.args[1], names)
+        code = _constants().get(code.id, code) if isinstance(code, ast.Name) else code
     elif _refuses(name):
         kind = _status(name, code)
     else:
@@ -100,6 +101,18 @@ def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
     if not (isinstance(code, ast.Constant) and isinstance(code.value, str) and message):
         return None
     return Told(place, code.value, _text(message[0], names), _text(hint, names), kind)
+
+
+@cache
+def _constants() -> dict[str, ast.Constant]:
+    """Returns the texts that modules name in capitals, such as the type of an error that two of them know."""
+    return {
+        node.targets[0].id: node.value
+        for file in CODE.rglob("*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
 
 
 def _refuses(name: str) -> bool:
@@ -126,4 +139,6 @@ def _text(node: ast.expr | None, names: dict[str, ast.expr]) -> str:
         return _text(node.left, names) + _text(node.right, names)
     if isinstance(node, ast.IfExp):
         return _text(node.body, names) or _text(node.orelse, names)
+    if isinstance(node, ast.BoolOp):
+        return next(filter(None, (_text(one, names) for one in node.values)), "")
     return ""

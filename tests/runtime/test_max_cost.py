@@ -256,3 +256,11 @@ def test_what_branches_have_spent_counts_before_the_next_step_of_the_run(lane: i
     run_now(world.service.approve(run_id, None, "ana"))
     world.deliver()
     assert world.token(run_id).result == "tell"
+
+
+def test_no_branch_of_an_open_fork_is_stopped_however_far_it_is_beyond_the_limit() -> None:
+    """The limit is looked at between steps of the root: docs/cost.md says so, and what bounds a fork instead."""
+    world = World(FORKED.replace("0.000012", "0.000001"))
+    run_id = world.start(given={"items": list(range(60))})
+    world.deliver()
+    assert (world.header(run_id).waiting_for, len(world.steps.calls)) == ("approval", 60)

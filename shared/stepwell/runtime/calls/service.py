@@ -322,7 +322,7 @@ class Service:
         """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
         check_json([reason, who], "reason")
         await self.header(run_id)
-        failure = Failure(TERMINATED, "step", reason or "the run was terminated")
+        failure = Failure(TERMINATED, "governance", reason or "the run was terminated")
         given = Terminated(failure, reason, who)
         answer = await self._coordinator.end(run_id, given, f"terminate:{self._new_id()}")
         return answer is not None and answer.is_mine
