@@ -24,6 +24,7 @@ interface Given {
 
 export function Moments({ run, last, entries, hasMore, graph }: Given): JSX.Element {
   const [chosen, choose] = useState<number | null>(null); // null: closed
+  const [action, setAction] = useState<Action | null>(null); // it stays while the run goes on to another record
   const points = useMemo(() => (chosen === null ? [] : pointsOf(entries, last, hasMore)), [chosen === null, entries, last, hasMore]);
   const end = points.length - 1;
   const at = Math.min(chosen ?? 0, Math.max(end, 0));
@@ -52,40 +53,39 @@ export function Moments({ run, last, entries, hasMore, graph }: Given): JSX.Elem
               {at} of {end}
             </output>
           </div>
-          {moment && <Shown moment={moment} point={point} then={graph && graphThen(graph, moment, points, at)} />}
-          {moment && point.token === "0" && <Fork run={run} slot={point.slot} isFunction={graph !== null && isOfFunction(graph)} />}
+          {moment && <Shown moment={moment} isBusy={moment.slot !== own} point={point} then={graph && graphThen(graph, moment, points, at)} />}
+          {moment && point.token === "0" && <Fork run={run} slot={point.slot} isFunction={graph !== null && isOfFunction(graph)} ask={setAction} />}
         </>
       )}
+      {action && <Act action={action} onClose={() => setAction(null)} />}
     </Card>
   );
 }
 
 /** Goes on from here in a new run, where the API has that. */
-function Fork({ run, slot, isFunction }: { run: Run; slot: number; isFunction: boolean }): JSX.Element | null {
+function Fork({ run, slot, isFunction, ask }: { run: Run; slot: number; isFunction: boolean; ask: (action: Action) => void }): JSX.Element | null {
   const [isOffered, setOffered] = useState(false);
-  const [action, setAction] = useState<Action | null>(null);
   useEffect(() => void offered("POST", "/runs/{run_id}/fork").then(setOffered), []);
   if (!isOffered || run.status === "compensated") return null;
   const open = async (): Promise<void> => {
     const before = slot > 0 ? (await get<Moment>(`/runs/${encodeURIComponent(run.run_id)}/state?at=${slot - 1}`)).state : {};
-    setAction(forking(run, slot, before as Record<string, Json>, isFunction));
+    ask(forking(run, slot, before as Record<string, Json>, isFunction));
   };
   return (
     <p>
       <button type="button" onClick={() => void open().catch(() => undefined) /* the page tells that the server is gone */}>
         Fork from here with an edited value
       </button>
-      {action && <Act action={action} onClose={() => setAction(null)} />}
     </p>
   );
 }
 
-function Shown({ moment, point, then }: { moment: Moment; point: Point; then: RunGraph | null }): JSX.Element {
+function Shown({ moment, isBusy, point, then }: { moment: Moment; isBusy: boolean; point: Point; then: RunGraph | null }): JSX.Element {
   const isOwn = point.token === "0";
   const changes = isOwn ? moment.changes : changesOf(point);
   const at = point.entries.at(-1)?.at ?? moment.at;
   return (
-    <div class="moment">
+    <div class="moment" aria-busy={isBusy}>
       <p>
         {isOwn ? <Status value={moment.status} /> : <b>branch {point.token}</b>} {at && when(at)} <span class="muted">{point.entries.map((one) => [one.type, one.step].filter(Boolean).join(" ")).join(", ")}</span>
       </p>
