@@ -5,13 +5,15 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Act } from "./act";
 import { forking, type Action } from "./actions";
 import { get, offered } from "./api";
+import { Data } from "./data";
 import { isOfFunction } from "./function";
 import { GraphView } from "./graph";
 import { graphThen, pointsOf, stateAfter, type Point } from "./replay";
 import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
-import { Card, Data, Status } from "./ui";
-import { plain, when } from "./words";
+import { Card, Status } from "./ui";
+import { brief, largeOf, plain, when } from "./words";
 
+const SHOWN = 300; // characters of a value that a record changed
 const CALM_MS = 120; // the slider rests so long before the server is asked
 
 interface Given {
@@ -126,9 +128,9 @@ function Changed({ change }: { change: Change }): JSX.Element {
   );
 }
 
-function short(value: Change["value"]): string {
-  const text = typeof value === "string" ? plain(value) : JSON.stringify(value);
-  return text.length > 300 ? text.slice(0, 300) + "…" : text;
+function short(value: Change["value"]): JSX.Element | string {
+  if (largeOf(value)) return <Data value={value} />;
+  return typeof value === "string" ? plain(value.length > SHOWN ? value.slice(0, SHOWN) + "…" : value) : brief(value, SHOWN);
 }
 
 /** The state after a record; the last one that was read stays until the next is there. */

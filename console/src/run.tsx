@@ -7,6 +7,7 @@ import { actionsOf, type Action } from "./actions";
 import { query, useLive } from "./api";
 import { answersOf } from "./answers";
 import { Branches } from "./branches";
+import { Data } from "./data";
 import { useFresh } from "./fresh";
 import { GraphView, isWide } from "./graph";
 import { isOfFunction } from "./function";
@@ -17,7 +18,7 @@ import { pauseOf, Pauses } from "./pauses";
 import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
-import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
+import { Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
 import { counted, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
 
 const KIN = "10"; // runs made of this one that are listed
