@@ -4,8 +4,9 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Action, Field } from "./actions";
 import { get, post, Refusal, remove } from "./api";
+import { Data } from "./data";
 import type { Json } from "./types";
-import { Command, Data, Dialog } from "./ui";
+import { Command, Dialog } from "./ui";
 import { counted, plain, shortId } from "./words";
 
 type Outcome = { status: number; body: Json } | { refused: Refusal } | { failed: string };

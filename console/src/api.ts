@@ -168,6 +168,7 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
   let lookedAt = 0;
   let isTold = false; // while it looked
   let isAnswered = false;
+  let isShown = false;
   let looking: AbortController | null = null;
   const isFed = (): boolean => Boolean(pace.current.isFed) && feed.isOpen && !connection.lostAt;
   const soonestOf = (): number => Math.max(lookedAt + (pace.current.soonestMs ?? FED_SOONEST_MS) - Date.now(), 0);
@@ -189,12 +190,13 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
       waitMs = answer.status !== 304 ? soonestMs : Math.min(waitMs * growth, latestMs);
       if (answer.status !== 304) {
         etag = answer.etag;
+        isShown = true;
         found({ value: answer.body as T, error: null, at: Date.now() });
       }
     } catch (error) {
       if (mine.signal.aborted) return;
-      isAnswered ||= error instanceof Refusal;
-      if (error instanceof Refusal) found({ value: null, error, at: Date.now() });
+      isAnswered ||= isForGood(error);
+      if (isForGood(error) || (error instanceof Refusal && !isShown)) found({ value: null, error, at: Date.now() }); // what is shown outlasts a busy server
       waitMs = error instanceof Refusal ? LATEST_MS : SOONEST_MS;
     }
     looking = null;

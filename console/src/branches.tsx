@@ -8,9 +8,10 @@ import { query } from "./api";
 import { useFresh } from "./fresh";
 import type { Branch, Entry, Page, Run } from "./types";
 import { Card, Empty, Failure, Status } from "./ui";
-import { plain } from "./words";
+import { brief, plain } from "./words";
 
 const LISTED = 50;
+const ITEM = 200; // characters of a branch's item on its row
 const STATUSES = ["running", "waiting", "completed", "failed", "cancelled"];
 
 interface Fork {
@@ -132,7 +133,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
         {step}
         {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
       </span>
-      <code class="item">{branch.item === null ? "" : JSON.stringify(branch.item)}</code>
+      <code class="item">{branch.item === null ? "" : brief(branch.item, ITEM)}</code>
       <span class="more">
         {inner && (
           <button type="button" class="quiet" onClick={() => open(inner.id)}>

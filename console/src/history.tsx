@@ -3,10 +3,11 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, query } from "./api";
+import { Data } from "./data";
 import { repeated, type Reader } from "./fresh";
 import type { Entry, Page } from "./types";
-import { Card, Data, Empty } from "./ui";
-import { full, span, when } from "./words";
+import { Card, Empty } from "./ui";
+import { brief, full, span, when } from "./words";
 
 const PAGE = 500;
 const AT_ONCE = 12_000; // entries read before the reader asks for more
@@ -179,9 +180,8 @@ function peek(data: Entry["data"]): string {
   if (next && !("output" in named)) return next;
   if (typeof named["until"] === "string") return `until ${when(named["until"])}`;
   if (typeof named["at"] === "string") return `at ${when(named["at"])}`;
-  const text = JSON.stringify("output" in named ? named["output"] : data) ?? "";
-  if (text === "{}" || text === "null") return "";
-  return text.length > PEEKED ? text.slice(0, PEEKED) + "…" : text;
+  const text = brief("output" in named ? (named["output"] ?? null) : data, PEEKED);
+  return text === "{}" || text === "null" ? "" : text;
 }
 
 /** Which rule took the error that a step failed with last, and where it led. */

@@ -6,8 +6,9 @@ import { Act } from "./act";
 import type { Action } from "./actions";
 import { answersOf, isForCost } from "./answers";
 import { query, useLive } from "./api";
+import { Data } from "./data";
 import type { Page, Run, RunSummary } from "./types";
-import { Card, Data, Empty, Time, useInSight, useKeys } from "./ui";
+import { Card, Empty, Time, useInSight, useKeys } from "./ui";
 import { counted, FOR_PEOPLE, shortId, withoutLinks } from "./words";
 
 const LISTED = "200";

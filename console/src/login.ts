@@ -40,7 +40,7 @@ export async function settle(): Promise<string> {
   }
 }
 
-let leaving: Promise<string> | null = null; // for the issuer: once, because a second request makes the first one's answer a stranger's
+let leaving: Promise<string> | null = null; // this page, for the issuer: once, because a second request makes the first one's answer a stranger's
 window.addEventListener("pageshow", (event) => event.persisted && leaving && location.reload());
 
 /** Leaves for the issuer, which sends the browser back to where it is. Settles only if that fails. */
@@ -79,6 +79,7 @@ async function leave(): Promise<string> {
 export function signOut(): void {
   sessionStorage.removeItem(TOKEN);
   sessionStorage.setItem("stepwell-out", "1");
+  leaving = new Promise(() => undefined); // what this page still asks for is refused, and must not sign in again
   location.reload();
 }
 

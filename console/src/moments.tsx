@@ -5,13 +5,15 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Act } from "./act";
 import { forking, type Action } from "./actions";
 import { get, offered } from "./api";
+import { Data } from "./data";
 import { isOfFunction } from "./function";
 import { GraphView } from "./graph";
 import { graphThen, pointsOf, stateAfter, type Point } from "./replay";
 import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
-import { Card, Data, Status } from "./ui";
-import { plain, when } from "./words";
+import { Card, Status } from "./ui";
+import { brief, largeOf, plain, when } from "./words";
 
+const SHOWN = 300; // characters of a value that a record changed
 const CALM_MS = 120; // the slider rests so long before the server is asked
 
 interface Given {
@@ -24,6 +26,7 @@ interface Given {
 
 export function Moments({ run, last, entries, hasMore, graph }: Given): JSX.Element {
   const [chosen, choose] = useState<number | null>(null); // null: closed
+  const [action, setAction] = useState<Action | null>(null); // it stays while the run goes on to another record
   const points = useMemo(() => (chosen === null ? [] : pointsOf(entries, last, hasMore)), [chosen === null, entries, last, hasMore]);
   const end = points.length - 1;
   const at = Math.min(chosen ?? 0, Math.max(end, 0));
@@ -52,40 +55,39 @@ export function Moments({ run, last, entries, hasMore, graph }: Given): JSX.Elem
               {at} of {end}
             </output>
           </div>
-          {moment && <Shown moment={moment} point={point} then={graph && graphThen(graph, moment, points, at)} />}
-          {moment && point.token === "0" && <Fork run={run} slot={point.slot} isFunction={graph !== null && isOfFunction(graph)} />}
+          {moment && <Shown moment={moment} isBusy={moment.slot !== own} point={point} then={graph && graphThen(graph, moment, points, at)} />}
+          {moment && point.token === "0" && <Fork run={run} slot={point.slot} isFunction={graph !== null && isOfFunction(graph)} ask={setAction} />}
         </>
       )}
+      {action && <Act action={action} onClose={() => setAction(null)} />}
     </Card>
   );
 }
 
 /** Goes on from here in a new run, where the API has that. */
-function Fork({ run, slot, isFunction }: { run: Run; slot: number; isFunction: boolean }): JSX.Element | null {
+function Fork({ run, slot, isFunction, ask }: { run: Run; slot: number; isFunction: boolean; ask: (action: Action) => void }): JSX.Element | null {
   const [isOffered, setOffered] = useState(false);
-  const [action, setAction] = useState<Action | null>(null);
   useEffect(() => void offered("POST", "/runs/{run_id}/fork").then(setOffered), []);
   if (!isOffered || run.status === "compensated") return null;
   const open = async (): Promise<void> => {
     const before = slot > 0 ? (await get<Moment>(`/runs/${encodeURIComponent(run.run_id)}/state?at=${slot - 1}`)).state : {};
-    setAction(forking(run, slot, before as Record<string, Json>, isFunction));
+    ask(forking(run, slot, before as Record<string, Json>, isFunction));
   };
   return (
     <p>
       <button type="button" onClick={() => void open().catch(() => undefined) /* the page tells that the server is gone */}>
         Fork from here with an edited value
       </button>
-      {action && <Act action={action} onClose={() => setAction(null)} />}
     </p>
   );
 }
 
-function Shown({ moment, point, then }: { moment: Moment; point: Point; then: RunGraph | null }): JSX.Element {
+function Shown({ moment, isBusy, point, then }: { moment: Moment; isBusy: boolean; point: Point; then: RunGraph | null }): JSX.Element {
   const isOwn = point.token === "0";
   const changes = isOwn ? moment.changes : changesOf(point);
   const at = point.entries.at(-1)?.at ?? moment.at;
   return (
-    <div class="moment">
+    <div class="moment" aria-busy={isBusy}>
       <p>
         {isOwn ? <Status value={moment.status} /> : <b>branch {point.token}</b>} {at && when(at)} <span class="muted">{point.entries.map((one) => [one.type, one.step].filter(Boolean).join(" ")).join(", ")}</span>
       </p>
@@ -126,9 +128,9 @@ function Changed({ change }: { change: Change }): JSX.Element {
   );
 }
 
-function short(value: Change["value"]): string {
-  const text = typeof value === "string" ? plain(value) : JSON.stringify(value);
-  return text.length > 300 ? text.slice(0, 300) + "…" : text;
+function short(value: Change["value"]): JSX.Element | string {
+  if (largeOf(value)) return <Data value={value} />;
+  return typeof value === "string" ? plain(value.length > SHOWN ? value.slice(0, SHOWN) + "…" : value) : brief(value, SHOWN);
 }
 
 /** The state after a record; the last one that was read stays until the next is there. */

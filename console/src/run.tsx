@@ -7,6 +7,7 @@ import { actionsOf, type Action } from "./actions";
 import { query, useLive } from "./api";
 import { answersOf } from "./answers";
 import { Branches } from "./branches";
+import { Data } from "./data";
 import { useFresh } from "./fresh";
 import { GraphView, isWide } from "./graph";
 import { isOfFunction } from "./function";
@@ -17,7 +18,7 @@ import { pauseOf, Pauses } from "./pauses";
 import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
-import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
+import { Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
 import { counted, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
 
 const KIN = "10"; // runs made of this one that are listed
@@ -28,7 +29,10 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   const path = `/runs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
   const live = useLive<Run>(path, { isOver, isFed: true });
-  const run = live.value;
+  const shown = useRef<Run | null>(null);
+  const [isHeld, hold] = useState(false); // what is shown outlives the run while the dialog that deletes it is open
+  if (live.value) shown.current = live.value;
+  const run = isHeld ? shown.current : live.value;
   const { step = "", token = "", fork = "" } = asked;
   useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);
   const whole = useHistory(id, "", live.at);
@@ -37,7 +41,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   const pause = run && !isOver ? pauseOf(stats, run.workflow) : null;
   const why = useFresh<Explanation>(`${path}/explain`, live.at, { also: pause?.since ?? "" });
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, fork, ...more }));
-  if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
+  if (live.error && !isHeld) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
   const choose = (node: string): void => go({ step: node === step ? "" : node });
   const onTop = graph !== null && isWide(graph);
@@ -48,7 +52,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   );
   return (
     <article class="run">
-      <Head run={run} why={why} pause={pause} isFunction={isFunction} again={() => (live.again(), recount())} />
+      <Head run={run} why={why} pause={pause} isFunction={isFunction} hold={hold} again={() => (live.again(), recount())} />
       <div class="columns">
         <div class="wide">
           {run.error && <LastError run={run} error={run.error} entries={whole.entries} />}
@@ -81,18 +85,29 @@ function OfToken(given: { id: string; token: string; moved: number; step: string
   return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
 }
 
-function Head({ run, why, pause, isFunction, again }: { run: Run; why: Explanation | null; pause: WorkflowPause | null; isFunction: boolean; again: () => void }): JSX.Element {
+function Head(given: { run: Run; why: Explanation | null; pause: WorkflowPause | null; isFunction: boolean; hold: (isHeld: boolean) => void; again: () => void }): JSX.Element {
+  const { run, why, pause, isFunction, hold, again } = given;
   const [action, setAction] = useState<Action | null>(null);
+  const isDeleted = useRef(false);
   const answers = answersOf(run);
   const [first] = Object.keys(answers);
   const actions = actionsOf(run, answers, eventOf(why), isFunction);
   if (pause) delete actions["Unpause"]; // its workflow goes on first
   const keyOf = (name: string): string | undefined => (name === first ? "a" : KEYS[name]);
   const more = Object.entries(actions).filter(([, one]) => one.isMore);
+  const act = (begun: Action | null): void => {
+    setAction(begun);
+    hold(begun?.method === "DELETE");
+    if (isDeleted.current) location.hash = "/runs";
+  };
+  const done = (): void => {
+    if (action?.method === "DELETE") isDeleted.current = true;
+    else again();
+  };
   useKeys({
-    a: () => first && setAction(answers[first] ?? null),
-    r: () => actions["Reject"] && setAction(actions["Reject"]),
-    e: () => actions["Send event"] && setAction(actions["Send event"]),
+    a: () => first && act(answers[first] ?? null),
+    r: () => actions["Reject"] && act(actions["Reject"]),
+    e: () => actions["Send event"] && act(actions["Send event"]),
   });
   return (
     <header class="head">
@@ -117,17 +132,16 @@ function Head({ run, why, pause, isFunction, again }: { run: Run; why: Explanati
         <Status value={run.status} />
         <span class="actions">
           {Object.entries(actions).map(([name, one]) => !one.isMore && (
-            <button type="button" key={name} class={PRIMARY.has(name) || name === first ? "primary" : one.isDanger ? "danger" : ""} title={keyOf(name) && `Key ${keyOf(name)}`} aria-keyshortcuts={keyOf(name)} onClick={() => setAction(one)}>
+            <button type="button" key={name} class={PRIMARY.has(name) || name === first ? "primary" : one.isDanger ? "danger" : ""} title={keyOf(name) && `Key ${keyOf(name)}`} aria-keyshortcuts={keyOf(name)} onClick={() => act(one)}>
               {name}
             </button>
           ))}
-          {more.length > 0 && <More actions={more} choose={setAction} />}
+          {more.length > 0 && <More actions={more} choose={act} />}
         </span>
       </div>
       {why && <Why why={why} run={run.run_id} isOver={TERMINAL.has(run.status)} />}
       <Pauses pauses={pause ? [pause] : []} again={again} />
-      {/* The page of a run that was deleted stays, so that the dialog can say so. */}
-      {action && <Act action={action} onClose={() => setAction(null)} onDone={() => void (action.method !== "DELETE" && again())} />}
+      {action && <Act action={action} onClose={() => act(null)} onDone={done} />}
     </header>
   );
 }

@@ -2,11 +2,9 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { ErrorView, Json } from "./types";
+import { Data } from "./data";
+import type { ErrorView } from "./types";
 import { ago, counted, full, localized, plain, shortId, tally } from "./words";
-
-const LONG_TEXT = 4000;
-const MANY = 100; // items of a list or an object that are shown at once
 
 let now = Date.now();
 const ticking = new Set<() => void>();
@@ -117,65 +115,6 @@ export function Failure({ error, taken }: { error: ErrorView; taken?: string }):
       )}
       {error.data !== null && error.data !== undefined && <Data value={error.data} />}
     </div>
-  );
-}
-
-/** A value as JSON, whose objects and lists fold. Everything in it is text, whatever it looks like. */
-export function Data({ value, open = 2 }: { value: Json; open?: number }): JSX.Element {
-  return (
-    <div class="data">
-      <Value value={value} open={open} />
-    </div>
-  );
-}
-
-function Value({ value, open }: { value: Json; open: number }): JSX.Element {
-  if (typeof value === "string") return <Text value={value} />;
-  if (value === null || typeof value !== "object") return <span class={`v-${value === null ? "null" : typeof value}`}>{String(value)}</span>;
-  const isList = Array.isArray(value);
-  const parts: [string, Json][] = isList ? value.map((one, at) => [String(at), one]) : Object.entries(value);
-  if (!parts.length) return <span class="v-null">{isList ? "[]" : "{}"}</span>;
-  return <Parts parts={parts} isList={isList} open={open} />;
-}
-
-function Parts({ parts, isList, open }: { parts: [string, Json][]; isList: boolean; open: number }): JSX.Element {
-  const [shown, setShown] = useState(MANY);
-  const [isOpen, setOpen] = useState(open > 0);
-  return (
-    <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{isList ? counted(parts.length, "item") : `{ ${parts.slice(0, 4).map(([name]) => name).join(", ")}${parts.length > 4 ? ", …" : ""} }`}</summary>
-      {isOpen && (
-        <ul>
-          {parts.slice(0, shown).map(([name, one]) => (
-            <li key={name}>
-              <span class="v-name">{name}</span>
-              <Value value={one} open={open - 1} />
-            </li>
-          ))}
-          {parts.length > shown && (
-            <li>
-              <button type="button" class="quiet" onClick={() => setShown(shown + MANY * 10)}>
-                {parts.length - shown} more
-              </button>
-            </li>
-          )}
-        </ul>
-      )}
-    </details>
-  );
-}
-
-function Text({ value }: { value: string }): JSX.Element {
-  const [isWhole, setWhole] = useState(value.length <= LONG_TEXT);
-  return (
-    <span class="v-string">
-      {isWhole ? value : value.slice(0, LONG_TEXT)}
-      {!isWhole && (
-        <button type="button" class="quiet" onClick={() => setWhole(true)}>
-          … {value.length - LONG_TEXT} characters more
-        </button>
-      )}
-    </span>
   );
 }
 

@@ -70,6 +70,35 @@ export function commandLine(...words: (string | [string, string])[]): string {
   return ["stepwell", ...given.map(quoted)].join(" ");
 }
 
+export interface Large {
+  bytes: number;
+  link: string;
+}
+
+/** What stands for a value that is too large for its answer; with a link to anywhere else, it is the run's own data. */
+export function largeOf(value: Json, links = /^\/runs\/[^/?]+\/(value\?|result$)/): Large | null {
+  const { large, ...others } = value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
+  const { bytes, link, ...more } = large !== null && typeof large === "object" && !Array.isArray(large) ? (large as { [name: string]: Json }) : {};
+  if (typeof bytes !== "number" || typeof link !== "string" || Object.keys({ ...others, ...more }).length) return null;
+  return links.test(link) ? { bytes, link } : null;
+}
+
+export function sized(bytes: number): string {
+  return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/** The beginning of a value as JSON, on one line. */
+export function brief(value: Json, most: number): string {
+  const shorter = (_: string, part: Json): Json => {
+    const large = largeOf(part);
+    if (large) return `… ${sized(large.bytes)}`;
+    if (typeof part === "string") return part.slice(0, most);
+    return Array.isArray(part) ? part.slice(0, most) : part;
+  };
+  const text = JSON.stringify(value, shorter) ?? "";
+  return text.length > most ? text.slice(0, most) + "…" : text;
+}
+
 export function counted(count = 0, what = ""): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
 }

@@ -3,13 +3,14 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { query, useLive } from "./api";
+import { Data } from "./data";
 import { Deliveries, Failures, Limits, Schedules } from "./deployed";
 import { Gathers } from "./gathering";
 import { GraphView } from "./graph";
 import { EVERY, PauseButton, pauseOf, Pauses } from "./pauses";
 import { Start } from "./start";
 import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
-import { Card, Copy, Data, Empty, Status } from "./ui";
+import { Card, Copy, Empty, Status } from "./ui";
 import { Versions } from "./versions";
 import { counted, shortVersion, span, STATUSES, tally } from "./words";
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,28 +91,34 @@ def test_an_api_that_does_not_answer_is_502() -> None:
     assert (answer["statusCode"], "https://api.example.com does not answer" in answer["body"]) == (502, True)
 
 
+def opened(url: str) -> subprocess.Popen[str]:
+    code = "from stepwell.cli.main import main; main()"
+    return subprocess.Popen(  # noqa: S603 - this Python
+        [sys.executable, "-c", code, "console", "--no-open", "--url", url],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "STEPWELL_API_KEY": "the-api-key"},
+    )  # fmt: skip
+
+
 @pytest.fixture
 def served(api: FakeApi) -> Iterator[str]:
     """The command itself, in front of a fake API that wants a key."""
     api.on("GET", "/workflows", (200, {"items": [], "next_cursor": None}))
-    command = [
-        sys.executable,
-        "-c",
-        "from stepwell.cli.main import main; main()",
-        "console",
-        "--no-open",
-        "--url",
-        api.url,
-    ]
-    process = subprocess.Popen(  # noqa: S603 - this Python
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env={**os.environ, "STEPWELL_API_KEY": "the-api-key"},
-    )  # fmt: skip
+    process = opened(api.url)
     yield process.stdout.readline().strip() if process.stdout else ""
     process.send_signal(signal.SIGTERM)
-    process.wait(30)
-    if process.stdout:
-        process.stdout.close()
+    process.communicate(timeout=30)
+
+
+@pytest.mark.skipif(not is_built(), reason="the console is not built")
+def test_the_command_says_whom_it_asks_before_there_is_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        process = opened(url)
+        said = process.stderr.readline() if process.stderr else ""
+        process.kill()
+        process.communicate(timeout=30)
+    assert said == f"asking {url} whether you may call it\n"
 
 
 @pytest.mark.skipif(not is_built(), reason="the console is not built")

@@ -187,7 +187,7 @@ def test_an_approval_and_documents_of_one_wait_are_both_answered_in_the_inbox(st
 
 def has_left(dev: Dev, run_id: str, paper: str) -> bool:
     run = dev.call("GET", f"/runs/{run_id}")[1]
-    return run["waiting_for"] == "callback" or paper in run["waiting_data"]["received"]
+    return run["waiting_for"] == "callback" or paper in (run["waiting_data"] or {}).get("received", ())
 
 
 def test_a_callback_is_shown_as_waiting_and_as_nobodys_work(steered: Served, page: Page) -> None:

@@ -71,7 +71,7 @@ def test_a_page_that_opens_asks_for_each_thing_once_and_for_two_at_a_time(served
     expect(page.locator(".entry").first).to_be_visible()
     expect(page.locator(".node").first).to_be_visible()
     expect(page.locator(".why")).to_be_visible()
-    for _ in range(50):
+    for _ in range(600):
         if f"{run}/logs" in asked.paths and "/runs" in asked.paths and not asked.open:
             break
         page.wait_for_timeout(100)
@@ -105,7 +105,7 @@ def test_a_graph_that_takes_longer_to_read_than_the_run_takes_to_move_is_drawn(s
 
 
 def until_held(page: Page, held: list[Route], count: int) -> None:
-    for _ in range(100):
+    for _ in range(600):
         if len(held) >= count:
             return
         page.wait_for_timeout(100)

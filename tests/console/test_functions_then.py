@@ -71,7 +71,7 @@ def test_each_moment_has_the_operations_of_its_log_in_the_logs_order(dev: Dev, p
     for at in range(last + 1):
         slider.fill(str(at))
         expect(page.locator(".moments output")).to_have_text(f"{at} of {last}")
-        page.wait_for_timeout(400)  # it rests before it asks
+        expect(page.locator(".moment")).to_have_attribute("aria-busy", "false")
         moments.append(drawn(graph))
         if {"salt", "stir"} <= {*moments[-1]}:
             assert row_of(graph, "salt") == row_of(graph, "stir")

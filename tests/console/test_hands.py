@@ -38,7 +38,8 @@ def tab_to(page: Page, field: Locator) -> None:
     raise AssertionError("the keyboard does not come there")
 
 
-def test_an_ended_run_is_deleted_and_the_dialog_says_so(served: Served, page: Page) -> None:
+def test_an_ended_run_is_deleted_and_the_dialog_says_so_until_it_is_closed(served: Served, page: Page) -> None:
+    """The page reads the run again while the dialog is open, and is told that there is none."""
     run_id = reaches(served.dev, start(served.dev, "order", {"order_id": "A-7", "amount": 1}), "waiting")
     page.goto(f"{served.dev.url}/#/runs/{run_id}")
     expect(page.locator(".menu button", has_text="Terminate")).to_have_count(1)
@@ -50,9 +51,15 @@ def test_an_ended_run_is_deleted_and_the_dialog_says_so(served: Served, page: Pa
     expect(page.locator("dialog .command code")).to_have_text(f"stepwell delete {run_id}")
     page.locator("dialog button[type=submit]").click()
     expect(page.locator(".told.is-done")).to_contain_text("Deleted 1 run.")
-    page.locator(".told a", has_text="All runs").click()
+    with page.expect_response(re.compile(f"/runs/{run_id}$")) as answer:
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert answer.value.status == 404
+    answer.value.finished()
+    page.evaluate("new Promise(requestAnimationFrame)")  # it has been drawn
+    assert page.locator(".told.is-done a").all_inner_texts() == ["All runs"]
+    page.keyboard.press("Escape")
     expect(page.locator(".runs")).to_be_visible()
-    assert served.dev.call("GET", f"/runs/{run_id}")[0] == 404
+    assert "no such run" not in page.locator("main").inner_text()
 
 
 def test_what_a_busy_server_did_not_answer_is_asked_again(served: Served, page: Page) -> None:
@@ -72,3 +79,15 @@ def test_what_a_busy_server_did_not_answer_is_asked_again(served: Served, page: 
     expect(page.locator(".entry").first).to_be_visible()
     expect(page.locator(".node").first).to_be_visible()
     assert min(failures.values()) > 1
+
+
+def test_a_page_stays_as_it_is_while_its_server_is_too_busy(served: Served, page: Page) -> None:
+    run_id = served.runs["done"]
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.locator(".entry").first).to_be_visible()
+    page.route(f"**/runs/{run_id}", lambda route: route.fulfill(status=502, json={"message": "Internal server error"}))
+    with page.expect_response(re.compile(f"/runs/{run_id}$")) as answer:
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    answer.value.finished()
+    page.evaluate("new Promise(requestAnimationFrame)")  # it has been drawn
+    assert page.locator(".title .status").all_inner_texts() == ["completed"]

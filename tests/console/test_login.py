@@ -14,13 +14,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from stepwell.api.console import Login, file_named, page_for
 from stepwell.cli.forwarding import DROPPED, NOT_SENT
 from tests.console.conftest import Served
+from tests.local.kit import until
 
 CLIENT, AUDIENCE = "the-console", "stepwell"
+REFUSED = 401
 
 
 class Issuer(ThreadingHTTPServer):
@@ -182,3 +184,19 @@ def test_who_signs_out_stays_out_until_they_sign_in(stack: Stack, page: Page) ->
     assert page.evaluate("sessionStorage.getItem('stepwell-token')") is None
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator(".runs tbody tr").first).to_be_visible()
+
+
+def test_who_signs_out_stays_out_although_the_page_still_reads(stack: Stack, issuer: Issuer, page: Page) -> None:
+    """A read that leaves after the token is gone and before the page is: its refusal does not sign in again."""
+    page.goto(f"{stack.url}/#/runs")
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
+    held: list[Route] = []
+    page.route(f"{stack.url}/", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it calls
+    with page.expect_response(lambda answer: answer.status == REFUSED):
+        page.get_by_role("button", name="Sign out").evaluate(
+            "button => { button.click(); document.dispatchEvent(new Event('visibilitychange')) }"
+        )
+    until(lambda: page.wait_for_timeout(20) or held, "the page is loaded again")
+    held[0].continue_()
+    expect(page.get_by_text("You are signed out.")).to_be_visible()
+    assert len(issuer.asked) == 1

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from stepwell.engine.entries import PHASE, Entry, place_of, token_of
 from stepwell.engine.records import ROOT
 from stepwell.errors import NotFound
+from stepwell.runtime.calls.newest import newest_of
 from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.standing import Standing
 
 _LAST = 999_999_999  # the number of no entry: all others of its record come before
 
@@ -47,9 +49,17 @@ async def entry_with(service: Service, run_id: str, entry_id: str) -> Entry:
     raise NotFound(f"run {run_id} has no entry {entry_id[:80]}", code="unknown_entry", hint="pass the `id` of an entry")
 
 
-async def last_entry(service: Service, run_id: str, slot: int) -> Entry | None:
-    """Returns the newest entry since the root token's record before `slot`, also of a branch."""
+async def last_entry(service: Service, at: Standing) -> Entry | None:
+    """Returns the run's newest entry, also of a branch.
+
+    Two records tell it most often; else what follows the last snapshot before the root token's last record.
+    """
+    narrator, slot = service.narrator_of(at), at.token.slot
+    if slot > 0:
+        previous, record = await narrator.logbook.history(at.run_id, ROOT, slot - 2, 2)
+        if (known := newest_of(at.token, (previous, record), at.run)) is not None:
+            return known
     newest = None
-    async for entry in (await service.narrator(run_id)).entries(after=f"{ROOT}@{slot - 1}.{_LAST}" if slot else ""):
+    async for entry in narrator.entries(after=f"{ROOT}@{slot - 1}.{_LAST}" if slot else ""):
         newest = entry
     return newest

@@ -12,6 +12,7 @@ import typer
 from stepwell.cli.arguments import Url
 from stepwell.errors import StepwellError
 from stepwell.extras import require
+from stepwell.settings import read_settings
 
 
 def console(
@@ -21,11 +22,13 @@ def console(
 ) -> None:
     """Open the console for a deployed API; calls are signed with your credentials."""
     require("dev", "the console")
+    place = url or read_settings().url
+    typer.echo(f"asking {place} whether you may call it", err=True)  # before what takes long: imports, and its answer
     from stepwell.api.console import NOT_BUILT, is_built  # noqa: PLC0415 - only for this command
 
     if not is_built():
         raise StepwellError(NOT_BUILT, code="not_built")
-    raise typer.Exit(_serve(url, port, browse=browse))
+    raise typer.Exit(_serve(place, port, browse=browse))
 
 
 def _serve(url: str, port: int, *, browse: bool) -> int:

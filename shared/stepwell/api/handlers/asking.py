@@ -171,7 +171,7 @@ async def get_explanation(call: Call) -> Answer:
     call.asked(NoQuery)
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
-    last = await last_entry(service, at.run_id, at.token.slot)
+    last = await last_entry(service, at)
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
     told = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)

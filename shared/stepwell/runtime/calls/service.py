@@ -250,6 +250,10 @@ class Service:
         """Reads the run's history. Raises NotFound."""
         return Narrator(self._logbook, run_info(await self.header(run_id)))
 
+    def narrator_of(self, at: Standing) -> Narrator:
+        """Reads the history of a run that has been read."""
+        return Narrator(self._logbook, at.run)
+
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
         """The root token's records, oldest first. Raises NotFound."""
         await self.header(run_id)
