@@ -181,11 +181,15 @@ def test_pause_takes_a_run_that_has_no_workflows_name(api: FakeApi, cli: Cli) ->
 
 @pytest.mark.parametrize("verb", ["pause", "unpause"])
 def test_a_name_that_neither_a_run_nor_a_workflow_has_is_told_as_such(api: FakeApi, cli: Cli, verb: str) -> None:
-    api.on("POST", f"/workflows/mine/{verb}", problem(404, "unknown_workflow", "there is no workflow 'mine'"))
+    none = problem(404, "unknown_workflow", "there is no workflow 'mine'", hint="deployed: order")
+    api.on("POST", f"/workflows/mine/{verb}", none)
     api.on("POST", f"/runs/mine/{verb}", problem(404, "unknown_run", "there is no run 'mine'"))
     told = cli(verb, "mine")
     assert told.exit_code == 3
-    assert "there is no run and no workflow 'mine'" in told.stderr
+    assert told.stderr == (
+        "error: Unknown run: there is no workflow and no run 'mine' [unknown_run]\n"
+        "  hint: stepwell runs lists the runs; deployed: order\n"
+    )
 
 
 def test_the_command_prints_the_groups(api: FakeApi, cli: Cli) -> None:

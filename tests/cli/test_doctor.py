@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +72,25 @@ def test_an_account_with_too_few_concurrent_functions_is_told(
     assert findings["concurrent functions"]["state"] == state
 
 
-def test_credentials_that_are_missing_are_told_and_the_rest_is_checked(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_that_are_missing_fail_and_the_rest_is_checked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(profile: str, region: str) -> Any:
         raise UserError("there are no AWS credentials", code="no_credentials", hint="run aws sso login")
 
     monkeypatch.setattr(identity, "identity", none)
-    assert found(cli)["AWS"] == {"what": "AWS", "state": "warning", "found": "there are no AWS credentials",
-                                 "hint": "run aws sso login"}  # fmt: skip
+    findings = found(cli, status=1)
+    assert findings.pop("AWS") == {"what": "AWS", "state": "error", "found": "there are no AWS credentials",
+                                   "hint": "run aws sso login"}  # fmt: skip
+    assert {one["state"] for one in findings.values()} == {"ok"}
+
+
+def test_an_account_that_is_not_bootstrapped_fails(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "identity", lambda profile, region: replace(WHO, bootstrapped=False))
+    monkeypatch.setattr(identity, "concurrent_functions", lambda profile, region: 1000)
+    bootstrap = found(cli, status=1)["CDK bootstrap"]
+    assert bootstrap["hint"] == "stepwell deploy --bootstrap, once for 123456789012 in eu-west-1"
+
+
+def test_without_boto3_aws_is_not_checked_and_nothing_fails(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "boto3" else find(name))
+    assert found(cli)["AWS"]["state"] == "warning"

@@ -132,7 +132,16 @@ def test_graph_of_a_name_that_is_no_workflow_is_that_of_the_run(api: FakeApi, cl
     api.on("GET", "/runs/r1/graph", (200, "flowchart TD"))
     assert cli("graph", "r1").stdout == "flowchart TD\n"
     api.on("GET", "/runs/r1/graph", problem(404, "unknown_run", "there is no run r1"))
-    assert "[unknown_workflow]" in cli("graph", "r1").stderr
+    assert "there is no workflow and no run 'r1' [unknown_run]" in cli("graph", "r1").stderr
+
+
+@pytest.mark.parametrize("words", [["run_9"], ["--run", "run_9"]], ids=" ".join)
+def test_graph_of_an_unknown_run_speaks_of_runs(api: FakeApi, cli: Cli, words: list[str]) -> None:
+    api.on("GET", "/workflows/run_9", problem(404, "unknown_workflow", "there is no workflow 'run_9'"))
+    api.on("GET", "/runs/run_9/graph", problem(404, "unknown_run", "there is no run 'run_9'"))
+    told = cli("graph", *words)
+    assert told.exit_code == 3
+    assert told.stderr.splitlines()[0].endswith("there is no run 'run_9' [unknown_run]")
 
 
 def test_graph_into_a_folder_that_is_not_there_is_told(cli: Cli) -> None:

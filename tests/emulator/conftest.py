@@ -18,6 +18,7 @@ from stepwell.client import Client
 from stepwell.local.dev import HOST, Server, listen
 from stepwell.local.gateway import Gateway
 from tests.emulator.kit import EXAMPLES, HERE, MAX_STEPS, ROOT, SECRET, Clock, World, until
+from tests.emulator.tokens import Issuer, issuer
 
 POOL = {"timeout_seconds": 30, "memory_mb": 256}  # as short as a pool may be, so that a dead worker is soon replaced
 
@@ -38,11 +39,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    """An issuer of tokens whose certificate the emulator takes."""
+    with issuer(tmp_path_factory.mktemp("issuer")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def world(folder: Path, trusted: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     data = tmp_path_factory.mktemp("emulator")
     clock = Clock(data / "clock")
     variables = {
         "PYTHONPATH": str(HERE / "clock"),
+        "SSL_CERT_FILE": str(trusted.certificate),
         "STEPWELL_TEST_CLOCK": str(clock.file),
         "DESK_DATA": str(data / "desk"),
         "SHOP_DATA": str(data / "shop"),

@@ -12,6 +12,7 @@ from stepwell.cdk.errors import BadProperty
 from stepwell.cdk.props import EngineProps
 from stepwell.limits import LINK_KEY_CHARACTERS
 from stepwell.settings import read_deployment
+from tests.emulator.tokens import authorizer
 from tests.infra.kit import GUARDED, KEYED, ORDER, PLAIN, ROOT, VARIANTS, Json, Made, made, plain
 
 LINKED = {
@@ -59,8 +60,8 @@ def test_callers_sign_by_default() -> None:
 
 def test_a_token_is_checked_for_who_made_it_and_for_whom() -> None:
     assert route(made(GUARDED), "ANY /{proxy+}")["AuthorizationType"] == "JWT"
-    checked = made(GUARDED).only("ApiGatewayV2::Authorizer")["JwtConfiguration"]
-    assert checked == {"Issuer": "https://issuer.example.org/", "Audience": ["stepwell"]}
+    checked = made(GUARDED).only("ApiGatewayV2::Authorizer")
+    assert checked == {"ApiId": checked["ApiId"], **authorizer("https://issuer.example.org/")}
 
 
 def test_a_key_is_made_by_the_stack_and_checked_by_a_function() -> None:

@@ -18,13 +18,13 @@ from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, EMULATED, chosen_folder
 from stepwell.cli.projects import Template, adding, write_project
 from stepwell.cli.screen import console, print_error, print_json
-from stepwell.client.errors import NotFoundProblem
 from stepwell.errors import NotFound, StepwellError, UserError
 from stepwell.extras import require
 from stepwell.os_errors import explained
 from stepwell.settings import DEFAULT_PORT, read_settings
 
 if TYPE_CHECKING:
+    from stepwell.client import Client
     from stepwell.definition.graph import Graph, Json
 
 Then: TypeAlias = Callable[[str], None] | None  # what happens once the server serves at a URL
@@ -159,7 +159,7 @@ def graph(
         )
     if run_id:
         with connect(url) as client:
-            text = client.handle(run_id).graph("json" if as_json else form.value)
+            text = _run_drawn(client, run_id, form, as_json)
     else:
         text = _drawing_of(target, url, form, as_json)
     if output is None:
@@ -183,15 +183,18 @@ def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:
             print_problems(compiled.errors, stderr=True)
             raise UserError(f"cannot draw {target}: fix its errors first", code="bad_definition")
         return _drawn(compiled.graph, form, as_json)
+    from stepwell.cli.finding import workflow_or_run  # noqa: PLC0415 - httpx
+
     with connect(url) as client:
-        try:
-            found = client.workflow(target)
-        except NotFoundProblem as no_workflow:
-            try:
-                return client.handle(target).graph("json" if as_json else form.value)
-            except NotFoundProblem:
-                raise no_workflow from None
-    return _drawn(compile_document(found["document"], trusted=True), form, as_json)
+
+        def workflow() -> str:
+            return _drawn(compile_document(client.workflow(target)["document"], trusted=True), form, as_json)
+
+        return workflow_or_run(target, workflow, lambda: _run_drawn(client, target, form, as_json))
+
+
+def _run_drawn(client: Client, run_id: str, form: Form, as_json: bool) -> str:
+    return client.handle(run_id).graph("json" if as_json else form.value)
 
 
 def _drawn(graph: Graph, form: Form, as_json: bool) -> str:

@@ -41,7 +41,7 @@ def doctor(
     region: Annotated[str, typer.Option("--region", metavar="NAME", show_default=False, help="Of AWS.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check this machine and the AWS account, and say what to do. Exit status 1: something needs you."""
+    """Check this machine and the AWS account, and say what to do. Exit status 1: something does not work (✗)."""
     findings = [*on_this_machine(Path()), *(on_aws(profile, region) if aws else ())]
     if as_json:
         print_json([asdict(one) for one in findings])
@@ -95,10 +95,10 @@ def on_aws(profile: str, region: str) -> Iterator[Finding]:
         who = identity(profile, region or environment().get("AWS_REGION", ""))
         yield Finding("AWS", OK, f"account {who.account}, {who.region}, as {who.arn}")
         hint = "" if who.bootstrapped else f"stepwell deploy --bootstrap, once for {who.account} in {who.region}"
-        yield Finding("CDK bootstrap", OK if who.bootstrapped else WARNING, _said(who.bootstrapped), hint)
+        yield Finding("CDK bootstrap", OK if who.bootstrapped else ERROR, _said(who.bootstrapped), hint)
         yield _of_quota(lambda: concurrent_functions(profile, who.region))
     except StepwellError as error:
-        yield Finding("AWS", WARNING, error.message, error.hint or "")
+        yield Finding("AWS", ERROR, error.message, error.hint or "")
 
 
 def _of_quota(ask: Callable[[], int]) -> Finding:

@@ -1,7 +1,8 @@
-"""The command line's client: it takes the beginning or the end of a run's id, and `last`, for the whole id."""
+"""Finds what a command names: a run by a part of its id or `last`; a workflow, else a run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -58,6 +59,25 @@ class FindingClient(Client):
             message = f"{len(found)} runs have an id that begins or ends with {given}: {', '.join(found[:3])}"
             raise UserError(message, code="ambiguous_run", hint="give more of the id")
         return found[0] if found else ""
+
+
+def workflow_or_run(name: str, of_workflow: Callable[[], T], of_run: Callable[[], T]) -> T:
+    """The answer for the workflow of this name, else for the run. Raises NotFoundProblem if there is neither."""
+    if name == LAST or name.startswith("run_"):
+        return of_run()
+    try:
+        return of_workflow()
+    except NotFoundProblem as missing:
+        if missing.code != "unknown_workflow":
+            raise
+        hints = ["stepwell runs lists the runs", missing.hint or ""]
+    try:
+        return of_run()
+    except NotFoundProblem as missing:
+        if missing.code != "unknown_run":
+            raise
+        told = {"detail": f"there is no workflow and no run {name!r}", "hint": "; ".join(filter(None, hints))}
+        raise NotFoundProblem(missing.status, {**missing.problem, **told}) from None
 
 
 def _run_in(path: str) -> str:
