@@ -91,7 +91,7 @@ def test_the_ledger_is_what_was_counted(definition: str, items: int) -> None:
 
 @pytest.mark.parametrize("definition", [FORK, TWO_STEPS, SOME_FAIL], ids=["a step", "two steps", "some fail"])
 @pytest.mark.parametrize("result", [2, 1_000, 5_000, 30_000])
-@pytest.mark.parametrize("items", [10, 100, 250])
+@pytest.mark.parametrize("items", [10, 100, 130])
 def test_the_ledger_of_a_fork_with_lanes_is_what_was_counted(definition: str, result: int, items: int) -> None:
     with aws_world(definition, lane=FORK_LANE) as world:
         world.steps.of["each"] = lambda call: fails() if _fails(definition, call) else "x" * result

@@ -52,6 +52,7 @@ from stepwell.settings import read_aws
 from tests.aws.test_thin_wire import Server, resets, says, says_and_closes
 from tests.contract.emulated import Cloud, answer, table_of
 
+BOTOCORE = botocore.session.Session()  # which reads a file for each service: once
 KEY = Key("AKIDEXAMPLE", "secret/+", "token+/=")
 LAMBDA = {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID",
           "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}  # fmt: skip
@@ -346,7 +347,7 @@ def test_a_client_that_there_is_not_is_refused() -> None:
 @pytest.mark.parametrize("region", ["eu-west-1", "us-gov-west-1", "cn-north-1", "ap-southeast-5", "mx-central-1"])
 @pytest.mark.parametrize("service", ["dynamodb", "events", "secretsmanager", "sqs", "ssm"])
 def test_an_endpoint_is_that_of_boto3(region: str, service: str) -> None:
-    theirs = botocore.session.Session().create_client(service, region, aws_access_key_id="a", aws_secret_access_key="b")
+    theirs = BOTOCORE.create_client(service, region, aws_access_key_id="a", aws_secret_access_key="b")
     assert endpoint_of(service, read_aws({"AWS_DEFAULT_REGION": region})) == theirs.meta.endpoint_url
 
 

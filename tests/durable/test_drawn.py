@@ -12,6 +12,7 @@ from stepwell.api.drawing import draw
 from stepwell.api.drawing_shape import picture
 from stepwell.api.operations import Flow
 from stepwell.api.ran import words_of
+from stepwell.runtime.calls import survey
 from tests.durable.conftest import Flows
 from tests.durable.drawn import flow_now
 
@@ -89,15 +90,16 @@ def test_a_map_too_wide_for_its_branches_to_be_read_is_one_node_too(flows: Flows
     assert flow.steps["bake"]["branches"] == {"total": 600, "completed": 600}
 
 
-def test_so_are_tasks_too_many_to_be_read(flows: Flows) -> None:
+def test_so_are_tasks_too_many_to_be_read(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 100)
     flow = drawn(flows, """
 async def one(x):
     return await ctx.step(bake, x)
-await ctx.map(one, range(600))
+await ctx.map(one, range(120))
 await ctx.step(mix, 1)
 """)  # fmt: skip
     assert edges(flow) == {"cake>bake", "bake>mix", "mix>end"}
-    assert flow.steps["bake"]["branches"] == {"total": 600, "completed": 600}
+    assert flow.steps["bake"]["branches"] == {"total": 120, "completed": 120}
 
 
 def test_one_name_many_times_side_by_side_is_one_node(flows: Flows) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stepwell.api.explain import explain
 from stepwell.api.moments import state_view
+from stepwell.runtime.calls import survey
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
@@ -135,24 +138,28 @@ async def cake(ctx, is_kept: bool):
             await ctx.step(bake, x, retry=Retry(0))
 
     try:
-        await ctx.map(one, range(600), return_exceptions=is_kept)
+        await ctx.map(one, range(120), return_exceptions=is_kept)
     except ValueError:
         pass
 """
 
 
-def test_tasks_too_many_to_be_read_are_counted_by_their_function_log(flows: Flows) -> None:
+def test_tasks_too_many_to_be_read_are_counted_by_their_function_log(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 100)
     run = flows(WIDE).start("cake", True)
     counted = {name: step["branches"] for name, step in run.view["steps"].items()}
-    assert counted["bake"] == {"total": 598, "completed": 597, "failed": 1}
+    assert counted["bake"] == {"total": 118, "completed": 117, "failed": 1}
     assert counted["oven"] == {"total": 2, "waiting": 2}
-    assert run.view["cost"]["steps"] == 598
+    assert run.view["cost"]["steps"] == 118
 
 
-def test_those_that_a_function_left_when_it_ended_are_cancelled(flows: Flows) -> None:
+def test_those_that_a_function_left_when_it_ended_are_cancelled(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 100)
     run = flows(WIDE).start("cake", False)
     assert run.status == "completed"
     counted = {name: step["branches"] for name, step in run.view["steps"].items()}
     assert counted["oven"] == {"total": 2, "cancelled": 2}
-    assert counted["bake"]["total"] == 598
+    assert counted["bake"]["total"] == 118
     assert counted["bake"]["failed"] == 1

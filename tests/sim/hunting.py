@@ -125,6 +125,7 @@ RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of wh
         "never_caught_up",
         "session_of_another_life",
         "timer_sticks_to_its_word",
+        "written_after_moving",
     }
 )
 

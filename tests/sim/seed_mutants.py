@@ -189,3 +189,4 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (shown_by_the_dead, (5_622_001_033,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
+SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

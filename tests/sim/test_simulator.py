@@ -47,7 +47,7 @@ from tests.sim.schedule import (
     program_of,
     run_schedule,
 )
-from tests.sim.seed_mutants import OF_SEEDS
+from tests.sim.seed_mutants import OF_SEEDS, SLOW
 
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -271,7 +271,12 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mutant", "seed"), [pytest.param(mutant, seed, id=mutant.__name__) for mutant, seeds in OF_SEEDS for seed in seeds]
+    ("mutant", "seed"),
+    [
+        pytest.param(mutant, seed, id=mutant.__name__, marks=[pytest.mark.slow] if mutant in SLOW else [])
+        for mutant, seeds in OF_SEEDS
+        for seed in seeds
+    ],
 )
 def test_a_fault_of_one_schedule_in_thousands_stays_mended(
     mutant: Callable[[], AbstractContextManager[None]], seed: int

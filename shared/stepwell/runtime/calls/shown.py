@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from stepwell.engine.forks import branch_id, parent_of
-from stepwell.engine.lines import awaited
+from stepwell.engine.lines import Awaited, awaited
 from stepwell.engine.marks import is_in_lines, is_one_set
 from stepwell.engine.records import End, Fork, Kind, Record
 
@@ -26,7 +26,10 @@ def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[R
     if fork.is_of_tasks:
         return 0
     indexes = {branch_id(name, index): index for index in fork.page_indexes(page)}
-    waiting, ended, shows_wait, writes = set[int](), set[int](), False, 0
+    awaits = {index: awaited(fork, index) for index in indexes.values()}
+    ended = set[int]()
+    live = _begun(awaits, ended)
+    waiting, shows_wait, writes = set[int](), False, 0
     closing = _closing(logs.values())
     is_inside = parent_of(name.rpartition("/")[0]) is not None
     has_marks, tells_page, tells_all = False, not is_one_set(fork), not is_in_lines(fork)
@@ -36,12 +39,12 @@ def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[R
         waiting.discard(index)
         if ends:
             ended.add(index)
+            live = (live | _begun(awaits, ended)) - ended
         elif parks:
             waiting.add(index)
         if ends and record.by in closing:  # the fork has fired
             continue
         has_marks |= parks
-        live = {one for one in indexes.values() if one not in ended and awaited(fork, one).is_over(ended)}
         all_wait = bool(live) and live <= waiting
         if all_wait is not shows_wait and live:
             shows_wait, writes = all_wait, writes + 1
@@ -50,6 +53,14 @@ def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[R
             goes_on = was_waiting and not parks and not ends
             writes += parks or (tells_all and (goes_on or (ends and has_marks and all_wait)))
     return writes
+
+
+def _begun(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
+    """Takes out the branches that may begin by now: each is asked about only until it may."""
+    begun = {index for index, wait in awaits.items() if wait.is_over(ended)}
+    for index in begun:
+        del awaits[index]
+    return begun
 
 
 def _as_shown(logs: Mapping[int, Sequence[Record]]) -> list[tuple[int, Record]]:
