@@ -17,9 +17,10 @@ from stepwell.engine.waits.kind import COMINGS, KINDS
 ROOT = Path(stepwell.__file__).parent
 OWN = (ROOT / "engine" / "waits", ROOT / "definition" / "wait_schemas.py")  # where a kind may be named
 WORLDS = (ROOT / "simulation", ROOT / "testing")  # they play the world outside, which answers each kind in its own way
-MOST = 4  # comparisons elsewhere
+MOST = 7  # comparisons elsewhere
 ONLY_A_LIMIT = {"workflow"}  # a schema of a wait that is stored as `children`
-NAMES = {*KINDS, "LOCK", "CODE"}
+CONSTANTS = {name.upper() for name in KINDS}  # as the files of the kinds name them: LOCK, EVENT.name
+NAMES = {*KINDS, *CONSTANTS}
 
 
 def named(expression: ast.expr) -> set[str]:
@@ -27,7 +28,7 @@ def named(expression: ast.expr) -> set[str]:
     match expression:
         case ast.Constant(value=str(text)):
             return {text} & NAMES
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name), attr="name") | ast.Attribute(attr=name):
             return {name} & NAMES
         case ast.Set(elts=several) | ast.Tuple(elts=several) | ast.List(elts=several):
             return {name for one in several for name in named(one)}
@@ -64,10 +65,10 @@ def test_the_count_finds_each_form_of_comparison(tmp_path: Path) -> None:
     module.write_text(
         "a = arm.kind == 'approval'\nb = kind in {'delay', 'sleep'}\nc = parked.kind == locks.LOCK\n"
         "match wait.kind:\n    case 'document': pass\nd = {'event': 1, 'response': 2, 'test': 3}\n"
-        "e = kind == 'other' or size == 'test'\n",
+        "e = kind == 'other' or size == 'test'\nf = parked.kind == LIMIT or arm.kind == EVENT.name\n",
         encoding="utf-8",
     )
-    assert len(list(comparisons(module))) == 5
+    assert len(list(comparisons(module))) == 7
 
 
 def test_each_kind_that_a_definition_may_name_has_its_file_and_its_schema() -> None:

@@ -20,11 +20,12 @@ from stepwell.runtime.loop.pauses import WorkflowPause
 
 
 class NodeView(TypedDict):
-    """A node: `kind` is step, wait, call or route. `forks_to`: where the branches of a node that forks meet, or `end`;
+    """A node: `kind` is step, wait, call or route.
 
-    `joins`: of a node where branches meet, how many it takes (all, any, m_of_n). `calls`: the workflows of the child
-    runs that it starts. `compensate`: what undoes it. In a run of a durable function, `kind` is function, operation or
-    call, and `operation` is a name that several nodes may have.
+    `forks_to`: where the branches of a node that forks meet, or `end`. `joins`: of a node where branches meet, how many
+    it takes (all, any, m_of_n). `calls`: the workflows of the child runs that it starts. `compensate`: what undoes it.
+    In a run of a durable function, `kind` is function, operation or call, and `operation` is a name that several nodes
+    may have.
     """
 
     name: str
