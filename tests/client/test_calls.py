@@ -221,6 +221,40 @@ def test_a_large_result_is_read_from_its_link_without_credentials() -> None:
     assert "x-api-key" not in api.requests[1].headers
 
 
+def large(link: str) -> Any:
+    return {"large": {"bytes": 9_000_000, "link": link}}
+
+
+SIGNED = "https://bucket.s3.amazonaws.com/value?X-Amz-Signature=1"
+
+
+def test_what_is_too_large_for_an_answer_is_read_from_its_links(on: Both) -> None:
+    """Whether the API hands it out itself, or by a signed link."""
+    view = {"state": {"a": large("/runs/r1/value?path=%2Fstate%2Fa"), "b": 1}, "result": large("/runs/r1/result")}
+    api = Api(answer(200, {"value": large(SIGNED)}), answer(200, ["much"]), answer(200, {"result": "more"}))
+    assert on(api, lambda client: client.whole(view)) == {"state": {"a": ["much"], "b": 1}, "result": "more"}
+    first, second, third = api.requests
+    assert dict(first.url.params) == {"path": "/state/a"}
+    assert str(second.url) == SIGNED
+    assert third.url.path == "/runs/r1/result"
+
+
+def test_a_value_that_only_looks_like_a_link_leads_nowhere(on: Both) -> None:
+    view = {"state": {"mine": large("https://elsewhere.example.com/"), "large": {"bytes": 1}}, "items": [None, 2]}
+    assert on(Api(), lambda client: client.whole(view)) == view
+
+
+def test_one_value_is_read_by_its_path(on: Both) -> None:
+    api = Api(answer(200, {"value": large(SIGNED)}), answer(200, ["much"]))
+    assert on(api, lambda client: client.handle("r1").value("/state/a/0", at=0)) == ["much"]
+    assert dict(api.requests[0].url.params) == {"path": "/state/a/0", "at": "0"}
+
+
+def test_a_large_answer_of_a_query_is_read_from_its_link(on: Both) -> None:
+    api = Api(answer(200, {"value": large(SIGNED)}), answer(200, ["much"]))
+    assert on(api, lambda client: client.handle("r1").query("all")) == ["much"]
+
+
 def test_an_update_is_waited_for_and_its_error_raised(on: Both) -> None:
     pending = {"update_id": "u", "pending": True, "output": None, "error": None}
     done = {**pending, "pending": False, "output": 7}

@@ -44,6 +44,19 @@ def test_a_workflow_is_started_by_its_name_with_its_input(client: Client) -> Non
     assert next(iter(run.history()))["type"] == "run.created"
 
 
+def test_a_large_value_is_read_whole(stepwell: Stepwell) -> None:
+    text = "x" * 5_100_000
+    stepwell.define("workflow: wide\ntimeline: [{name: wide, run: python:m.wide}]")
+    stepwell.mock("wide", returns={"text": text})
+    run = stepwell.client().start("wide")
+    view = run.view()
+    assert view["state"]["wide"]["large"]["bytes"] > 5_000_000
+    assert run.client.whole(view)["state"]["wide"]["text"] == text
+    entries = [run.client.whole(entry)["data"] for entry in run.history()]
+    assert any(data and data.get("output") == {"text": text} for data in entries)
+    assert run.value("/state/wide/text") == text
+
+
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(client: Client) -> None:
     with pytest.raises(InvalidInput, match="do not fit checkout"):
         client.start(checkout, Order(item="tea", amount=3), "more")  # type: ignore[arg-type,call-arg]  # one too many

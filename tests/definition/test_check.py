@@ -250,6 +250,7 @@ MISTAKES = [
         2,
         "outside",
     ),
+    ("a number for a name", NODES + "  1: {transitions: [{to: 2}]}\n  2: {}", "wrong_type", 3, 'in quotes: "2"'),
     ("not YAML", HEAD + "timeline: [", "bad_syntax", 2, "YAML"),
     (
         "too many nodes",

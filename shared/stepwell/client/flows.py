@@ -1,4 +1,4 @@
-"""What takes several calls: the wait for a run's result."""
+"""What takes several calls: the wait for a run's result, and values that were too large for an answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 from stepwell.client.requests import Flow
-from stepwell.client.run_calls import linked, result_answer
+from stepwell.client.run_calls import linked, query_answer, result_answer, route_answer, value_answer
 from stepwell.limits import WAIT_ANSWER_SECONDS
+
+OWN_ROUTES = "/runs/"  # with which the API's own links begin
 
 
 def result(run_id: str, timeout: float | None = None) -> Flow[Any]:
@@ -23,13 +25,52 @@ def result(run_id: str, timeout: float | None = None) -> Flow[Any]:
             break
         if until is not None and time.monotonic() >= until:
             raise TimeoutError(f"run {run_id} is {answer['status']} after {timeout:g} seconds")
-    found = answer["result"]
+    return (yield from _followed(answer["result"]))
+
+
+def query(run_id: str, name: str) -> Flow[Any]:
+    """Calls a query handler of a durable function."""
+    found = yield query_answer(run_id, name)
+    return (yield from _followed(found["value"]))
+
+
+def value(
+    run_id: str, path: str, *, entry: str = "", token: str = "", at: int | None = None, graph: bool = False
+) -> Flow[Any]:
+    """Reads one value of the run, however large. `path`: a JSON Pointer into its view, such as `/state/report`.
+
+    Or into an `entry` of its history, into a branch (`token`), its state `at` a slot, or its `graph`.
+    """
+    within = {"entry": entry, "token": token, "at": at, "graph": "true" if graph else ""}
+    return (yield from _followed((yield value_answer(run_id, path, within))))
+
+
+def whole(answer: Any) -> Flow[Any]:
+    """Reads what is too large for an answer: returns the answer, or a part of it, with each such value in its place."""
+    link = _link(answer)
+    if link.startswith(OWN_ROUTES):  # a value of a user's may look like a link, and may lead anywhere
+        return (yield from _followed((yield route_answer(link))))
+    if isinstance(answer, dict):
+        made: Any = {}
+        for name, one in answer.items():
+            made[name] = yield from whole(one)
+        return made
+    if isinstance(answer, list):
+        made = []
+        for one in answer:
+            made.append((yield from whole(one)))
+        return made
+    return answer
+
+
+def _followed(found: Any) -> Flow[Any]:
+    """Reads a value from the signed link that stands for it."""
     link = _link(found)
     return found if not link else (yield linked(link))
 
 
 def _link(found: Any) -> str:
-    """The link to a result that is too large for an answer: `{"large": {"bytes": …, "link": …}}`."""
+    """The link to a value that is too large for an answer: `{"large": {"bytes": …, "link": …}}`."""
     match found:
         case {"large": {"bytes": int(), "link": str(link)}} if len(found) == 1:
             return link

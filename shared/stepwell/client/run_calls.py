@@ -64,11 +64,6 @@ def query_answer(run_id: str, name: str) -> Request[JsonObject]:
     return get(_run(run_id, "queries", name))
 
 
-def query(run_id: str, name: str) -> Request[Any]:
-    """Calls a query handler of a durable function."""
-    return query_answer(run_id, name).then(itemgetter("value"))
-
-
 def send_update(
     run_id: str,
     name: str,
@@ -190,6 +185,18 @@ def result_answer(run_id: str, wait: float) -> Request[tuple[JsonObject, bool]]:
     """Asks for the result, and whether the run has ended. Raises RunFailed if it ended without one."""
     asked = Request("GET", _run(run_id, "result"), object_of, {"wait": wait})
     return asked.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.OK))
+
+
+def value_answer(run_id: str, path: str, within: JsonObject) -> Request[Any]:
+    """Asks for one value of the run. `within`: of what, if it is not of the run's view."""
+    asked = Request("GET", _run(run_id, "value"), object_of, {"path": path, **filled(within)})
+    return asked.then(itemgetter("value"))
+
+
+def route_answer(link: str) -> Request[Any]:
+    """Asks for a value at the route that an answer gives in its place."""
+    name = "value" if "/value?" in link else "result"
+    return Request("GET", link, object_of).then(itemgetter(name))
 
 
 def linked(url: str) -> Request[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from stepwell.client import calls, run_calls
+from stepwell.client import calls, flows, run_calls
 from stepwell.client.requests import Flow, Page, Request
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class ClientCalls(Bound):
     delete_schedule = _call(calls.delete_schedule)
     replay_delivery = _call(calls.replay_delivery)
     deliver = _call(calls.deliver)
+    whole = _call(flows.whole)
 
 
 class RunCalls(Bound):
@@ -111,7 +112,8 @@ class RunCalls(Bound):
     status = _run_call(run_calls.status)
     explain = _run_call(run_calls.explain)
     graph = _run_call(run_calls.graph)
-    query = _run_call(run_calls.query)
+    query = _run_call(flows.query)
+    value = _run_call(flows.value)
     update = _run_call(run_calls.update)
     send_update = _run_call(run_calls.send_update)
     signal = _run_call(run_calls.signal)

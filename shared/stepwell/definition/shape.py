@@ -271,7 +271,8 @@ def _problem(detail: ErrorDetails, written: Mapping[str, str]) -> Problem:
         return Problem("bad_value", message, where, closest(value, ("all", "any")) if isinstance(value, str) else "")
     wanted = _KINDS.get(kind)
     message = f"{name} must be {wanted}, not {_described(value)}" if wanted else f"{name} cannot be {_described(value)}"
-    return Problem("wrong_type", message, where, _SHORT.get(str(last), ""))
+    quoted = f'write it in quotes: "{_described(value)}"' if wanted == "text" and isinstance(value, int | float) else ""
+    return Problem("wrong_type", message, where, _SHORT.get(str(last), quoted))
 
 
 def _not_one_of(name: str, key: str, value: Json, expected: str, where: str) -> Problem:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.lanes import LaneLog
 from stepwell.engine.marks import PAGES_READ, is_one_set
-from stepwell.engine.members import is_arrival
+from stepwell.engine.members import index_of, is_arrival
 from stepwell.engine.records import ROOT, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
@@ -170,7 +170,9 @@ class Ledger:
         told = reports(at.graph, fork, page, logs.values())
         counts.update(messages=apart, sends=apart, write_units=told)
         if any(record.kind is Kind.WAITING for records in logs.values() for record in records):
-            counts["write_units"] += shown_writes(fork, name, page, logs)
+            joined = await self._logs.read_join(at.run_id, f"{name}@{page}") if fork.by_arrival else Joined()
+            order = [index_of(member) for member in joined.order if is_arrival(member)]
+            counts["write_units"] += shown_writes(fork, name, page, logs, order)
         for token_id, records in logs.items():
             counts += await self._forks(at, token_id, records)
         return counts

@@ -17,11 +17,14 @@ _Moment: TypeAlias = tuple[int, str]  # a millisecond, and the message that was 
 _PARKS = frozenset({Kind.WAITING, Kind.RECEIVED})
 
 
-def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[Record]]) -> int:
+def shown_writes(
+    fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[Record]], order: Sequence[int] = ()
+) -> int:
     """Counts the changes of the header because all branches of this page waited, or no longer did, and its marks.
 
     A page of a wide fork is taken for the fork: all pages are alike. The marks of branches are counted with these. Of a
     fork in a branch, the fork around it hears each time that all wait. What a function's tasks wait for is not shown.
+    `order`: the branches as they came to the join, where it keeps that.
     """
     if fork.is_of_tasks:
         return 0
@@ -33,7 +36,7 @@ def shown_writes(fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[R
     closing = _closing(logs.values())
     is_inside = parent_of(name.rpartition("/")[0]) is not None
     has_marks, tells_page, tells_all = False, not is_one_set(fork), not is_in_lines(fork)
-    for index, record in _as_shown({indexes[token]: records for token, records in logs.items()}):
+    for index, record in _as_shown({indexes[token]: records for token, records in logs.items()}, order):
         parks, ends = record.kind in _PARKS, isinstance(record.next, End)
         was_waiting = index in waiting
         waiting.discard(index)
@@ -63,19 +66,21 @@ def _begun(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
     return begun
 
 
-def _as_shown(logs: Mapping[int, Sequence[Record]]) -> list[tuple[int, Record]]:
+def _as_shown(logs: Mapping[int, Sequence[Record]], came: Sequence[int]) -> list[tuple[int, Record]]:
     """Returns the records in the order in which it was shown what they changed, each with its branch's index.
 
     Of one millisecond: what woke branches from outside came after what was under way, and each branch then went on
-    until it rested again. Branches that begin or end when another ends have the message of that one. The message
-    that closed the fork came last.
+    until it rested again. Branches that begin or end when another ends have the message of that one, and of two
+    messages the one whose branch `came` first was handled first. The message that closed the fork came last.
     """
     turns, closing = _turns(logs), _closing(logs.values())
+    places = {index: place for place, index in enumerate(came)}
     lived = []
     for index, records in logs.items():
         for place, record in enumerate(records):
             moment = at_ms, by = _shown(records, place)
-            order = at_ms, by in closing, turns[moment], _sender(by, index), index, place
+            sender = _sender(by, index)
+            order = at_ms, by in closing, turns[moment], places.get(sender, len(places) + sender), index, place
             lived.append((order, index, record))
     return [(index, record) for _, index, record in sorted(lived, key=itemgetter(0))]
 
