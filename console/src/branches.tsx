@@ -123,6 +123,7 @@ interface RowGiven {
 
 function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX.Element {
   const step = branch.current_step ?? "";
+  const shown = branch.item ?? Object.values(branch.steps).at(-1)?.output ?? null; // what it is of, else what it brought
   const asks = branch.waiting_for === "approval" && run.status !== "paused";
   return (
     <li class={isChosen ? "is-chosen" : ""}>
@@ -134,7 +135,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
         {step}
         {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
       </span>
-      <code class="item">{branch.item === null ? branch.output !== null && brief(branch.output, ITEM) : brief(branch.item, ITEM)}</code>
+      <code class="item">{shown === null ? "" : brief(shown, ITEM)}</code>
       <span class="more">
         {inner && (
           <button type="button" class="quiet" onClick={() => open(inner.id)}>
