@@ -14,7 +14,7 @@ export type Outcome = { status: number; body: Json } | { refused: Refusal } | { 
 
 export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] }): JSX.Element {
   if ("status" in outcome) {
-    const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; workflow?: string; name?: string; pending?: boolean; error?: { type: string; message: string } | null };
+    const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; workflow?: string; name?: string; kept?: number; pending?: boolean; error?: { type: string; message: string } | null };
     if (body.workflow === BATCH && body.run_id) return <Batch id={body.run_id} />;
     if (body.name && body.error) return <div class="told is-refused" role="alert"><strong>{body.error.type}</strong> {body.error.message}</div>;
     if (body.deleted_runs) return <div class="told is-done" role="status"><strong>Done.</strong> Deleted {counted(body.deleted_runs, "run")}. <a href="#/runs">All runs</a></div>;
@@ -29,7 +29,7 @@ export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] 
         ) : (
           body.status && `The run is ${plain(body.status)} now.`
         )}
-        {outcome.body !== null && <Data value={outcome.body} open={body.name ? 2 : 0} />}
+        {outcome.body !== null && <Data value={outcome.body} open={body.name || body.kept !== undefined ? 2 : 0} />}
       </div>
     );
   }
