@@ -4,20 +4,22 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Action, Field } from "./actions";
 import { get, post, Refusal, remove } from "./api";
-import { Data } from "./data";
+import { Told, type Outcome } from "./told";
 import type { Json } from "./types";
 import { Command, Dialog } from "./ui";
-import { counted, plain, shortId } from "./words";
-
-type Outcome = { status: number; body: Json } | { refused: Refusal } | { failed: string };
 
 export function Act({ action, onClose, onDone }: { action: Action; onClose: () => void; onDone?: () => void }): JSX.Element {
   const [texts, setTexts] = useState(() => Object.fromEntries(action.fields.map((field) => [field.name, field.value ?? ""])));
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const done = outcome !== null && "status" in outcome && action.method !== "GET";
+  const isDry = Boolean(texts["dry"]);
+  const done = outcome !== null && "status" in outcome && action.method !== "GET" && !isDry;
   const close = useRef<HTMLButtonElement>(null);
   useEffect(() => void (done && close.current?.focus()), [done]); // the field that had the focus takes none now
+  const fill = (name: string, text: string): void => {
+    setTexts({ ...texts, [name]: text });
+    setOutcome(null); // it is not of what stands there now
+  };
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -34,7 +36,7 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
         {action.fields.map((field, index) => (
           <label key={field.name}>
             {field.label}
-            <Input field={field} autofocus={index === 0} disabled={done} value={texts[field.name] ?? ""} set={(text) => setTexts({ ...texts, [field.name]: text })} />
+            <Input field={field} autofocus={index === 0} disabled={done} value={texts[field.name] ?? ""} set={(text) => fill(field.name, text)} />
           </label>
         ))}
         <Command line={action.command(texts)} />
@@ -44,8 +46,8 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
             {done ? "Close" : "Leave it"}
           </button>
           {!done && (
-            <button type="submit" class={action.isDanger ? "danger" : "primary"} disabled={isBusy}>
-              {action.verb}
+            <button type="submit" class={action.isDanger && !isDry ? "danger" : "primary"} disabled={isBusy}>
+              {isDry ? "Only tell" : action.verb}
             </button>
           )}
         </footer>
@@ -90,43 +92,4 @@ async function perform(action: Action, texts: Record<string, string>): Promise<O
     if (error instanceof Refusal) return { refused: error };
     return { failed: "The server does not answer. Nothing is known of what it did; look before you try again." };
   }
-}
-
-export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] }): JSX.Element {
-  if ("status" in outcome) {
-    const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; name?: string; pending?: boolean; error?: { type: string; message: string } | null };
-    if (body.name && body.error) return <div class="told is-refused" role="alert"><strong>{body.error.type}</strong> {body.error.message}</div>;
-    if (body.deleted_runs) return <div class="told is-done" role="status"><strong>Done.</strong> Deleted {counted(body.deleted_runs, "run")}. <a href="#/runs">All runs</a></div>;
-    const isOther = body.run_id && typeof run === "string" && !run.startsWith(`/runs/${encodeURIComponent(body.run_id)}/`);
-    return (
-      <div class="told is-done" role="status">
-        <strong>{body.pending ? "Pending." : "Done."}</strong> {body.pending && "The function takes it once it waits. "}
-        {isOther ? (
-          <>
-            The new run is <a href={`#/runs/${encodeURIComponent(body.run_id ?? "")}`}>{shortId(body.run_id ?? "")}</a>, and it is {plain(body.status ?? "")}.
-          </>
-        ) : (
-          body.status && `The run is ${plain(body.status)} now.`
-        )}
-        {outcome.body !== null && <Data value={outcome.body} open={body.name ? 2 : 0} />}
-      </div>
-    );
-  }
-  if ("failed" in outcome) return <div class="told is-refused" role="alert">{outcome.failed}</div>;
-  const { problem } = outcome.refused;
-  return (
-    <div class="told is-refused" role="alert">
-      <strong>{problem.title || "Refused"}</strong> {!problem.errors?.length && problem.detail}
-      {problem.hint && <p>{problem.hint}</p>}
-      {problem.errors?.length > 0 && (
-        <ul>
-          {problem.errors.map((one) => (
-            <li key={one.path + one.message}>
-              <code>{one.path || "/"}</code> {one.message}
-            </li>
-          ))}
-        </ul>
-      )}
-    </div>
-  );
 }

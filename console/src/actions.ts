@@ -293,6 +293,6 @@ function beginning(run: Run): Action {
     fields: [by()],
     path: `${base(run)}/start`,
     body: ({ by }) => ({ by: by ?? "" }),
-    command: () => `curl -X POST ${location.origin}${base(run)}/start`,
+    command: ({ by = "" }) => commandLine("start", run.run_id, ["--by", by]),
   };
 }

@@ -60,6 +60,7 @@ export function Branches({ run, entries, moved, chosen, fork: opened, go, again 
   const page = useFresh<Page<Branch>>(fork ? `/runs/${encodeURIComponent(run.run_id)}/branches` + query({ fork, status, cursor, limit: String(LISTED) }) : null, moved);
   if (!fork || !page) return null;
   const here = forks.find((one) => one.id === fork);
+  const outer = here?.token.replace(/\.\d+$/, ""); // that of a function's one task is none to look at
   const counts = (here && run.steps[here.node])?.branches ?? Object.values(run.steps).find((step) => (step.branches?.["total"] ?? 0) > 1)?.branches;
   const open = (id: string): void => (setCursor(""), setStatus(""), go({ fork: id, token: "" }));
   const inner = (branch: Branch): Fork | undefined => (branch.forked ? { ...branch.forked, token: branch.id } : forks.findLast((one) => one.token === branch.id));
@@ -99,7 +100,7 @@ export function Branches({ run, entries, moved, chosen, fork: opened, go, again 
       <div class="pages">
         {cursor && <button type="button" class="quiet" onClick={() => setCursor("")}>First</button>}
         {page.next_cursor && <button type="button" class="quiet" onClick={() => setCursor(page.next_cursor ?? "")}>Next {LISTED}</button>}
-        {here && here.token !== "0" && <button type="button" class="quiet" onClick={() => open(here.token.replace(/\.\d+$/, ""))}>Back to the fork around it</button>}
+        {outer && forks.some((one) => one.id === outer) && <button type="button" class="quiet" onClick={() => open(outer)}>Back to the fork around it</button>}
       </div>
       {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </Card>
@@ -122,6 +123,7 @@ interface RowGiven {
 
 function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX.Element {
   const step = branch.current_step ?? "";
+  const shown = branch.item ?? Object.values(branch.steps).at(-1)?.output ?? null; // what it is of, else what it brought
   const asks = branch.waiting_for === "approval" && run.status !== "paused";
   return (
     <li class={isChosen ? "is-chosen" : ""}>
@@ -133,7 +135,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
         {step}
         {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
       </span>
-      <code class="item">{branch.item === null ? "" : brief(branch.item, ITEM)}</code>
+      <code class="item">{shown === null ? "" : brief(shown, ITEM)}</code>
       <span class="more">
         {inner && (
           <button type="button" class="quiet" onClick={() => open(inner.id)}>

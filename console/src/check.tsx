@@ -93,7 +93,6 @@ function Found({ found }: { found: Checked }): JSX.Element {
 /** How runs end if nobody says how long its steps take: no code of theirs ran. */
 function Simulated({ found }: { found: Simulation }): JSX.Element {
   const cost = found.usd_per_1000_runs;
-  const never = [...found.never_reached.map((one) => `never reached: ${one}`), ...found.never_taken.map((one) => `never taken: ${one}`)];
   return (
     <Card title="Simulation" aside={counted(found.runs, "run")} class={found.contradictions.length ? "is-error" : ""}>
       <dl>
@@ -123,6 +122,8 @@ function Simulated({ found }: { found: Simulation }): JSX.Element {
             </dd>
           </>
         )}
+        <Never title="Not reached" names={found.never_reached} />
+        <Never title="Not taken" names={found.never_taken} />
       </dl>
       <ul class="problems">
         {found.contradictions.map((one) => (
@@ -134,17 +135,24 @@ function Simulated({ found }: { found: Simulation }): JSX.Element {
             </span>
           </li>
         ))}
-        {never.map((one) => (
-          <li key={one} class="is-waiting">
-            <code />
-            <span>{one}</span>
-          </li>
-        ))}
       </ul>
       <p class="muted">
         No code ran. It assumed {Object.entries(found.assumed).map(([what, how]) => `${what}: ${how}`).join("; ") || "nothing"}. <code>stepwell simulate</code> takes what you know.
       </p>
     </Card>
+  );
+}
+
+/** Steps and rules that no simulated run came to. */
+function Never({ title, names }: { title: string; names: string[] }): JSX.Element | null {
+  if (!names.length) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      <dd>
+        <code>{names.join(", ")}</code>
+      </dd>
+    </>
   );
 }
 

@@ -85,7 +85,7 @@ function Bounded({ limit }: { limit: Limit }): JSX.Element {
   const rate = limit.rate_limit;
   return (
     <li>
-      <b>{limit.name}</b> {limit.of}: {[limit.concurrency && `${limit.concurrency} at once`, rate && `${rate.limit} in ${span(rate.per)}`].filter(Boolean).join(", ")}
+      <b>{limit.name}</b> for {limit.of}: {[limit.concurrency && `${limit.concurrency} at once`, rate && `${rate.limit} in ${span(rate.per)}`].filter(Boolean).join(", ")}
       {limit.under_way === null ? (
         <p class="muted">
           for each key apart: <code>{commandLine("limits", limit.name, "--key", "KEY")}</code>

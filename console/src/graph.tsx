@@ -210,14 +210,15 @@ function End({ name, at }: { name: string; at: Box }): JSX.Element {
 function Edge({ edge, label, path, at, taken }: PlacedEdge & { taken: number }): JSX.Element {
   const kind = taken ? "taken" : "far";
   const text = edge.from === edge.to && taken > 1 ? `${label} · ${taken}×` : label;
+  const middle = (at?.x ?? 0) + (widthOf(text) - widthOf(label)) / 2; // a count grows to the right
   return (
     <g class={`edge ${kind}`}>
       <title>{[edge.when, edge.foreach && `for each of ${edge.foreach}`, edge.fail && `fails with ${edge.fail}`, taken > 1 && `taken ${taken} times`].filter(Boolean).join("\n")}</title>
       <path d={path} marker-end={`url(#arrow-${kind})`} />
       {label && at && (
         <>
-          <rect class="label" x={at.x - widthOf(text) / 2} y={at.y - 8} width={widthOf(text)} height="16" rx="4" />
-          <text x={at.x} y={at.y + 3.5}>
+          <rect class="label" x={middle - widthOf(text) / 2} y={at.y - 8} width={widthOf(text)} height="16" rx="4" />
+          <text x={middle} y={at.y + 3.5}>
             {text}
           </text>
         </>

@@ -132,6 +132,11 @@ function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary
   useKeys({ a: () => keyed("a"), r: () => keyed("r") });
   return (
     <Card title={run.current_steps.join(", ") || run.waiting_for} aside={<a href={`#/runs/${encodeURIComponent(run.run_id)}`}>{shortId(run.run_id)}</a>} class="asked">
+      <p class="muted">
+        {run.workflow}
+        {run.waiting_since && <> · asked <Time at={run.waiting_since} /></>}
+        {run.waiting_until && <> · due <Time at={run.waiting_until} /></>}
+      </p>
       {whole && isForCost(whole) && <p class="cost">{Object.values(answers)[0]?.about}</p>}
       {data !== null ? <Data value={data} /> : <p class="muted">{whole ? "It asks without data." : "Reading …"}</p>}
       {whole && (

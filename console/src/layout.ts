@@ -10,6 +10,7 @@ const FAILED = " failed"; // no node has a name with a space in front
 const LABEL_CHARACTERS = 30;
 const CHARACTER_WIDTH = 5.9;
 const LOOP = 30; // how far an edge from a node to itself stands off it
+const COUNT = " · 999×"; // that its label has room for
 
 export interface Box {
   x: number;
@@ -69,8 +70,10 @@ function place(graph: Graph): Placed {
   layout(drawn);
   const named = new Map(graph.nodes.map((node) => [node.name, node]));
   const size = drawn.graph() as { width?: number; height?: number };
+  const loops = edges.filter((edge) => edge.from === edge.to);
+  const ends = loops.map((edge) => endOf(drawn.node(edge.from) as unknown as Box) + widthOf(labelOf(edge) + COUNT));
   return {
-    width: size.width ?? 0,
+    width: Math.max(size.width ?? 0, ...ends),
     height: size.height ?? 0,
     nodes: drawn.nodes().map((name) => ({ node: named.get(name) ?? null, name, at: drawn.node(name) as unknown as Box })),
     edges: edges.map((edge) => {
@@ -82,11 +85,16 @@ function place(graph: Graph): Placed {
   };
 }
 
+/** Where the label of an edge from a node to itself begins. */
+function endOf(node: Box): number {
+  return node.x + NODE_WIDTH / 2 + LOOP;
+}
+
 /** An edge from a node to itself, on its right, where dagre leaves room for it. */
 function looped(node: Box, label: string): { path: string; at: Box } {
   const right = node.x + NODE_WIDTH / 2;
   const path = `M${right} ${node.y - 9} C${right + LOOP} ${node.y - 30}, ${right + LOOP} ${node.y + 30}, ${right} ${node.y + 9}`;
-  return { path, at: { x: right + LOOP + widthOf(label) / 2, y: node.y } };
+  return { path, at: { x: endOf(node) + widthOf(label) / 2, y: node.y } };
 }
 
 /** A smooth line through the points, straight at both ends. */

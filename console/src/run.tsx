@@ -139,7 +139,7 @@ function Head(given: { run: Run; why: Explanation | null; pause: WorkflowPause |
           {more.length > 0 && <More actions={more} choose={act} />}
         </span>
       </div>
-      {why && <Why why={why} run={run.run_id} isOver={TERMINAL.has(run.status)} />}
+      {why && <Why why={why} isOver={TERMINAL.has(run.status)} />}
       <Pauses pauses={pause ? [pause] : []} again={again} />
       {action && <Act action={action} onClose={() => act(null)} onDone={done} />}
     </header>
@@ -163,16 +163,16 @@ function More({ actions, choose }: { actions: [string, Action][]; choose: (actio
   );
 }
 
-function Why({ why, run, isOver }: { why: Explanation; run: string; isOver: boolean }): JSX.Element {
+function Why({ why, isOver }: { why: Explanation; isOver: boolean }): JSX.Element {
   return (
     <div class="why">
-      <p><Explained text={why.why} run={run} /></p>
+      <p><Explained text={why.why} /></p>
       {!isOver && why.wakers.length > 0 && (
         <ul>
           {why.wakers.map((waker) => (
             <li key={waker.what + waker.detail}>
-              <b>{waker.what}</b>
-              <span><Explained text={waker.detail} run={run} /> {waker.at && <>· <Time at={waker.at} /></>}</span>
+              <b>{waker.what === "call" ? "you" : waker.what}</b>
+              <span><Explained text={waker.detail} /> {waker.at && <>· <Time at={waker.at} /></>}</span>
             </li>
           ))}
         </ul>

@@ -6,13 +6,14 @@ import { get, query, useLive } from "./api";
 import { takenBy } from "./history";
 import type { Entry, ErrorView, LogLine, Page, Run, Said } from "./types";
 import { Card, Command, Failure } from "./ui";
-import { clock, commandLine, counted, TERMINAL, when } from "./words";
+import { brief, clock, commandLine, counted, TERMINAL, when } from "./words";
 
 const SAID_MS = 2000; // between two looks at what a step says while it runs
 const LINES_MS = 4000; // between two looks at what it logs: on AWS, few such looks a second are allowed
 const LATE_MS = 60000; // CloudWatch takes a line in so much later at the most
 const LATE_LOOKS = 4; // after the run has moved on, to wait or to end
 const PAGES = 4; // of lines at a time
+const EMITTED = 2000; // characters of what a step emitted
 const SHOWN_LINES = 1000; // the newest ones
 
 /** What the run failed with, or what a step failed with and the run went on from. */
@@ -29,7 +30,7 @@ export function LastError({ run, error, entries }: { run: Run; error: ErrorView;
 /** What the steps logged, printed and emitted, followed while the run is open. `moved`: when the run last changed. */
 export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
   const said = useLive<Page<Said>>(`/runs/${encodeURIComponent(run.run_id)}/output?limit=200`, { isOver: run.status !== "running", soonestMs: SAID_MS, isLate: true }).value?.items ?? [];
-  const { lines, isMore, more } = useLines(run, moved);
+  const { lines, isMore, isRead, more } = useLines(run, moved);
   return (
     <Card title="Logs" class="o-logs" aside={lines.length > 0 && counted(lines.length, "line")}>
       {said.length > 0 && (
@@ -39,7 +40,7 @@ export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
             {said.map((one) => (
               <li key={one.cursor}>
                 <At at={one.at} />
-                <b>{one.step}</b> <code>{typeof one.data === "string" ? one.data : JSON.stringify(one.data)}</code>
+                <b>{one.step}</b> <code>{typeof one.data === "string" ? one.data : brief(one.data, EMITTED)}</code>
               </li>
             ))}
           </ol>
@@ -56,6 +57,7 @@ export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
           ))}
         </ol>
       )}
+      {isRead && !lines.length && !said.length && <p class="muted">Its steps have logged nothing.</p>}
       {isMore && <button type="button" class="quiet" onClick={more}>Read on</button>}
       <Command line={commandLine("logs", run.run_id, ...(TERMINAL.has(run.status) ? [] : ["--follow"]))} />
     </Card>
@@ -71,10 +73,10 @@ function At({ at }: { at: string }): JSX.Element {
 }
 
 /** The run's lines, by time. Those that come late are looked for again, so each is told by its id. */
-function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean; more: () => void } {
+function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean; isRead: boolean; more: () => void } {
   const kept = useRef(new Map<string, LogLine>());
   const place = useRef({ since: "", cursor: "" }); // of what was not read yet
-  const [page, setPage] = useState<{ lines: LogLine[]; isMore: boolean }>({ lines: [], isMore: false });
+  const [page, setPage] = useState<{ lines: LogLine[]; isMore: boolean; isRead: boolean }>({ lines: [], isMore: false, isRead: false });
   const read = async (): Promise<void> => {
     const last = [...kept.current.values()].at(-1);
     if (!place.current.cursor && last) place.current.since = new Date(Date.parse(last.at) - LATE_MS).toISOString();
@@ -85,7 +87,7 @@ function useLines(run: Run, moved: number): { lines: LogLine[]; isMore: boolean;
     }
     const lines = [...kept.current.values()].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
     kept.current = new Map(lines.map((one) => [one.id, one]));
-    setPage({ lines, isMore: place.current.cursor !== "" });
+    setPage({ lines, isMore: place.current.cursor !== "", isRead: true });
   };
   useEffect(() => {
     let timer = 0;

@@ -3,9 +3,9 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { post, Refusal, useLive } from "./api";
-import { Told } from "./act";
 import { Fields, Wrong } from "./fields";
 import { alternatives, fieldsOf, first, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
+import { Told } from "./told";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
 import { Command, Dialog } from "./ui";
 import { commandLine } from "./words";

@@ -211,6 +211,7 @@ export interface Branch {
   waiting_until: string | null;
   output: Json;
   error: ErrorView | null;
+  steps: Record<string, Step>;
   forked: { id: string; node: string; width: number } | null;
   ended_at: string | null;
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Data } from "./data";
 import type { ErrorView } from "./types";
-import { ago, counted, full, localized, plain, shortId, tally } from "./words";
+import { ago, counted, forPeople, full, localized, plain, shortId, tally } from "./words";
 
 let now = Date.now();
 const ticking = new Set<() => void>();
@@ -93,8 +93,8 @@ export function Command({ line }: { line: string }): JSX.Element {
 }
 
 /** What an explanation says, with the reader's times, and with links to the other runs that it names. */
-export function Explained({ text, run }: { text: string; run: string }): JSX.Element {
-  const parts = localized(text.replaceAll(`/runs/${run}/`, "/runs/…/").replaceAll("timed_out", "timed out")).split(/\b(?:run )?(run_[0-9a-z]{20,})/);
+export function Explained({ text }: { text: string }): JSX.Element {
+  const parts = localized(forPeople(text)).split(/\b(?:run )?(run_[0-9a-z]{20,})/);
   return <>{parts.map((part, at) => (at % 2 ? <a key={at} href={`#/runs/${part}`} title={part}>{shortId(part)}</a> : part))}</>;
 }
 

@@ -23,7 +23,7 @@ export function span(seconds: number): string {
 
 export function ago(at: string, now: number): string {
   const seconds = (now - Date.parse(at)) / 1000;
-  if (seconds < 0) return `in ${coarse(-seconds)}`;
+  if (seconds <= -1) return `in ${coarse(-seconds)}`;
   return seconds < 5 ? "just now" : `${coarse(seconds)} ago`;
 }
 
@@ -52,6 +52,19 @@ export function when(at: string | number): string {
 /** Replaces the times of an explanation, which are in UTC, with the reader's own. */
 export function localized(text: string): string {
   return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, when);
+}
+
+const BUTTONS: [RegExp, string][] = [
+  [/POST \/runs\/\S+\/approve or \/reject(?: with "wait": "[^"]*")? by the approver/, "Approve or Reject, as the approver"],
+  [/POST \/runs\/\S+\/start starts it, \/cancel ends it/, "Start or Cancel"],
+  [/GET \/runs\/\S+\/branches lists the branches/, "they are listed below"],
+  [/GET \/runs\/(\S+)\/explain shows the state of that run/, "see run $1"],
+  [/ \(POST \/runs\/[^)]*\)/g, ""],
+];
+
+/** An explanation, whose routes are for programs, with the console's own words for them. */
+export function forPeople(text: string): string {
+  return BUTTONS.reduce((said, [route, words]) => said.replace(route, words), text).replaceAll("timed_out", "timed out");
 }
 
 /** A small amount of money that a person can compare: of one, and of a million like it. */

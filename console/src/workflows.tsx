@@ -26,7 +26,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
         {Boolean(page?.items.length) && <PauseButton workflow={EVERY} stats={stats} again={recount} />}
       </div>
       <Pauses pauses={stats?.paused ?? []} again={recount} />
-      {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served.</Empty>}
+      {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served, or let <code>stepwell init</code> write one.</Empty>}
       <div class="tiles">
         {page?.items.map((one) => (
           <Card key={one.name} title={<a href={`#/workflows/${encodeURIComponent(one.name)}`}>{one.name}</a>} aside={<span class="tag">{one.format}</span>}>

@@ -151,6 +151,12 @@ def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:
     assert api.calls[0].headers["idempotency-key"] == "k"
 
 
+def test_start_begins_an_idle_run(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/start", (200, {"run_id": "r1", "status": "running"}))
+    assert cli("start", "r1").stdout == "started r1\n"
+    assert [call.body for call in api.calls] == [{"by": "ana"}]
+
+
 def test_pause_and_unpause_say_by_whom(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/run_1/pause", (200, {}))
     api.on("POST", "/runs/run_1/unpause", (200, {}))

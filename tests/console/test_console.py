@@ -165,6 +165,13 @@ def test_what_callers_send_is_shown_and_never_executed(served: Served, page: Pag
         assert page.locator("img:not(.brand img), main script").count() == 0
 
 
+def test_an_explanation_names_the_buttons_of_the_page_and_no_routes(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
+    expect(page.locator(".why li", has_text="you")).to_contain_text("Approve or Reject, as the approver")
+    expect(page.locator(".why")).not_to_contain_text("/runs/")
+    expect(page.locator(".o-logs")).to_contain_text("Its steps have logged nothing.")
+
+
 def test_no_link_that_answers_for_others_is_shown(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
     expect(page.locator(".o-values", has_text="It waits with")).to_contain_text("A-1001")
@@ -226,6 +233,8 @@ def test_a_function_answers_a_query_and_takes_an_update(served: Served, page: Pa
     page.goto(f"{served.dev.url}/#/runs/{run_id}")
     expect(page.locator(".title .status")).to_have_text("waiting")
     expect(page.locator(".node", has_text="ask")).to_contain_text("3 completed")
+    expect(page.locator(".branches .item")).to_have_text(["90", "84.5", "97"])  # what each brought
+    expect(page.get_by_role("button", name="Back to the fork")).to_have_count(0)  # that of one task is none
 
     def ask(button: str, name: str, given: str = "") -> None:
         page.locator(".menu summary").click()

@@ -132,6 +132,16 @@ def test_the_inbox_says_what_a_run_has_cost_and_lets_it_cost_more(steered: Serve
     reaches(steered.dev, run_id, "completed")
 
 
+def test_the_count_of_a_step_that_goes_to_itself_stands_whole_in_the_graph(steered: Served, page: Page) -> None:
+    page.goto(f"{steered.dev.url}/#/runs/{steered.runs['costly']}")
+    count = page.locator(".edge text", has_text=re.compile("true · [0-9]+\u00d7"))
+    expect(count).to_be_visible()
+    text, drawn = count.bounding_box(), page.locator(".o-graph svg").bounding_box()
+    assert text
+    assert drawn
+    assert text["x"] + text["width"] <= drawn["x"] + drawn["width"]
+
+
 def test_questions_and_missing_documents_are_answered_in_the_inbox_by_the_keyboard(steered: Served, page: Page) -> None:
     """First a candidate's message, then the two papers, one after the other."""
     run_id = steered.runs["agent"]

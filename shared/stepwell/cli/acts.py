@@ -116,6 +116,13 @@ def delegate(
     report(answer, as_json, f"delegated {id_of(answer, run_id)}")
 
 
+def start(run_id: RunId, by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """Start an idle run, one that was created and not started."""
+    with connect(url) as client:
+        answer = client.handle(run_id).begin(by=person(by))
+    report(answer, as_json, f"started {id_of(answer, run_id)}")
+
+
 def cancel(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
     """Cancel a run. A run that has ended stays as it is."""
     with connect(url) as client:

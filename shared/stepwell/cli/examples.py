@@ -32,6 +32,7 @@ EXAMPLES = {
     "export": "stepwell export run_01J9 > run.jsonl",
     "replay": "stepwell replay run.jsonl",
     "gate": "stepwell gate",
+    "start": "stepwell start run_01J9",
     "event": "stepwell event order.paid --key A-1 --payload '{\"amount\": 80}'",
     "update": "stepwell update run_01J9 offer -i '{\"price\": 81}'",
     "approve": "stepwell approve last --by ana --data '{\"limit\": 500}'",

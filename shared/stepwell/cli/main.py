@@ -94,7 +94,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(failing.failures, versions.versions, versions.alias),
     *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
-    *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
+    *(acts.start, acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(pausing.pause, pausing.unpause, acts.redrive, acts.rerun, acts.fork, batching.batch),
     *(purging.delete, purging.purge),
     *(recovering.recover, alarming.alarms),
