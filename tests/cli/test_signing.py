@@ -23,7 +23,7 @@ from botocore.exceptions import CredentialRetrievalError
 
 from stepwell.aws.signing import SigV4
 from stepwell.client import Client, calls
-from stepwell.client.access import Access, Kind, access_to
+from stepwell.client.access import REFUSALS, UNSIGNED, Access, Kind, access_to, gateway_refusal
 from stepwell.client.requests import get
 from stepwell.errors import StepwellError, UserError
 
@@ -354,3 +354,12 @@ def test_credentials_that_have_expired_are_told_as_such(api: FakeApi) -> None:
     with Client(api.url, auth=signing()) as client, pytest.raises(StepwellError, match="is expired") as told:
         client.stats()
     assert (told.value.code, told.value.hint) == ("credentials_expired", "run aws sso login, or get new keys")
+
+
+def test_an_api_of_tokens_or_keys_says_so_to_a_caller_who_signs() -> None:
+    """IAM answers 403 to a signature that it does not take."""
+    refused = gateway_refusal(401, {"message": "Unauthorized"}, Kind.SIGNED)
+    assert (refused.code, refused.hint) == ("unauthorized", UNSIGNED)
+    assert gateway_refusal(403, {"message": "Forbidden"}, Kind.SIGNED).hint == REFUSALS[Kind.SIGNED]
+    expired = gateway_refusal(401, {"message": "the token has expired"}, Kind.SIGNED)
+    assert (expired.code, expired.hint) == ("credentials_expired", "run aws sso login, or get new keys")

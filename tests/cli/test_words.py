@@ -95,6 +95,27 @@ def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
     ]
 
 
+def test_a_narrow_list_of_runs_has_the_ends_of_their_ids_in_one_piece() -> None:
+    made, own = {**RUN, "run_id": "run_3943590aabb1fa3cb2d7c18386"}, {**RUN, "run_id": "order-B-1"}
+    out = Console(file=io.StringIO(), width=80, force_terminal=False)
+    out.print(runs_table([made, own], datetime(2099, 2, 28, 15, 2, tzinfo=UTC), narrow=True))
+    assert [line.split("  ")[0] for line in printed(out).splitlines() if line[0] != " "] == [
+        "run",
+        "c18386",
+        "order-B-1",
+    ]
+
+
+@pytest.mark.usefixtures("cli")
+def test_a_link_is_a_line_of_its_own_at_any_width() -> None:
+    link = f"https://abc123.execute-api.eu-west-1.amazonaws.com/approvals/{'x' * 150}"
+    out = Console(file=io.StringIO(), width=80, force_terminal=False)
+    out.print(run_view({**RUN, "waiting_data": {"approval_links": {"ana": link}}}, NOW), soft_wrap=True)
+    lines = [line.rstrip() for line in printed(out).splitlines()]
+    assert f"link for ana  {link}" in lines
+    assert "next       stepwell approve run_01JABC" in lines
+
+
 def test_a_terminal_gets_colours() -> None:
     out = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard", no_color=False)
     out.print(run_view(FAILED, NOW))

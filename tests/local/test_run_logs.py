@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from stepwell.cli.main import app
 from stepwell.limits import LOG_LINE_CHARACTERS
 from stepwell.local import run_logs
-from stepwell.local.lines import short
+from stepwell.local.ids import short
 from stepwell.local.run_logs import LocalRunLogs, LogFile
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.secrets import READ

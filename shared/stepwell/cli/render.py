@@ -13,17 +13,20 @@ from rich.text import Text
 from stepwell.cli.grids import plain, status_text, table_of
 from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, waiting_words, when
 from stepwell.definition.durations import span
+from stepwell.local.ids import short
+
+WIDE = 100  # columns from which a list of runs has room for their whole ids
 
 
-def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """A table of runs, newest first."""
+def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, *, narrow: bool = False) -> Table:
+    """A table of runs, newest first. A narrow one has the ends of made ids, as `dev` logs them."""
     found = list(items)
     has_children = any(run.get("parent") for run in found)
     table = table_of("run", "workflow", "status", "at", "waits for", "created", *(["parent"] if has_children else []))
     for run in found:
         created = parse_time(run.get("created_at"))
         table.add_row(
-            plain(run.get("run_id")),
+            plain(short(str(run.get("run_id"))) if narrow else run.get("run_id")),
             plain(run.get("workflow")),
             status_text(run.get("status")),
             plain(", ".join(map(str, run.get("current_steps") or ()))),
@@ -31,6 +34,8 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
             plain(ago(created, now) if created else ""),
             *([plain(run.get("parent"))] if has_children else []),
         )
+    for column in (table.columns[0], table.columns[2], table.columns[5]):
+        column.no_wrap = True
     return table
 
 

@@ -21,6 +21,7 @@ from stepwell.cli.words import (
     counted,
     error_words,
     local_times,
+    next_command,
     parse_time,
     phrase,
     printable,
@@ -28,10 +29,12 @@ from stepwell.cli.words import (
     when,
 )
 
+LINKS = frozenset({"approval_links", "callback_url"})
+
 
 def run_view(run: Mapping[str, Any], now: datetime) -> Group:
-    """One run in full: facts, steps, child runs and rollback."""
-    parts: list[RenderableType] = [facts_view(_facts(run, now))]
+    """One run in full: facts, links, steps, child runs and rollback. Print it with soft_wrap to keep links whole."""
+    parts: list[RenderableType] = [facts_view(_facts(run, now)), *_links(run.get("waiting_data"))]
     if run.get("steps"):
         parts += [Text(""), steps_table(run["steps"], now)]
     if run.get("children"):
@@ -153,7 +156,9 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("forked", _fork_words(run.get("forked") or {}))
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
-        yield from _wait_facts(run.get("waiting_data"))
+        yield from _told("with", _wait_data(run.get("waiting_data")))
+        if run.get("waiting_for") == "approval":
+            yield "next", plain(next_command(run))
     yield from _told("because", run.get("pending_reason"))
     yield from _told("state", _own_state(run))
     yield "created", plain(when(run.get("created_at"), now))
@@ -184,14 +189,19 @@ def _outcome_words(run: Mapping[str, Any]) -> str:
     return f"{told}: {run.get('result_summary')}" if told and run.get("result_summary") else told
 
 
-def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
-    """The wait's data, with each link on its own line for copying."""
+def _wait_data(data: Any) -> Any:
+    """The wait's data without its links."""
+    return {name: value for name, value in data.items() if name not in LINKS} if isinstance(data, Mapping) else data
+
+
+def _links(data: Any) -> Iterator[Text]:
+    """The wait's links, each in a line of its own and not in a column, so that it can be copied from any terminal."""
     links = data if isinstance(data, Mapping) else {}
-    own = {name: value for name, value in links.items() if name not in {"callback_url", "approval_links"}}
-    yield from _told("with", own if links else data)
-    yield from _told("callback", links.get("callback_url"))
-    for name, url in (links.get("approval_links") or {}).items():
-        yield from _told(f"asks {printable(str(name))}", url)
+    named = {f"link for {name}": url for name, url in (links.get("approval_links") or {}).items()}
+    if links.get("callback_url"):
+        named["callback"] = links["callback_url"]
+    for label, url in named.items():
+        yield Text.assemble((printable(label), "dim"), "  ", printable(str(url)))
 
 
 def _own_state(run: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -174,12 +174,13 @@ def runs(
     if as_json:
         print_json(page.document)
         return
-    from stepwell.cli.render import runs_table  # noqa: PLC0415 - rich
+    from stepwell.cli.render import WIDE, runs_table  # noqa: PLC0415 - rich
 
     if not page.items:
         typer.echo("no runs", err=True)
         return
-    console().print(runs_table(page.items, datetime.now(UTC)))
+    out = console()
+    out.print(runs_table(page.items, datetime.now(UTC), narrow=out.width < WIDE))
     if page.next_cursor:
         typer.echo(f"there are more: --cursor {page.next_cursor}", err=True)
 
@@ -329,7 +330,7 @@ def _show(found: JsonObject, as_json: bool) -> None:
         return
     from stepwell.cli.run_view import run_view  # noqa: PLC0415 - rich
 
-    console().print(run_view(found, datetime.now(UTC)))
+    console().print(run_view(found, datetime.now(UTC)), soft_wrap=True)
 
 
 def _exit_like(ended: JsonObject) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stepwell.cli.words import parse_time, phrase, printable, until
+from stepwell.cli.words import next_command, parse_time, phrase, printable, until
 from stepwell.client.errors import JsonObject, RunFailed, Unreachable
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import WAIT_ANSWER_SECONDS
@@ -61,10 +61,7 @@ def _why_it_waits(run: JsonObject) -> str:
     at = f" at {', '.join(run['current_steps'])}" if run.get("current_steps") else ""
     due = parse_time(run.get("waiting_until"))
     limit = f", {until(due, datetime.now(UTC))}" if due else ""
-    run_id = run.get("run_id")
-    acts = {"approval": f"stepwell approve {run_id}", "code": f"stepwell explain {run_id}"}
-    act = acts.get(str(run["waiting_for"]), f"stepwell explain {run_id}")
-    return printable(f"{run_id} waits{at} for {phrase(run['waiting_for'])}{limit}: {act}")
+    return printable(f"{run['run_id']} waits{at} for {phrase(run['waiting_for'])}{limit}: {next_command(run)}")
 
 
 def follow(client: Client, run_id: str, console: Console) -> JsonObject:
@@ -108,7 +105,7 @@ def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
         for entry in news:
             console.print(history_line(entry, datetime.now(UTC)), soft_wrap=True)
     console.print()
-    console.print(run_view(last, datetime.now(UTC)))
+    console.print(run_view(last, datetime.now(UTC)), soft_wrap=True)
     return last
 
 

@@ -138,6 +138,12 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
 
 
+def next_command(run: Mapping[str, Any]) -> str:
+    """The command that ends a run's wait, or says what will."""
+    verb = "approve" if run.get("waiting_for") == "approval" else "explain"
+    return f"stepwell {verb} {run.get('run_id')}"
+
+
 def when(text: object, now: datetime) -> str:
     """Renders a moment of the API as a time and its distance; "" without one."""
     moment = parse_time(text)

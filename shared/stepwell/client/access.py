@@ -38,6 +38,8 @@ REFUSALS = {  # what to do when API Gateway refuses the caller
     Kind.SIGNED: "aws sts get-caller-identity shows your identity and whether your credentials have expired; "
     "the identity needs execute-api:Invoke on this API",
 }
+# IAM answers 403; 401 is the answer of an API that looks for a token or a key.
+UNSIGNED = "this API takes no signatures: set STEPWELL_TOKEN or STEPWELL_API_KEY, as its `auth` says"
 
 
 class Header(httpx.Auth):
@@ -86,7 +88,9 @@ def gateway_refusal(status: int, answer: Mapping[str, Any], kind: Kind) -> Stepw
     if status in {401, 403}:
         expired = "expired" in said
         code = "credentials_expired" if expired else "unauthorized" if status == 401 else "forbidden"
-        hint = "run aws sso login, or get new keys" if expired and kind is Kind.SIGNED else REFUSALS[kind]
+        hint = REFUSALS[kind]
+        if kind is Kind.SIGNED and (expired or status == 401):
+            hint = "run aws sso login, or get new keys" if expired else UNSIGNED
         return AccessProblem(status, {"code": code, "detail": f"the API refused the call: {said}", "hint": hint})
     hint = "try again" if status in {429, 503, 504} else "read the log of the api function"
     return Unreachable(f"API Gateway answered {status}: {said}", hint=hint)

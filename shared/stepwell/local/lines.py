@@ -9,13 +9,12 @@ from stepwell.api.states import error_of
 from stepwell.engine.records import Status
 from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
+from stepwell.local.ids import short
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import Header
 
 log = logging.getLogger("stepwell.runs")
-
-SHORT_CHARACTERS = 6  # of a run's id: the end, since the beginning of a made id is its time
 
 
 class RunLines:
@@ -52,11 +51,6 @@ class RunLines:
         except StepwellError as unreadable:
             return unreadable.message
         return f"{error.type}: {error.message}{f' (step {error.step})' if error.step else ''}" if error else ""
-
-
-def short(run_id: str) -> str:
-    """The end of a made id; an id of the user's own as it is."""
-    return run_id[-SHORT_CHARACTERS:] if run_id.startswith("run_") else run_id
 
 
 def _wait(header: Header) -> tuple[str, str, int]:

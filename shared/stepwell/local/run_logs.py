@@ -23,7 +23,7 @@ from stepwell.engine.retry import Policy
 from stepwell.errors import InvalidInput
 from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
 from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
-from stepwell.local.lines import short
+from stepwell.local.ids import short
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
