@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,20 @@ from dataclasses import dataclass
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
 from stepwell.memory.inbox import ALL_LANES
+from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import RunQuery
 from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter
-from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, s3_blobs, table_of
+from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, items_of, s3_blobs, table_of
 
 COMPARED = ("write_units", "schedules", "queue_requests", "invocations")
 _OF_NO_RUN = frozenset({"DEF", "WORKFLOWS"})  # once for each version of a definition, and each workflow's name
+_SENT_TO_NO_WAIT = "SENT"  # where a run's person is to be found, of an event that came before its wait
+_FIRING = "NOTES#firing"  # a schedule's last times, whatever it started
+_TOLD = re.compile(r"run_\w+:[\d./]+@\d+")
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Metered:
     backend: Backend
     meter: Meter
     queue: AwsQueue
+    table: str
 
     def counted(self) -> Counter[str]:
         """What AWS was called for, the messages and schedules included that are still under way."""
@@ -40,18 +46,40 @@ class Metered:
                 under_way += 1
         messages = calls["DeleteMessage"] + under_way
         sends = calls["SendMessage"] + calls["SendMessageBatch"] + calls["CreateSchedule"]
-        units = sum(units for kind, units in self.meter.units.items() if kind not in _OF_NO_RUN)
+        units = sum(units for kind, units in self.meter.units.items() if kind not in _OF_NO_RUN) - self.untaken_units
         return Counter(write_units=units, schedules=calls["CreateSchedule"], queue_requests=sends + 2 * messages,
                        invocations=messages)  # fmt: skip
 
+    @property
+    def untaken_units(self) -> int:
+        """Of what no run took, as docs/cost.md says: events for nobody, again, or too early; live output; schedules."""
+        meter, units = self.meter, 0
+        logs = "".join(str(item) for item in items_of(self.table) if item["sk"]["S"].startswith("LOG#"))
+        for name, amount in meter.of_item.items():
+            partition, (kind, _, event_id) = name[0], name[1].partition("#")
+            # those that several take stay as they are; those that a run tells of itself are its own
+            is_taken = name in meter.transacted or f'"{event_id}"' in logs or _TOLD.fullmatch(event_id) is not None
+            if kind == _SENT_TO_NO_WAIT or partition == _FIRING or (kind == "E" and not is_taken):
+                units += amount
+            elif kind == "E":
+                units += meter.idle[name]
+        return units
+
     def ledger(self, stepwell: Stepwell) -> Counter[str]:
         """The sum of the ledgers of all runs there are."""
-        service = stepwell.service
         total: Counter[str] = Counter()
-        for header in run_now(service.ports.runs.list_runs(RunQuery(limit=500))).headers:
-            _, cost = run_now(service.surveyed_with_cost(run_now(service.standing(header.run_id))))
+        for cost in self._costs(stepwell):
             total += Counter({name: getattr(cost, name) for name in COMPARED})
         return total
+
+    def is_whole(self, stepwell: Stepwell) -> bool:
+        """Whether no part of a ledger is scaled from another part."""
+        return all(cost.is_whole for cost in self._costs(stepwell))
+
+    def _costs(self, stepwell: Stepwell) -> Iterator[Cost]:
+        service = stepwell.service
+        for header in run_now(service.ports.runs.list_runs(RunQuery(limit=500))).headers:
+            yield run_now(service.surveyed_with_cost(run_now(service.standing(header.run_id))))[1]
 
     @property
     def calls(self) -> Counter[str]:
@@ -66,4 +94,4 @@ def metered() -> Iterator[Metered]:
         meter = Meter(cloud.connect("dynamodb"), item_of)
         store = DynamoStore(Table(table.name, lambda: meter, blobs, retry=NO_WAIT))
         ports = Ports(store, store, store, store, store, store, queue, queue.timers, blobs, queue.clock)
-        yield Metered(Backend(ports, queue, queue.clock), meter, queue)
+        yield Metered(Backend(ports, queue, queue.clock), meter, queue, table.name)

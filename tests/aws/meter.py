@@ -60,6 +60,9 @@ class Meter:
         self._client, self._read = client, read
         self.units: Counter[str] = Counter()
         self.heat: Counter[tuple[str, str]] = Counter()  # units by (index or `table`, partition)
+        self.of_item: Counter[tuple[str, str]] = Counter()  # by (partition, sort key)
+        self.transacted: set[tuple[str, str]] = set()
+        self.idle: Counter[tuple[str, str]] = Counter()  # of writes that changed nothing
         self.requests: Counter[str] = Counter()
         self.read_units = 0
 
@@ -74,6 +77,9 @@ class Meter:
     def clear(self) -> None:
         self.units.clear()
         self.heat.clear()
+        self.of_item.clear()
+        self.transacted.clear()
+        self.idle.clear()
         self.requests.clear()
         self.read_units = 0
 
@@ -131,4 +137,10 @@ class Meter:
                 entry = entry_of(index, after) or entry_of(index, before) or {}
                 self.heat[index["IndexName"], entry[index["KeySchema"][0]["AttributeName"]]["S"]] += of_index
             units += of_index
-        self.units[where["sk"]["S"].partition("#")[0]] += units
+        name = where["pk"]["S"], where["sk"]["S"]
+        self.units[name[1].partition("#")[0]] += units
+        self.of_item[name] += units
+        if times > 1:
+            self.transacted.add(name)
+        if before == after:
+            self.idle[name] += units

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepwell.api.explain import explain
+from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, End, Record
 from stepwell.engine.throttles import ASKS, FREES, PERMITTED
 from stepwell.errors import PortError
-from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.local.database import Database
+from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.loop.driving import run_now
-from tests.runtime.kit import World
+from stepwell.runtime.steps.port import StepCall
+from tests.runtime.kit import World, fails
 from tests.runtime.test_permit_kills import ask, deliver
 from tests.runtime.test_permits import end, notes_of, started, statuses
 
@@ -289,3 +294,46 @@ def test_a_worker_that_dies_at_any_call_leaks_no_permit_and_leaves_no_run_behind
         assert notes_of(world, "permits:flow") == {}, at
         at += 1
     assert at > 50
+
+
+RETRY = "retry: {max_retries: 1, backoff: constant, initial_delay: 1s}"  # which is no wait: it keeps its permit
+CONTENDED = f"""
+workflow: flow
+concurrency: {{limit: 10, while_waiting: release}}
+timeline:
+  - {{name: first, run: python:m.first, {RETRY}}}
+  - {{name: nap, sleep: 3s}}
+  - {{name: last, run: python:m.last, {RETRY}}}
+"""
+
+
+@pytest.mark.parametrize("number", [150, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_runs_that_release_their_permits_under_a_limit_of_ten_are_never_eleven_and_none_is_starved(
+    number: int, tmp_path: Path
+) -> None:
+    """On SQLite. Each holds a permit for a second, waits without one for three, and holds one for a second again."""
+    world = World(CONTENDED)
+    database = Database(tmp_path / "runs.db", "NORMAL")
+    world.store.inner = SqliteStore(database)
+    at_work: set[str] = set()
+    most, ended = 0, []
+
+    def works(call: StepCall) -> Json:
+        nonlocal most
+        if call.attempt == 1:
+            at_work.add(call.run_id)
+            most = max(most, len(at_work))
+            return fails("Away", "transient")
+        at_work.discard(call.run_id)
+        ended.extend([call.run_id] * (call.node == "last"))
+        return None
+
+    world.steps.of |= {"first": works, "last": works}
+    runs = [world.start() for _ in range(number)]
+    world.deliver()
+    world.pass_time(2 * number * SECOND_MS // 10)  # all permits are at work all the time
+    assert (sorted(ended), most) == (runs, 10)
+    assert notes_of(world, "permits:flow") == {}
+    turns = {run_id: place for place, run_id in enumerate(ended)}
+    assert max(abs(turns[run_id] - place) for place, run_id in enumerate(runs)) <= 10
+    database.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -40,13 +40,24 @@ def on_aws(_: Path) -> Iterator[Backend]:
 
 
 BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {"sqlite": on_sqlite, "aws": on_aws}
-_TOLERATED = 0.06  # of the write units; of a small run, these units: events that no run took, and what is done twice
-_TOLERATED_UNITS = 5
-_NOT_COMPARED = {
-    "test_all_that_github_tells_of_one_release_is_one_run",  # asks for the same start four times
-    "test_waits_go_on_and_what_they_got_is_kept",  # its run's end ended a wait
-    "test_a_fork_of_a_run_amid_its_tasks_begins_what_was_under_way_and_disturbs_nothing",  # two waits for one event
-    "test_a_refusal_and_a_tool_that_fails_are_for_the_model_to_read",  # eight pieces of live output, in no record
+_ESTIMATED = 0.01  # of a fork that is too wide to be read, its first page stands for the others
+_ONE_MS = "of what happens within one millisecond of virtual time, no record says what came first"
+_TWICE = "it was done twice: for a caller who asked again, or by whoever went on after a cancel"
+_NESTED = "the run is shown waiting for branches of forks in forks, beside which others wait"
+# Write units that a ledger lacks or has too many, and why no record tells it.
+_OFF: Mapping[str, tuple[int, str]] = {
+    "test_a_thousand_documents_are_read_and_summed_up_though_ten_are_smudges": (-5, _ONE_MS),
+    "test_of_a_thousand_each_is_made_but_for_those_that_cannot_be_read": (-10, _ONE_MS),
+    "test_each_contract_is_filed_in_a_run_of_its_own": (2, _ONE_MS),
+    "test_a_contract_that_cannot_be_filed_is_a_document_that_failed": (2, _ONE_MS),
+    "test_the_branches_that_nobody_waits_for_run_to_their_ends_and_change_nothing": (2, _ONE_MS),
+    "test_a_critical_section_is_entered_by_one_thread_at_a_time": (-2, _ONE_MS),
+    "test_cancelled_instances_end_and_the_thread_goes_on": (-1, _NESTED),
+    "test_interleaved_tasks_are_done_one_at_a_time_after_those_before_them": (-1, _TWICE),
+    "test_a_cancelled_order_takes_no_payment_and_ships_nothing": (-3, _TWICE),
+    "test_a_cancel_of_the_run_cancels_its_children_which_withdraw": (-2, _TWICE),
+    "test_the_screening_of_a_cancelled_order_is_cancelled": (-1, _TWICE),
+    "test_all_that_github_tells_of_one_release_is_one_run": (-27, _TWICE),
 }
 
 
@@ -66,6 +77,9 @@ def stepwell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield kit
         kit.settle()
         ledger, counted = world.ledger(kit), world.counted()
-        tolerated = max(_TOLERATED_UNITS, _TOLERATED * counted["write_units"])
-        is_near = abs(ledger["write_units"] - counted["write_units"]) <= tolerated
-        assert is_near or request.node.originalname in _NOT_COMPARED, f"ledger {ledger}, counted {counted}"
+        off, why = _OFF.get(request.node.originalname, (0, ""))
+        units = ledger["write_units"] - counted["write_units"]
+        estimated = 0 if world.is_whole(kit) else round(_ESTIMATED * counted["write_units"])
+        told = f"ledger {ledger}, counted {counted}; {why}"
+        assert min(off, 0) - estimated <= units <= max(off, 0) + estimated, told
+        assert ledger["schedules"] == counted["schedules"] or why == _TWICE, told

@@ -163,6 +163,7 @@ def _of_token(
                 if effect.slot in timers:
                     continue
                 timers[effect.slot] = effect.at_ms - record.at_ms
+            yield from _of_line(token, records, place, effect)
             for name, amount in _of_effect(token, record, effect):
                 yield name, 2 * amount if is_twice and name == "write_units" else amount
         following = record.next
@@ -186,6 +187,14 @@ def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> 
             return token.branch is not None and token.ended
         case _:
             return False
+
+
+def _of_line(token: Token, records: Sequence[Record], place: int, effect: Effect) -> Iterator[Charge]:
+    """What shows that the token stands in line for locks, or a permit. Had by the message that asked, nothing does."""
+    following = records[place + 1 : place + 2]
+    is_had = any(one.kind is Kind.RESUMED and one.by == records[place].by for one in following)
+    if isinstance(effect, TakeLocks | TakePermit) and not is_had:
+        yield from _of_status(token, effect.shown)
 
 
 def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
@@ -279,8 +288,8 @@ def _of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]
     match effect:
         case SetTimer(_, at_ms) | SetDeadline(at_ms):
             yield from _message_at(at_ms - record.at_ms)
-        case EndChildren(parked):  # each is made, if it is not there, and told
-            yield "write_units", 2 * len(parked.children)
+        case EndChildren(parked):  # each is found there, which a refused write tells, and told
+            yield "write_units", len(parked.children)
             yield from _messages(len(parked.children))
         case Announce():
             yield "write_units", 1

@@ -122,13 +122,17 @@ class Ledger:
 
     async def _forks(self, at: Standing, parent: str, records: Sequence[Record]) -> Counts:
         counts: Counts = Counter()
-        for record in records:
+        for place, record in enumerate(records):
             if isinstance(record.next, Fork):
-                counts += await self._fork(at, fork_id(parent, record.slot), record.next)
+                fired = next((one for one in records[place + 1 :] if one.kind is Kind.JOINED), None)
+                counts += await self._fork(at, fork_id(parent, record.slot), record.next, fired)
         return counts
 
-    async def _fork(self, at: Standing, name: str, fork: Fork) -> Counts:
-        """Counts the branches; those of the first page for all of a wide fork, unless all of it was read already."""
+    async def _fork(self, at: Standing, name: str, fork: Fork, fired: Record | None) -> Counts:
+        """Counts the branches; those of the first page for all of a wide fork, unless all of it was read already.
+
+        `fired`: what its join wrote.
+        """
         counts: Counts = Counter()
         is_known = all(self._logs.has_read(name, page) for page in fork.pages)  # by whoever shows the run
         is_small = fork.width <= HISTORY_BRANCHES or bool(fork.needs)
@@ -140,7 +144,7 @@ class Ledger:
                     break
                 self._left -= len(indexes)
             read += len(indexes)
-            counts += await self._page(at, name, fork, page)
+            counts += await self._page(at, name, fork, page, fired)
         self._is_whole &= read == fork.width
         return self._scaled(counts, fork.width, read) + await self._guests(at, name, fork)
 
@@ -154,7 +158,7 @@ class Ledger:
             found += sum(not is_arrival(member) for member in joined.members)
         return self._scaled(Counter(write_units=found), len(fork.pages), len(pages))
 
-    async def _page(self, at: Standing, name: str, fork: Fork, page: int) -> Counts:
+    async def _page(self, at: Standing, name: str, fork: Fork, page: int, fired: Record | None) -> Counts:
         begun = {branch_id(name, index): index for index in fork.page_indexes(page)}
         logs, lanes = await self._logs.branches(at.run_id, fork, name, page)
         counts = of_tokens(
@@ -172,7 +176,7 @@ class Ledger:
         if any(record.kind is Kind.WAITING for records in logs.values() for record in records):
             joined = await self._logs.read_join(at.run_id, f"{name}@{page}") if fork.by_arrival else Joined()
             order = [index_of(member) for member in joined.order if is_arrival(member)]
-            counts["write_units"] += shown_writes(fork, name, page, logs, order)
+            counts["write_units"] += shown_writes(fork, name, page, logs, order, fired)
         for token_id, records in logs.items():
             counts += await self._forks(at, token_id, records)
         return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -18,13 +18,19 @@ _PARKS = frozenset({Kind.WAITING, Kind.RECEIVED})
 
 
 def shown_writes(
-    fork: Fork, name: str, page: int, logs: Mapping[str, Sequence[Record]], order: Sequence[int] = ()
+    fork: Fork,
+    name: str,
+    page: int,
+    logs: Mapping[str, Sequence[Record]],
+    order: Sequence[int] = (),
+    fired: Record | None = None,
 ) -> int:
     """Counts the changes of the header because all branches of this page waited, or no longer did, and its marks.
 
     A page of a wide fork is taken for the fork: all pages are alike. The marks of branches are counted with these. Of a
     fork in a branch, the fork around it hears each time that all wait. What a function's tasks wait for is not shown.
-    `order`: the branches as they came to the join, where it keeps that.
+    `order`: the branches as they came to the join, where it keeps that. `fired`: what the join wrote. From then on the
+    run shows what the root does, whatever branches still wait for.
     """
     if fork.is_of_tasks:
         return 0
@@ -34,9 +40,11 @@ def shown_writes(
     live = _begun(awaits, ended)
     waiting, shows_wait, writes = set[int](), False, 0
     closing = _closing(logs.values())
+    if fired is not None and not closing and _is_outlived(fired, logs.values()):
+        closing = {fired.by}
     is_inside = parent_of(name.rpartition("/")[0]) is not None
     has_marks, tells_page, tells_all = False, not is_one_set(fork), not is_in_lines(fork)
-    for index, record in _as_shown({indexes[token]: records for token, records in logs.items()}, order):
+    for index, record in _as_shown({indexes[token]: records for token, records in logs.items()}, order, closing):
         parks, ends = record.kind in _PARKS, isinstance(record.next, End)
         was_waiting = index in waiting
         waiting.discard(index)
@@ -45,8 +53,8 @@ def shown_writes(
             live = (live | _begun(awaits, ended)) - ended
         elif parks:
             waiting.add(index)
-        if ends and record.by in closing:  # the fork has fired
-            continue
+        if (ends and record.by in closing) or (fired is not None and record.at_ms > fired.at_ms):
+            continue  # the fork has fired
         has_marks |= parks
         all_wait = bool(live) and live <= waiting
         if all_wait is not shows_wait and live:
@@ -66,15 +74,16 @@ def _begun(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
     return begun
 
 
-def _as_shown(logs: Mapping[int, Sequence[Record]], came: Sequence[int]) -> list[tuple[int, Record]]:
+def _as_shown(
+    logs: Mapping[int, Sequence[Record]], came: Sequence[int], closing: Collection[str]
+) -> list[tuple[int, Record]]:
     """Returns the records in the order in which it was shown what they changed, each with its branch's index.
 
     Of one millisecond: what woke branches from outside came after what was under way, and each branch then went on
     until it rested again. Branches that begin or end when another ends have the message of that one, and of two
     messages the one whose branch `came` first was handled first. The message that closed the fork came last.
     """
-    turns, closing = _turns(logs), _closing(logs.values())
-    places = {index: place for place, index in enumerate(came)}
+    turns, places = _turns(logs), {index: place for place, index in enumerate(came)}
     lived = []
     for index, records in logs.items():
         for place, record in enumerate(records):
@@ -102,6 +111,11 @@ def _turns(logs: Mapping[int, Sequence[Record]]) -> Mapping[_Moment, int]:
 def _closing(logs: Iterable[Sequence[Record]]) -> set[str]:
     """Returns the messages that had the fork fire, or ended what it stands in: those that closed branches."""
     return {record.by for records in logs for record in records if record.kind is Kind.ENDED}
+
+
+def _is_outlived(fired: Record, logs: Iterable[Sequence[Record]]) -> bool:
+    """Tells whether a branch went on when the join had fired."""
+    return any(not isinstance(records[-1].next, End) or records[-1].at_ms > fired.at_ms for records in logs if records)
 
 
 def _shown(records: Sequence[Record], place: int) -> _Moment:
