@@ -1,0 +1,65 @@
+"""Joins of wide forks: each page counts for itself, and tells the fork of the arrivals that can matter to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+
+import pytest
+
+from stepwell.definition.graph import FanIn
+from stepwell.engine.join import fires, must_tell, packed, unpacked
+from stepwell.engine.records import Fork, Group, Tally
+
+JOINS = [
+    FanIn(),
+    FanIn(on_branch_failure="collect"),
+    FanIn(tolerate_count=1),
+    FanIn(tolerate_percent=50),
+    FanIn("any"),
+    FanIn("any", first_failure="fail"),
+    FanIn("any", on_branch_failure="collect"),
+    FanIn("m_of_n", need=3),
+    FanIn("m_of_n", need=3, first_failure="fail"),
+    FanIn("m_of_n", need=2, tolerate_count=1),
+    FanIn("m_of_n", need=3, on_branch_failure="collect"),
+]
+
+
+@pytest.mark.parametrize("tally", [Tally(1), Tally(3, 2), Tally(2, 0, 1), Tally(3, 1, 2), Tally(500, 499, 498)])
+def test_a_page_s_counts_come_back_as_they_were_packed(tally: Tally) -> None:
+    assert unpacked({0: packed(tally)}) == tally
+
+
+def test_the_counts_of_all_pages_are_added_and_marks_are_no_counts() -> None:
+    pages = {0: packed(Tally(2, 1, 1)), 1: packed(Tally(3, 0, 2)), -1: packed(Tally(7, 7, 7)), -2: 1}
+    assert unpacked(pages) == Tally(5, 1, 3)
+
+
+@pytest.mark.parametrize("fan_in", JOINS, ids=str)
+def test_what_the_pages_tell_completes_the_join_as_soon_as_the_branches_do(fan_in: FanIn) -> None:
+    """Whichever branches fail, and in whichever order they arrive. Two pages of two branches."""
+    fork = Fork((Group("", "n", 4),), page=2)
+    for order, failed in product(permutations(range(4)), _subsets(range(4))):
+        pages, told = {0: Tally(), 1: Tally()}, {0: 0}
+        for index in order:
+            page, is_failed = fork.page_of(index), index in failed
+            tally = pages[page] = Tally(pages[page].arrived + 1, pages[page].failed + is_failed)
+            if must_tell(fan_in, fork, page, tally, is_failed=is_failed):
+                told[page] = packed(tally)
+            arrived = unpacked({place: packed(one) for place, one in pages.items()})
+            assert fires(fan_in, 4, unpacked(told)) == fires(fan_in, 4, arrived), (order, failed)
+
+
+def _subsets(whole: range) -> Iterator[set[int]]:
+    for chosen in product((False, True), repeat=len(whole)):
+        yield {one for one, is_in in zip(whole, chosen, strict=True) if is_in}
+
+
+def test_a_page_keeps_to_itself_what_cannot_matter() -> None:
+    """Each arrival that is told is a write to the one item that all pages share."""
+    fork = Fork((Group("", "n", 4),), page=2)
+    assert not must_tell(FanIn(), fork, 0, Tally(1), is_failed=False)
+    assert not must_tell(FanIn(on_branch_failure="collect"), fork, 0, Tally(1, 1), is_failed=True)
+    assert not must_tell(FanIn("m_of_n", need=4), fork, 0, Tally(1), is_failed=False)
+    assert not must_tell(FanIn("any"), fork, 0, Tally(1, 1), is_failed=True)
