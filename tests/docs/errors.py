@@ -8,7 +8,7 @@ An error is a call such as `NotFound(message, code="unknown_run", hint=…)`, `P
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -43,9 +43,11 @@ def told() -> tuple[Told, ...]:
     found: dict[tuple[str, str], Told] = {}
     for file in sorted(CODE.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        for function in ast.walk(tree):
+        nodes = list(ast.walk(tree))
+        calls = _calls(nodes)
+        for function in nodes:
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                for one in _in_function(function, tree):
+                for one in _in_function(function, calls.get(function.name, ())):
                     if one.place == "call" and file.relative_to(CODE).parts[0] in _NOT_THE_API:
                         one = replace(one, kind="")  # noqa: PLW2901 - the same error, without a status
                     held = found.get((one.place, one.code))
@@ -58,29 +60,39 @@ def _length(one: Told) -> tuple[bool, int, int]:
     return bool(one.kind), len(one.hint), len(one.message)
 
 
-def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module) -> Iterator[Told]:
-    names = _given(function, module) | {
+def _calls(nodes: Iterable[ast.AST]) -> Mapping[str, Sequence[ast.Call]]:
+    """The calls of a module's own functions, by the function's name."""
+    calls: dict[str, list[ast.Call]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls.setdefault(node.func.id, []).append(node)
+    return calls
+
+
+def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call]) -> Iterator[Told]:
+    """`calls`: of this function, in its module."""
+    nodes = list(ast.walk(function))
+    names = _given(function, calls) | {
         target.id: node.value
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for call in ast.walk(function):
+    for call in nodes:
         if isinstance(call, ast.Call) and (one := _of_call(call, names)):
             yield one
 
 
-def _given(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module) -> dict[str, ast.expr]:
-    """Returns what the module's calls give for the parameters of a function, of each the longest text."""
+def _given(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call]) -> dict[str, ast.expr]:
+    """Returns what its calls give for the parameters of a function, of each the longest text."""
     given: dict[str, ast.expr] = {}
     parameters = [one.arg for one in function.args.args]
-    for call in ast.walk(module):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function.name:
-            pairs = [*zip(parameters, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
-            for name, value in pairs:
-                if name is not None and len(_text(value, {})) > len(_text(given.get(name), {})):
-                    given[name] = value
+    for call in calls:
+        pairs = [*zip(parameters, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
+        for name, value in pairs:
+            if name is not None and len(_text(value, {})) > len(_text(given.get(name), {})):
+                given[name] = value
     return given
 
 

@@ -201,7 +201,7 @@ def test_a_branch_that_waits_and_one_whose_branches_wait_are_one_run_that_waits(
 
 
 @pytest.mark.parametrize(
-    ("width", "bound"), [(150, 3), (150, 60), (150, 120), pytest.param(250, 100, marks=pytest.mark.slow)]
+    ("width", "bound"), [(102, 3), (102, 60), (102, 90), pytest.param(250, 100, marks=pytest.mark.slow)]
 )
 def test_branches_that_begin_one_after_the_other_across_pages_are_listed_too(width: int, bound: int) -> None:
     text = ASKS.replace("as: limit}", f"as: limit, max_concurrency: {bound}}}")
