@@ -277,8 +277,12 @@ async def lease(ctx):
     def begin(name: str) -> None:
         asyncio.create_task(nap())
 
+    @ctx.update("join")
+    def join(name: str) -> None:
+        group.create_task(nap())
+
     try:
-        async with asyncio.timeout(100) as limit:
+        async with asyncio.timeout(100) as limit, asyncio.TaskGroup() as group:
             await asyncio.Event().wait()
     except TimeoutError:
         return ctx.now().isoformat()
@@ -299,10 +303,12 @@ def test_a_plain_handler_has_the_loop_of_its_function_at_the_time_of_the_update(
 
 
 @pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
-def test_a_plain_handler_starts_no_tasks_neither_live_nor_replayed(flows: Flows, sessions: int) -> None:
+@pytest.mark.parametrize("update", ["begin", "join"])
+def test_a_plain_handler_starts_tasks_live_and_replayed_alike(flows: Flows, sessions: int, update: str) -> None:
     kit = flows(PLAIN, sessions=sessions)
     run = kit.start("lease")
-    with pytest.raises(UpdateFailed, match="task_in_update"):
-        run.update("begin", {"name": "a"})
+    run.update(update, {"name": "a"})
+    kit.advance("2s")
+    assert [one["data"]["begun"] for one in run.history if one["type"] == "tasks.waiting"][-2:] == [["sleep"], []]
     kit.advance("2m")
     assert run.status == "completed"

@@ -26,7 +26,6 @@ from weakref import WeakSet
 from stepwell.definition.graph import Json
 from stepwell.engine.runner import Pending
 from stepwell.engine.session import CURRENT, Session
-from stepwell.errors import InvalidInput
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.places import foreign, here, waits_at
@@ -278,11 +277,6 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
-        if getattr(CURRENT.get(None), "is_updating", False):  # what it would await could not begin beside every wait
-            if asyncio.iscoroutine(coro):
-                coro.close()
-            raise InvalidInput("a plain handler of an update starts no tasks", code="task_in_update",
-                               hint="make the handler `async def`: it is a task itself")  # fmt: skip
         kind = ChildTask if isinstance(coro, Operation) and coro.is_child else Task
         if isinstance(coro, Operation):
             coro = coro.__await__()  # each task that holds it has a way of its own through it
