@@ -174,7 +174,7 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
   const soonestOf = (): number => Math.max(lookedAt + (pace.current.soonestMs ?? FED_SOONEST_MS) - Date.now(), 0);
   const next = (inMs: number): void => {
     window.clearTimeout(timer);
-    if (!(pace.current.isOver && isAnswered) && !stopped) timer = window.setTimeout(look, inMs);
+    if (!stopped) timer = window.setTimeout(() => void ((pace.current.isOver && isAnswered) || look()), inMs); // an answer may say that it is over
   };
   const look = async (): Promise<void> => {
     looking?.abort(); // an older look that answers late counts no more

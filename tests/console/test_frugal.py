@@ -75,6 +75,7 @@ def test_a_page_that_opens_asks_for_each_thing_once_and_for_two_at_a_time(served
         if f"{run}/logs" in asked.paths and "/runs" in asked.paths and not asked.open:
             break
         page.wait_for_timeout(100)
+    page.wait_for_timeout(1500)  # longer than to the next look at a run that goes on
     assert asked.paths[f"{run}/logs"] >= 1
     once = {name: asked.paths[name] for name in (run, f"{run}/history", f"{run}/graph", f"{run}/explain", "/stream")}
     assert set(once.values()) == {1}, once
