@@ -280,13 +280,21 @@ def branches(world: World, run_id: str) -> list[Any]:
     return answer.json["items"] if answer.status == 200 else []
 
 
-def test_a_run_that_is_paused_makes_no_second_attempt() -> None:
-    world = World(TRIES)
-    world.steps.functions["python:m.go"] = failing_once(world, lambda call: None)
+def test_a_run_that_is_paused_begins_no_second_attempt_and_shows_the_one_that_had_begun() -> None:
+    world, seen = World(TRIES), list[Any]()
+
+    def look(call: Any) -> None:
+        world.post(f"/runs/{call.run_id}/pause", {})
+        seen.append(steps(world, call.run_id)["begin"]["attempts"])
+
+    world.steps.functions["python:m.go"] = failing_once(world, look)
     run_id = world.start("tries")
     world.post(f"/runs/{run_id}/pause", {})
     world.advance(60)
     assert steps(world, run_id)["begin"]["attempts"] == 1
+    world.post(f"/runs/{run_id}/unpause", {})
+    world.drain()
+    assert seen == [2]
 
 
 def test_the_first_step_of_a_branch_began_when_the_branch_was_woken(world: World) -> None:

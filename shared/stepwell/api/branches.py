@@ -73,7 +73,7 @@ async def read_branches(service: Service, found: Sequence[Standing]) -> list[Bra
     header = await service.header(found[0].run_id)  # a branch's copy may be as old as its fork
     may_be_undone = header.status in _MAY_BE_UNDONE
     undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
-    now_ms = service.ports.clock.now_ms()
+    now_ms = header.paused_ms or service.ports.clock.now_ms()
     return [branch_view(tried_at(at, now_ms), statuses, undone) for at in found]
 
 

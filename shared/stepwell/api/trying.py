@@ -24,21 +24,18 @@ def tried(token: Token, now_ms: int) -> Token:
 
 
 def tried_at(at: Standing, now_ms: int) -> Standing:
-    """Returns the run or branch with the attempts that run now; while it is paused, none does."""
-    if at.run.is_paused:
-        return at
+    """Returns the run or branch with the attempts that run now. While it is paused, no further one begins."""
+    now_ms = at.header.paused_ms or now_ms
     return changed(at, token=tried(at.token, now_ms), branches=tuple(tried(one, now_ms) for one in at.branches))
 
 
 def tried_in(at: Standing, forks: Iterable[Surveyed], now_ms: int) -> tuple[Surveyed, ...]:
     """Returns the forks of a run in the same way."""
-    return tuple(
-        replace(
-            fork,
-            branches=tuple(tried(one, now_ms) for one in fork.branches),
-            inner=tried_in(at, fork.inner, now_ms),
-        )
-        if fork.is_open and not at.run.is_paused
-        else fork
-        for fork in forks
-    )
+    now_ms = at.header.paused_ms or now_ms
+    return tuple(_tried_in(fork, now_ms) if fork.is_open else fork for fork in forks)
+
+
+def _tried_in(fork: Surveyed, now_ms: int) -> Surveyed:
+    branches = tuple(tried(one, now_ms) for one in fork.branches)
+    inner = tuple(_tried_in(one, now_ms) if one.is_open else one for one in fork.inner)
+    return replace(fork, branches=branches, inner=inner)
