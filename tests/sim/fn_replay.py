@@ -83,8 +83,9 @@ def _is_aside(log: Sequence[Record], record: Record) -> bool:
 
 def _has_tasks(log: Sequence[Record]) -> bool:
     """Whether the function's tasks wait here, so that it takes a turn after each record."""
-    of_wait = [one for one in log if one.kind in {Kind.WAITING, Kind.RESUMED} and not _is_aside(log, one)]
-    stands = bool(of_wait) and log[-1].kind in {Kind.WAITING, Kind.RECEIVED, Kind.RESUMED}
+    lived = [one for one in log if not _is_aside(log, one)]
+    of_wait = [one for one in lived if one.kind in {Kind.WAITING, Kind.RESUMED}]
+    stands = bool(of_wait) and lived[-1].kind in {Kind.WAITING, Kind.RECEIVED, Kind.RESUMED}
     return stands and of_wait[-1].parked is not None and of_wait[-1].parked.of_tasks
 
 
