@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.api.problems import problem_answer
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import EngineFault, InvalidInput, PortError, UserError
 from stepwell.local import schema, sqlite_queue, sqlite_store
@@ -297,8 +298,10 @@ def test_a_full_disk_is_a_port_error_and_nothing_of_the_call_stays(path: Path) -
     run(store.put_event(event()))
     pages = database.rows("PRAGMA page_count")[0][0]
     database.rows(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(PortError, match="free some space"):
+    with pytest.raises(PortError, match="free some space") as full:
         run(store.append("r1", "0", 0, "x" * 100_000))
+    told: Any = problem_answer(full.value).body
+    assert (told["status"], told["code"], told["hint"][:15]) == (503, "disk_full", "free some space")
     with pytest.raises(PortError, match="free some space"):
         run(store.append("r1", "0", 0, "x" * 100_000, consumes=(ORDER, "e1")))
     assert [found.id for found in run(store.pending_events(ORDER, NOW_MS))] == ["e1"]

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.errors import UserError
+from stepwell.errors import PortError, UserError
+from stepwell.local import dev
 from stepwell.local.bell import WATCH_MS
 from stepwell.local.dev import serve
 from tests.local.kit import Dev, until
@@ -245,3 +246,13 @@ def test_the_log_has_a_line_for_each_start_wait_end_and_failure(dev: Start, fold
     assert any(line.startswith("W one fails: failed after ") for line in lines)
     assert any(line.endswith("ValueError: no luck (step work)") for line in lines)
     assert any(line.startswith("W two order: cancelled after ") for line in lines)
+
+
+def test_housekeeping_that_finds_a_full_disk_is_a_line_and_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def sweep() -> None:
+        raise PortError("the database a.db did not answer: database or disk is full", hint="free some space")
+
+    dev._guarded(sweep)
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage().endswith("disk is full (free some space); it is tried again later")

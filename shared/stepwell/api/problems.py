@@ -50,6 +50,10 @@ def problem_answer(error: Exception) -> Answer:
             return problem(503, error.code, "a required secret is missing or cannot be read at the moment",
                            hint="the log names the secret, and how to create a missing one",
                            headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip
+        if error.code == "disk_full":
+            return problem(503, error.code, "the server's disk is full; the request may have taken effect",
+                           hint="free some space on it (df -h), then send the same request again",
+                           headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip
         return problem(503, error.code, "the store or queue did not answer; the request may have taken effect",
                        hint="send the same request again; with the same run_id or Idempotency-Key it takes effect once",
                        headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip

@@ -248,5 +248,6 @@ class Database:
         if isinstance(error, sqlite3.Error):
             name = getattr(error, "sqlite_errorname", "") or ""
             hint = next((text for code, text in _HINTS.items() if name.startswith(code)), None)
-            return PortError(f"the database {self.path} did not answer: {error}", hint=hint)
+            code = "disk_full" if name.startswith("SQLITE_FULL") else None
+            return PortError(f"the database {self.path} did not answer: {error}", code=code, hint=hint)
         return InvalidInput(f"the database cannot hold this value: {error}", code="not_storable")

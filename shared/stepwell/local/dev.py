@@ -25,7 +25,7 @@ from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
-from stepwell.errors import UserError
+from stepwell.errors import PortError, UserError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
@@ -241,6 +241,8 @@ def _guarded(task: Callable[[], None]) -> None:
     """One run that cannot be read must not keep the others from being served."""
     try:
         task()
+    except PortError as error:
+        log.warning("housekeeping: %s; it is tried again later", error)
     except Exception:
         log.exception("housekeeping failed; it is tried again later")
 
