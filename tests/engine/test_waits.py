@@ -9,7 +9,8 @@ import pytest
 from stepwell.engine.actions import RunStep, Write
 from stepwell.engine.decide import decide
 from stepwell.engine.inputs import EventOffered
-from stepwell.engine.records import End, Goto, Kind, Parked, Pause, RetryAt, Status, Topic
+from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Resumption, RetryAt, Status, Topic
+from stepwell.engine.waits.approval import approvers
 from stepwell.limits import DAY_MS, HOUR_MS, SEEN_EVENTS
 from tests.engine.kit import NOW_MS, Play, failure, play
 
@@ -83,6 +84,15 @@ def test_approvers_are_a_list_of_names(of: object) -> None:
     assert (run.error.category, run.error.step) == ("validation", "hold")
 
 
+def test_a_delegate_answers_in_the_place_of_one_and_those_who_are_asked_later_besides() -> None:
+    arm = Arm("approval", parts=("ana", "leo"), need=2)
+    delegated = Resumption("delegated", by="ana", payload={"to": "bea"})
+    assert approvers(arm, [delegated]) == ("bea", "leo")
+    assert approvers(arm, [delegated, Resumption("escalated", payload={"to": ["leo", "cfo"]})]) == ("bea", "leo", "cfo")
+    again = Resumption("delegated", by="bea", payload={"to": "kim"})
+    assert approvers(arm, [delegated, again]) == ("kim", "leo")
+
+
 def test_of_the_events_that_stay_for_others_those_older_than_all_it_remembers_are_past() -> None:
     """Else a loop would take the oldest of many again and again."""
     run = waiting("for: event, name: news")
@@ -143,6 +153,22 @@ def test_a_sleep_is_no_step_so_the_last_step_s_result_stands() -> None:
     run.ends({"n": 1})
     run.times_out().settle()
     assert run.token.result == {"n": 1}
+
+
+@pytest.mark.parametrize(("n", "to"), [(1, "low"), (2, "high")])
+def test_the_rules_after_a_sleep_read_the_last_step_s_result(n: int, to: str) -> None:
+    nap = "{for: delay, timeout: 5s}, transitions: [{when: 'result.n > 1', to: high}, {to: low}]"
+    run = play(f"""
+workflow: w
+nodes:
+  a: {{run: python:m.a, transitions: [{{to: nap}}]}}
+  nap: {{wait: {nap}}}
+  high: {{run: python:m.high}}
+  low: {{run: python:m.low}}
+""")
+    run.ends({"n": n})
+    run.times_out().settle()
+    assert (run.went_to(), run.token.result) == (to, {"n": n})
 
 
 @pytest.mark.parametrize(
