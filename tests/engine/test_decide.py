@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from stepwell.engine.actions import Outcome, Rest, RunStep, Write
+from stepwell.engine.actions import Drop, Outcome, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
 from stepwell.engine.fold import apply
-from stepwell.engine.records import End, Kind, Record, RetryAt, RunInfo, Status
+from stepwell.engine.inputs import PermitAnswered
+from stepwell.engine.records import End, Kind, Record, Resumption, RetryAt, RunInfo, Status
 from stepwell.engine.retry import Policy
-from stepwell.engine.token import Token
+from stepwell.engine.table import Phase
+from stepwell.engine.throttles import PERMITTED
+from stepwell.engine.token import Permit, Token
 from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS, Play, failure, play
@@ -241,3 +244,14 @@ def test_the_failure_that_ends_a_run_says_which_step_and_how_many_attempts() -> 
     run.ends(failure=failure("E", "transient"))
     assert run.error is not None
     assert (run.error.step, run.error.attempts) == ("a", 2)
+
+
+@pytest.mark.parametrize("slot", [0, 7])
+def test_a_permit_that_comes_too_late_is_given_back_but_not_one_that_the_token_has(slot: int) -> None:
+    """Else a copy of a message would give back the permit under which a step runs."""
+    run = play(STEP).settle()
+    has = Permit("mail", "", 0, state=PERMITTED)
+    given = PermitAnswered(replace(has, slot=slot), Resumption(PERMITTED))
+    token = replace(run.token, permit=has)
+    assert decide(run.moment, token, given) == Drop(lets_go=None if slot == 0 else given.permit)
+    assert decide(run.moment, replace(run.token, phase=Phase.WAITING_FOR_EVENT), given) == Drop(lets_go=given.permit)

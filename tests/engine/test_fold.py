@@ -131,6 +131,30 @@ def test_a_token_that_is_cancelled_shows_what_it_was_at_as_cancelled() -> None:
     assert (view.status, view.ended_ms) == ("cancelled", NOW_MS + 5)
 
 
+def test_a_step_of_the_clean_up_is_a_new_visit_though_the_step_before_it_had_its_name() -> None:
+    """Else it would have the interrupted step's idempotency key, and be taken for that one."""
+    broken = Failure("E", "transient", "x")
+    log = [
+        Record(0, Kind.STEP, "w", NOW_MS, "a", attempt=1, error=broken, next=RetryAt(NOW_MS + 60_000)),
+        Record(1, Kind.ENDED, "c", NOW_MS, next=CleanUp(Status.CANCELLED, NOW_MS + 30_000)),
+        Record(2, Kind.STEP, "w", NOW_MS, "a", attempt=1, next=Goto("f")),
+    ]
+    before = fold(log[:2], Token())
+    began = apply(before, replace(log[2], kind=Kind.BEGAN, next=None))
+    assert (before.entered_slot, before.visits) == (0, {"a": 1})
+    assert (began.entered_slot, began.visits) == (2, {"a": 2})
+
+
+def test_what_a_function_has_written_is_seen_while_it_waits() -> None:
+    parked = Parked("event", (Arm("event"),), of_function=True)
+    log = [
+        Record(0, Kind.WAITING, "w", NOW_MS, "hold", parked=parked, writes={"n": 1, "kept": True}),
+        Record(1, Kind.RESUMED, "w", NOW_MS, "hold", resumption=Resumption("event")),
+        Record(2, Kind.WAITING, "w", NOW_MS, "hold", parked=parked, writes={"n": 2}),
+    ]
+    assert fold(log, Token()).scope == {"n": 2, "kept": True}
+
+
 # -- the codec: whatever a record may hold comes back as it was
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

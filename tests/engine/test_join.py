@@ -8,7 +8,7 @@ from itertools import permutations, product
 import pytest
 
 from stepwell.definition.graph import FanIn
-from stepwell.engine.join import fires, must_tell, packed, unpacked
+from stepwell.engine.join import fires, must_tell, needed, packed, unpacked
 from stepwell.engine.records import Fork, Group, Tally
 
 JOINS = [
@@ -56,6 +56,18 @@ def _subsets(whole: range) -> Iterator[set[int]]:
         yield {one for one, is_in in zip(whole, chosen, strict=True) if is_in}
 
 
+def test_a_join_that_collects_counts_failures_among_those_it_needs() -> None:
+    assert fires(FanIn("any", on_branch_failure="collect"), 4, Tally(1, 1))
+    assert not fires(FanIn("any"), 4, Tally(1, 1))
+    assert fires(FanIn("m_of_n", need=2, on_branch_failure="collect"), 4, Tally(2, 1))
+    assert not fires(FanIn("m_of_n", need=2), 4, Tally(2, 1))
+
+
+@pytest.mark.parametrize("policy", ["all", "any", "m_of_n"])
+def test_a_fork_without_branches_needs_none(policy: str) -> None:
+    assert needed(FanIn(policy, need=3), 0) == 0
+
+
 def test_a_page_keeps_to_itself_what_cannot_matter() -> None:
     """Each arrival that is told is a write to the one item that all pages share."""
     fork = Fork((Group("", "n", 4),), page=2)
@@ -63,3 +75,4 @@ def test_a_page_keeps_to_itself_what_cannot_matter() -> None:
     assert not must_tell(FanIn(on_branch_failure="collect"), fork, 0, Tally(1, 1), is_failed=True)
     assert not must_tell(FanIn("m_of_n", need=4), fork, 0, Tally(1), is_failed=False)
     assert not must_tell(FanIn("any"), fork, 0, Tally(1, 1), is_failed=True)
+    assert not must_tell(FanIn(tolerate_count=3), fork, 0, Tally(1, 1), is_failed=True)

@@ -7,9 +7,10 @@ import pytest
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.effect_kinds import Arrive, Open, ReleaseLocks, ShowStatus, TakeLocks
 from stepwell.engine.effects import effects
+from stepwell.engine.locks import is_before_first
 from stepwell.engine.records import Kind, Status
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Locks
+from stepwell.engine.token import Locks, Token
 from tests.engine.kit import Play, failure, play
 
 OF_RUN = "workflow: flow\nlock: [b, a, '{{ input.id }}']\ntimeline: [{name: one, run: x}, {name: two, run: y}]"
@@ -114,3 +115,10 @@ def test_what_is_held_and_let_go_survives_its_encoding() -> None:
     run.ends(1)
     assert decode_token(encode_token(run.token)) == run.token
     assert run.token.released == (Locks(("a",), 0, "one", held=True),)
+
+
+@pytest.mark.parametrize(("slot", "node", "is_before"), [(2, "", True), (3, "", True), (4, "", False), (2, "a", False)])
+def test_a_run_that_waits_for_its_own_locks_or_has_just_got_them_has_not_begun(
+    slot: int, node: str, is_before: bool
+) -> None:
+    assert is_before_first(Token(slot=slot, locks=Locks(("till",), 2, node))) is is_before

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.graph import Retry, Step
+from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
 from stepwell.engine.records import Failure, RetryAt, Status
 from stepwell.engine.retry import backoff_ms, is_retried, resolve_policy, retry_delay_ms
 from tests.engine.kit import NOW_MS, Play, failure, play
@@ -149,3 +149,13 @@ def test_the_function_s_own_retry_is_used_where_the_definition_is_silent() -> No
     one = play("workflow: w\ntimeline: [{name: a, run: python:m.a}]")
     following = one.ends(failure=failure(), defaults=StepDefaults(retry=Retry(1, on=frozenset({"step"})))).next
     assert isinstance(following, RetryAt)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_function", "pool"),
+    [(None, None, DEFAULT_POOL), (None, "big", "big"), ("gpu", "big", "gpu"), ("gpu", None, "gpu")],
+)
+def test_the_definition_s_pool_goes_before_the_function_s_own(
+    own: str | None, of_function: str | None, pool: str
+) -> None:
+    assert resolve_policy(Step("python:m.a", pool=own), StepDefaults(pool=of_function)).pool == pool

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from stepwell.definition.graph import Wait
 from stepwell.engine.journal import PATCH
-from stepwell.engine.records import CleanUp, Failure, Goto, Kind, Record, Status
+from stepwell.engine.records import Arm, CleanUp, Failure, Goto, Kind, Parked, Record, Status
 from stepwell.engine.session import Session
-from stepwell.engine.turns import Asked, Completed, Suspended
+from stepwell.engine.turns import Asked, Completed, Stuck, Suspended
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.loop import Loop
 
@@ -109,3 +110,24 @@ def test_a_function_that_is_let_go_does_not_clean_up() -> None:
     session.close()
     assert isinstance(session._runner, Loop)
     assert inspect.getcoroutinestate(session._runner.main.get_coro()) == inspect.CORO_CLOSED
+
+
+class Of:
+    """So many waits that are awaited together."""
+
+    def __init__(self, many: int) -> None:
+        self._asked = Asked("all", "all", wait=Wait("all", arms=(Wait("event"),) * many))
+
+    def __await__(self) -> Generator[Asked, Any, Any]:
+        return (yield self._asked)
+
+
+@pytest.mark.parametrize(("recorded", "is_stuck"), [(2, False), (3, True)])
+def test_code_that_awaits_another_number_at_once_is_not_what_the_log_has(recorded: int, is_stuck: bool) -> None:
+    async def both(is_patched: Callable[[str], bool]) -> None:
+        await Of(2)
+
+    parked = Parked("all", (Arm("event"),) * recorded, is_all=True, of_function=True)
+    session = session_of(both)
+    session.begin([Record(0, Kind.WAITING, "w", 5, "all", parked=parked)])
+    assert isinstance(session.result(), Stuck) is is_stuck

@@ -74,3 +74,13 @@ def test_a_permit_is_given_back_with_every_record_until_another_is_asked_for() -
         found.append([permit.slot for permit in token.returned])
     assert found[:4] == [[-1], [-1], [-1], []]
     assert shares.holds(fold([decode_record(json.dumps(one)) for one in log()[:4]], Token()))
+
+
+def test_a_run_has_its_permit_from_its_beginning_to_its_end_but_while_it_has_given_it_back() -> None:
+    had, token = [shares.holds(Token())], Token()
+    for one in log():
+        token = fold([decode_record(json.dumps(one))], token)
+        had.append(shares.holds(token))
+    assert had[:5] == [True, False, False, False, True]
+    assert token.ended
+    assert not had[-1]

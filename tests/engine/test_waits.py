@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from stepwell.engine.actions import RunStep
-from stepwell.engine.records import End, Goto, Kind, Parked, Pause, RetryAt, Status, Topic
-from stepwell.limits import DAY_MS, HOUR_MS
+from stepwell.engine.actions import RunStep, Write
+from stepwell.engine.decide import decide
+from stepwell.engine.inputs import EventOffered
+from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Resumption, RetryAt, Status, Topic
+from stepwell.engine.waits.approval import approvers
+from stepwell.limits import DAY_MS, HOUR_MS, SEEN_EVENTS
 from tests.engine.kit import NOW_MS, Play, failure, play
 
 FLOW = """
@@ -19,6 +24,11 @@ timeline:
 
 def waiting(wait: str, given: object = None) -> Play:
     return play(FLOW.format(wait=f"wait: {{{wait}}}"), given).settle()
+
+
+def offered(run: Play, event_id: str, at_ms: int) -> EventOffered:
+    topic = parked(run).arms[0].topics[-1]
+    return EventOffered(run.token.waiting_slot, 0, topic, event_id, {}, at_ms, is_consumed=True)
 
 
 def parked(run: Play) -> Parked:
@@ -49,6 +59,55 @@ def test_an_event_s_wait_listens_for_its_key_and_for_its_run_alone() -> None:
 
 def test_a_response_waits_for_message_received() -> None:
     assert parked(waiting("for: response, key: t1")).arms[0].topics[0] == Topic("MESSAGE_RECEIVED", "=t1")
+
+
+@pytest.mark.parametrize(("at_ms", "is_taken"), [(NOW_MS - 1, False), (NOW_MS, True), (NOW_MS + 1, True)])
+def test_a_response_is_no_older_than_what_it_answers(at_ms: int, is_taken: bool) -> None:
+    run = play("workflow: w\ntimeline: [{name: ask, run: python:m.ask}, {name: hold, wait: {for: response}}]")
+    ask = run.graph.nodes["ask"]
+    assert ask.step is not None
+    says_something = replace(ask, step=replace(ask.step, window=20))
+    run.graph = replace(run.graph, nodes={**run.graph.nodes, "ask": says_something})
+    run.ends({})
+    run.settle()
+    given = offered(run, "m1", at_ms)
+    assert isinstance(decide(run.moment, run.token, given), Write) is is_taken
+
+
+@pytest.mark.parametrize("of", [["ana", ""], ["ana", 5], [], "ana", [["ana"]]])
+def test_approvers_are_a_list_of_names(of: object) -> None:
+    run = waiting("for: approval, approvers: {of: '{{ input.of }}'}", {"of": of})
+    if of == []:
+        assert parked(run).arms[0].parts == ()
+        return
+    assert run.error is not None
+    assert (run.error.category, run.error.step) == ("validation", "hold")
+
+
+def test_a_delegate_answers_in_the_place_of_one_and_those_who_are_asked_later_besides() -> None:
+    arm = Arm("approval", parts=("ana", "leo"), need=2)
+    delegated = Resumption("delegated", by="ana", payload={"to": "bea"})
+    assert approvers(arm, [delegated]) == ("bea", "leo")
+    assert approvers(arm, [delegated, Resumption("escalated", payload={"to": ["leo", "cfo"]})]) == ("bea", "leo", "cfo")
+    again = Resumption("delegated", by="bea", payload={"to": "kim"})
+    assert approvers(arm, [delegated, again]) == ("kim", "leo")
+
+
+def test_of_the_events_that_stay_for_others_those_older_than_all_it_remembers_are_past() -> None:
+    """Else a loop would take the oldest of many again and again."""
+    run = waiting("for: event, name: news")
+    seen = tuple(f"{NOW_MS + one:015d}:e{one}" for one in range(1, SEEN_EVENTS + 1))
+    run.token = replace(run.token, seen={str(Topic("news", "@r1")): seen})
+
+    def takes(event_id: str, at_ms: int) -> bool:
+        given = replace(offered(run, event_id, at_ms), is_consumed=False)
+        return isinstance(decide(run.moment, run.token, given), Write)
+
+    assert not takes("old", NOW_MS)
+    assert not takes("e1", NOW_MS + 1)
+    assert takes("new", NOW_MS + SEEN_EVENTS + 1)
+    run.token = replace(run.token, seen={str(Topic("news", "@r1")): seen[1:]})
+    assert takes("old", NOW_MS)  # nothing has been forgotten yet
 
 
 @pytest.mark.parametrize("key", [None, True, 1.5, "", ["a"], "x" * 513])
@@ -94,6 +153,22 @@ def test_a_sleep_is_no_step_so_the_last_step_s_result_stands() -> None:
     run.ends({"n": 1})
     run.times_out().settle()
     assert run.token.result == {"n": 1}
+
+
+@pytest.mark.parametrize(("n", "to"), [(1, "low"), (2, "high")])
+def test_the_rules_after_a_sleep_read_the_last_step_s_result(n: int, to: str) -> None:
+    nap = "{for: delay, timeout: 5s}, transitions: [{when: 'result.n > 1', to: high}, {to: low}]"
+    run = play(f"""
+workflow: w
+nodes:
+  a: {{run: python:m.a, transitions: [{{to: nap}}]}}
+  nap: {{wait: {nap}}}
+  high: {{run: python:m.high}}
+  low: {{run: python:m.low}}
+""")
+    run.ends({"n": n})
+    run.times_out().settle()
+    assert (run.went_to(), run.token.result) == (to, {"n": n})
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,17 @@ def test_a_branch_keeps_the_idempotency_key_of_the_step_that_failed_however_ofte
     assert len(fresh) == 1
 
 
+def test_a_log_does_not_grow_with_the_redrives_of_a_fork_that_keeps_failing() -> None:
+    """The fork is reopened in the same slot each time, so its branches keep their ids."""
+    shop = Shop(flow(), ("pack", 1))
+    shop.broken.add(("pack", 1))
+    second = shop.redriven()
+    third = redriven(shop.world, second)
+    shop.world.pass_time(600_000)
+    assert [shop.world.header(one).status for one in (second, third)] == ["failed", "failed"]
+    assert shop.world.token(third).slot == shop.world.token(second).slot
+
+
 def test_a_branch_that_was_cancelled_in_its_first_step_keeps_the_key_of_that_step() -> None:
     shop = Shop(flow(), ("pick", 1))
     again = shop.redriven()
