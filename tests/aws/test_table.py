@@ -14,7 +14,8 @@ from stepwell.aws import keys
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import RECORDS_KEPT_MS, Table
 from stepwell.engine.records import Status, Topic
-from stepwell.runtime.ports import Saved
+from stepwell.errors import PortError
+from stepwell.runtime.ports import BROKEN_BLOB, Saved
 from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.aws.kit import values_of
 from tests.contract.emulated import Cloud, items_of, table_of
@@ -116,6 +117,20 @@ def test_an_input_that_would_not_fit_into_the_headers_write_unit_is_an_item_of_i
         "small": 300,
         "large": 3_000,
     }
+
+
+def test_an_input_item_that_is_lost_is_the_fault_of_its_run_alone(
+    cloud: Cloud, table: Table, store: DynamoStore
+) -> None:
+    for run_id in ("broken", "sound"):
+        run(store.create_run(header(run_id, input="x" * 3_000)))
+    (lost,) = [item for item in items(table) if item["sk"] != "RUN" and "broken" in item["pk"] and "input" in item]
+    cloud.connect("dynamodb").delete_item(TableName=table.name, Key={name: {"S": lost[name]} for name in ("pk", "sk")})
+    with pytest.raises(PortError) as caught:
+        run(store.get_run("broken"))
+    assert caught.value.code == BROKEN_BLOB
+    found = {one.run_id: one.input for one in run(store.list_runs(RunQuery())).headers}
+    assert found == {"broken": None, "sound": "x" * 3_000}
 
 
 def test_text_that_looks_like_part_of_a_key_stays_in_its_place(store: DynamoStore) -> None:

@@ -331,7 +331,7 @@ return [got, await one]
     assert ended(kit, "") == [[2, 4, 6], 2]
 
 
-@pytest.mark.parametrize("given", ['tolerate={"some": 3}', 'tolerate={"count": "3"}', "retry=Retry(3)"])
+@pytest.mark.parametrize("given", ['tolerate={"some": 3}', "tolerate=1", 'tolerate={"count": "3"}', "retry=Retry(3)"])
 def test_options_that_a_map_does_not_have_are_told(flows: Flows, given: str) -> None:
     kit = flows(flow(f"""
 from stepwell import Retry

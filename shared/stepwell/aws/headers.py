@@ -90,7 +90,7 @@ class Headers(OnTable):
         for other in beside:
             if (other[keys.PARTITION], other[keys.SORT]) == place:
                 return header_of(item, await self._table.unpack("input", other))
-        raise PortError(f"the input of run {item['at']['S']} is not there")
+        raise PortError(f"the input of run {item['at']['S']} is not there", code=BROKEN_BLOB)
 
     async def _headers(self, places: Sequence[tuple[str | int, str]]) -> dict[str, Header]:
         """Reads the headers of these (at or time, run_id) places by id, if they exist; eventually consistent.

@@ -64,9 +64,11 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
     """How many of so many may fail. `is_every`: all of them."""
     if is_every:
         return width
-    given: dict[str, Any] = dict(tolerate or {})
-    if given.keys() - {"count", "percent"} or not all(
-        isinstance(one, int | float) and one >= 0 for one in given.values()
+    given: dict[str, Any] = {} if tolerate is None else tolerate  # type: ignore[assignment]  # it is looked at here
+    if (
+        not isinstance(given, dict)
+        or given.keys() - {"count", "percent"}
+        or not all(isinstance(one, int | float) and one >= 0 for one in given.values())
     ):
         raise InvalidInput(f"{tolerate!r:.80} tells not how many may fail", code="bad_value",
                            hint='write {"count": 3} or {"percent": 10}')  # fmt: skip
