@@ -38,9 +38,9 @@ class Issuer:
     key: RSAPrivateKey
 
     def token(self, *, key: RSAPrivateKey | None = None, **changed: Any) -> str:
-        """A token for ana that is good for a minute, with these claims changed, signed with this key."""
+        """A token for ana that is good for an hour, with these claims changed, signed with this key."""
         now = int(time.time())
-        claims = {"iss": self.url, "aud": "stepwell", "sub": "ana", "iat": now - 1, "exp": now + 60, **changed}
+        claims = {"iss": self.url, "aud": "stepwell", "sub": "ana", "iat": now - 1, "exp": now + 3_600, **changed}
         signed = f"{_encoded({'alg': 'RS256', 'kid': KEY_ID})}.{_encoded(claims)}"
         return f"{signed}.{_base64((key or self.key).sign(signed.encode(), PKCS1v15(), SHA256()))}"
 

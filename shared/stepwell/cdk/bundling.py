@@ -49,6 +49,7 @@ NOT_DEPLOYED = (
     "aws/emulator*.py",
     "aws/deployment.py",
     "definition/at_import.py",
+    "definition/choices.py",
     "definition/code*.py",
     "definition/full_names.py",
     "definition/objects.py",

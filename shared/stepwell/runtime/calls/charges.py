@@ -176,9 +176,12 @@ def _of_token(
 def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> bool:
     """Tells of a turn that is over, which leaves nothing behind, and of an end in a lane, which is the arrival too.
 
-    And of what a branch waited for that its fork has closed: that expires where it lies.
+    And of what a branch waited for that its fork has closed: that expires where it lies. And of a run that goes on from
+    another: that it runs is shown when its first message is taken.
     """
     match effect:
+        case ShowStatus():
+            return token.last is not None and token.last.kind is Kind.REDRIVEN
         case ReturnPermit():
             return graph.concurrency is None or (token.share is not None and token.share.state == FREED)
         case Arrive():

@@ -16,7 +16,7 @@ from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.lanes import LaneLog
 from stepwell.engine.marks import PAGES_READ, is_one_set
 from stepwell.engine.members import index_of, is_arrival
-from stepwell.engine.records import ROOT, Fork, Kind, Record
+from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
 from stepwell.runtime.calls.charges import Counts, begun_apart, of_lanes, of_start, of_tokens, reports
@@ -170,6 +170,9 @@ class Ledger:
         )
         for charge, amount in of_lanes(at.run_id, lanes):
             counts[charge] += amount  # type: ignore[assignment]  # as in `of_tokens`
+        if fired is not None and at.header.origin and fired.at_ms < at.header.created_ms and not fork.is_of_tasks:
+            # kept with its join, so that no branch arrives again
+            counts["write_units"] -= sum(isinstance(log[-1].next, End) for log in logs.values() if log)
         apart = begun_apart(fork, name, logs)
         told = reports(at.graph, fork, page, logs.values())
         counts.update(messages=apart, sends=apart, write_units=told)
