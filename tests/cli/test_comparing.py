@@ -56,3 +56,13 @@ def test_the_command_shows_both_entries_and_exits_with_1(api: FakeApi, cli: Cli)
     assert (told["same"], told["first"]["type"], told["second"]["type"]) == (1, "step.completed", "step.failed")
     same = cli("diff", "r1", "r3")
     assert (same.exit_code, same.stdout) == (0, "the same: 2 entries\n")
+
+
+def test_a_redriven_run_is_shown_with_the_run_and_the_error_that_it_comes_from(api: FakeApi, cli: Cli) -> None:
+    error = {"type": "ValueError", "message": "no funds", "step": "charge", "attempts": 3}
+    redriven = entry("run.redriven", 1, step="charge", data={"run_id": "r1", "error": error})
+    for run_id, found in (("r1", []), ("r2", [redriven])):
+        page = {"items": [entry("run.created", 0), *found], "next_cursor": None}
+        api.on("GET", f"/runs/{run_id}/history", (200, page))
+    told = cli("diff", "r1", "r2").stdout.splitlines()[-1]
+    assert told.endswith("run.redriven          charge  from r1: ValueError: no funds")

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from stepwell.cli.main import app
 from stepwell.limits import LOG_LINE_CHARACTERS
-from stepwell.local import run_logs
+from stepwell.local import log_files
 from stepwell.local.ids import short
-from stepwell.local.run_logs import LocalRunLogs, LogFile
+from stepwell.local.log_files import LocalRunLogs, LogFile
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.secrets import READ
 from stepwell.runtime.stores.log_lines import Asked, LogLine
@@ -140,7 +140,7 @@ def test_a_run_that_logged_nothing_says_so(dev: Dev) -> None:
 
 def test_the_file_is_bounded_and_the_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest lines go first, and a huge line is cut."""
-    monkeypatch.setattr(run_logs, "LOG_FILE_BYTES", 30_000)
+    monkeypatch.setattr(log_files, "LOG_FILE_BYTES", 30_000)
     file = LogFile(tmp_path)
     for number in range(1000):
         file.handle(_record(f"line {number}"))
@@ -191,7 +191,7 @@ def test_a_line_about_no_run_is_not_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def _record(message: str) -> logging.LogRecord:
+def _record(message: str, run_id: str = "run_1") -> logging.LogRecord:
     record = logging.LogRecord("shop", logging.INFO, "", 0, message, None, None)
-    record.run_id = "run_1"
+    record.run_id = run_id
     return record

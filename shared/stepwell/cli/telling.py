@@ -71,12 +71,18 @@ def _data_of(kind: str, data: Any) -> Any:
     if kind == "compensation.started":
         why = error_words(error) if isinstance(error, Mapping) else data.get("reason")
         return f"instead of {phrase(data.get('status'))}{f': {why}' if why else ''}"
-    if kind.startswith(("run.", "step.", "child.", "compensation.")) and isinstance(error, Mapping):
-        child = f"{data.get('name')} {data.get('run_id')} {phrase(data.get('status'))}: " if "run_id" in data else ""
+    if kind.startswith(("run.", "branch.", "step.", "child.", "compensation.")) and isinstance(error, Mapping):
         following = f", then {data['next']}" if data.get("next") else ""
-        return child + error_words({**error, "step": "", "attempts": 0}) + following
+        return _other_run(kind, data) + error_words({**error, "step": "", "attempts": 0}) + following
     if kind == "step.compensated":
         return f"{data.get('token')}@{data.get('slot')}  {brief(data.get('output'))}".rstrip()
     if kind == "compensation.retry_scheduled":
         return f"at {data.get('at')}"
     return data
+
+
+def _other_run(kind: str, data: Mapping[str, Any]) -> str:
+    """Names the run whose error an entry tells, if it is another one."""
+    if kind.endswith(".redriven"):
+        return f"from {data.get('run_id')}: "
+    return f"{data.get('name')} {data.get('run_id')} {phrase(data.get('status'))}: " if "run_id" in data else ""

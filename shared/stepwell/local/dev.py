@@ -29,9 +29,10 @@ from stepwell.errors import PortError, UserError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
+from stepwell.local.log_files import logging_runs
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, code_problems, tell_problems
-from stepwell.local.run_logs import Lines, logging_runs
+from stepwell.local.run_logs import Lines
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
@@ -59,7 +60,7 @@ def serve(
     log_to_stderr()
     settings = read_settings()
     prices = read_prices(settings.prices) if settings.prices else None
-    with claim_folder(data), logging_runs(data):
+    with claim_folder(data), logging_runs(data) as lines:
         listening = listen(port)
         loaded = load_folder(folder)
         tell_problems((*loaded.problems, *code_problems(folder)))
@@ -73,6 +74,7 @@ def serve(
             limits=loaded.limits,
             prices=prices or loaded.prices,
             lane=settings.lane,
+            lines=lines,
         )
         local.parts.catalog.flawed = loaded.flawed
         try:
@@ -106,6 +108,7 @@ def _serve(
     again = local.inbox.reclaim()
     if again:
         log.info("%d messages were under way when the last server ended; they come again", again)
+    _guarded(local.forget_lines)  # of a deletion that the last server did not end
     _guarded(partial(_sweep, local, 0))
     pump = Pump(local)
     pump.start()

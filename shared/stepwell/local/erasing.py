@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from stepwell.engine.records import Topic
 from stepwell.engine.waits import run_topic
 from stepwell.local.database import Database
+from stepwell.local.log_files import LogFile
 from stepwell.runtime.ports import Event, Forks
 
 _LOGS = tuple(
@@ -22,19 +24,31 @@ _EVENTS, _WAITS = "DELETE FROM events WHERE name = ? AND key = ?", "DELETE FROM 
 _EVENT = """DELETE FROM events WHERE name = :name AND key = :key AND id = :id
     AND (:taker = '' OR substr(consumed_by, 1, length(:taker)) = :taker)"""
 
+_GONE = "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM runs WHERE run_id = value)"
+
 
 class SqliteErasure:
     """The parts of the ports that delete all there is of a run, on a Database."""
 
     _db: Database
+    lines: LogFile | None = None  # which is to forget the runs that are deleted here
 
     async def erase_logs(self, run_id: str, forks: Forks) -> int:
         with self._db.transaction() as execute:
             return sum(execute(statement, (run_id,)).rowcount for statement in _LOGS)
 
     async def scrub(self) -> None:
-        """Rewrites the file without its free pages, and empties its journal."""
+        """Rewrites the file without its free pages, empties its journal, and forgets what deleted runs have logged."""
+        self.forget_lines()
         self._db.compact()
+
+    def forget_lines(self) -> None:
+        """Deletes what runs have logged that are not there any more. It costs a look at all lines that are kept."""
+        if self.lines is not None:
+            self.lines.forget(self._gone_of)
+
+    def _gone_of(self, run_ids: set[str]) -> set[str]:
+        return {row[0] for row in self._db.rows(_GONE, (json.dumps([*run_ids]),))}
 
     async def note_name(self, event: Event, run_id: str) -> None:
         """The events tell."""

@@ -1,18 +1,12 @@
-"""What steps log and print on this machine: on the screen with its run, and in a bounded file of the data folder."""
+"""What steps log and print on this machine: whose code it is that logs, and how its lines look on the screen."""
 
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,15 +14,11 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
-from stepwell.errors import InvalidInput
-from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
-from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
 from stepwell.local.ids import short
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.steps.secrets import READ, masking
-from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
@@ -134,7 +124,7 @@ def about_of(record: logging.LogRecord) -> About:
     return About(str(given["run_id"] or about.run_id), str(given["step"] or about.step), attempt)
 
 
-class _OwnFrames(logging.Formatter):
+class OwnFrames(logging.Formatter):
     """Shows a traceback from the user's code on, without the frames of Stepwell that lead to it; and no secret."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -148,7 +138,7 @@ class _OwnFrames(logging.Formatter):
         return super().formatException((kind, error, own or trace))
 
 
-class Lines(_OwnFrames):
+class Lines(OwnFrames):
     """Short lines for a person: `14:02:11 I 4t385k charge: booked`."""
 
     def __init__(self) -> None:
@@ -159,74 +149,3 @@ class Lines(_OwnFrames):
         if about.run_id and is_users:
             record.message = f"{short(about.run_id)}{f' {about.step}' if about.step else ''}: {record.message}"
         return super().formatMessage(record)
-
-
-@contextmanager
-def logging_runs(data: Path) -> Iterator[None]:
-    """Keeps the lines of runs in the data folder, and takes what their code prints as such lines."""
-    file, root = LogFile(data), logging.getLogger()
-    root.addHandler(file)
-    try:
-        with redirect_stdout(Printed(sys.stdout)):
-            yield
-    finally:
-        root.removeHandler(file)
-        file.close()
-
-
-class LogFile(RotatingFileHandler):
-    """Keeps the newest lines of runs in two files of JSON, of LOG_FILE_BYTES each at most."""
-
-    def __init__(self, data: Path) -> None:
-        super().__init__(data / LOGS_FILE, maxBytes=LOG_FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
-        self.setFormatter(_OwnFrames())
-        self._last = 0
-
-    def filter(self, record: logging.LogRecord) -> Any:
-        """Takes what is about a run, and nothing else."""
-        return bool(about_of(record).run_id) and super().filter(record)
-
-    def format(self, record: logging.LogRecord) -> str:
-        about = about_of(record)
-        self._last = max(time.time_ns(), self._last + 1)  # the lock of `handle` is held
-        line = {"id": self._last, "level": record.levelname.lower(), "run_id": about.run_id, "step": about.step,
-                "attempt": about.attempt, "message": super().format(record)[:LOG_LINE_CHARACTERS]}  # fmt: skip
-        return json.dumps(line)
-
-    def _open(self) -> Any:
-        def private(path: str, flags: int) -> int:
-            return os.open(path, flags, PRIVATE_FILE)
-
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=private)
-
-
-class LocalRunLogs:
-    """The RunLogs port over the files of the data folder, whose lines have an order. A cursor is a line's id."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-
-    async def read(self, asked: Asked) -> LogPage:
-        if asked.cursor and not asked.cursor.isdecimal():
-            raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
-        after = int(asked.cursor or -1)
-        texts = (text for path in _files(self._data) for text in path.read_text(encoding="utf-8").splitlines())
-        lines: list[LogLine] = []
-        for text in texts:
-            if asked.run_id not in text or (found := json.loads(text))["run_id"] != asked.run_id:
-                continue
-            if found["id"] > after and (line := _line(found)).at_ms >= asked.since_ms:
-                lines.append(line)
-            if len(lines) > asked.limit:
-                return LogPage(lines[:-1], lines[-2].id)
-        return LogPage(lines)
-
-
-def _files(data: Path) -> list[Path]:
-    """The older file first."""
-    return [path for path in (data / f"{LOGS_FILE}.1", data / LOGS_FILE) if path.is_file()]
-
-
-def _line(found: dict[str, Any]) -> LogLine:
-    at_ms = found["id"] // 1_000_000
-    return LogLine(str(found["id"]), at_ms, found["level"], found["step"], found["attempt"], found["message"])

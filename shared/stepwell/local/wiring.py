@@ -27,8 +27,9 @@ from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.lines import RunLines
 from stepwell.local.live import LiveFeed
+from stepwell.local.log_files import LocalRunLogs, LogFile
 from stepwell.local.outgoing import Outgoing, TellingStore
-from stepwell.local.run_logs import LocalRunLogs, LoggedSteps
+from stepwell.local.run_logs import LoggedSteps
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
@@ -72,6 +73,7 @@ class Local:
     stopping: threading.Event
     live: LiveFeed
     repeated: Callable[[], AbstractContextManager[None]]  # a message of the inbox is handled within
+    forget_lines: Callable[[], None]  # what deleted runs have logged
     purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
@@ -128,11 +130,12 @@ def open_local(
     limits: Mapping[str, Limit] | None = None,
     prices: Prices | None = None,
     lane: int = 0,
+    lines: LogFile | None = None,
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
     `http_hosts` are those that HTTP steps and outgoing webhooks may call. `url` is the API's address.
-    `lane`: so many branches of a new fork share a log; 0: none do.
+    `lane`: so many branches of a new fork share a log; 0: none do. `lines`: where the lines of its runs are written.
     """
     data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
@@ -166,12 +169,15 @@ def open_local(
     store.keep = _keeping(parts.service, Snapshots(parts.service, files, view_of))
     store.seen = RunLines(parts.service)
     store.live = live = LiveFeed()
+    store.lines = lines or LogFile(data)
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)
         blobs.expire(now_ms)
-        return store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
+        purged = store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
+        store.forget_lines()  # also those of a worker that outlived a deleted run
+        return purged
 
     sweeper = LocalSweeper(parts.ports, catalog, database, parts.stopping)
 
@@ -179,6 +185,7 @@ def open_local(
         outgoing.close()
         database.close()
 
-    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, database.repeated, purge, close)
+    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, database.repeated,
+                  store.forget_lines, purge, close)  # fmt: skip
     local.deploy(graphs, limits, prices)
     return local

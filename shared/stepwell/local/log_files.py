@@ -1,0 +1,151 @@
+"""The bounded files of a data folder in which the lines of runs are kept: written, read, and rewritten without a run's.
+
+logging ──▶ logs.jsonl ──(full)──▶ logs.jsonl.1        a rewrite: logs.jsonl ──▶ logs.jsonl.new ──▶ logs.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from stepwell.errors import InvalidInput, PortError
+from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
+from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
+from stepwell.local.run_logs import OwnFrames, Printed, about_of
+from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
+
+RunIds: TypeAlias = set[str]
+_NEW = f"{LOGS_FILE}.new"
+
+
+@contextmanager
+def logging_runs(data: Path) -> Iterator[LogFile]:
+    """Keeps the lines of runs in the data folder, and takes what their code prints as such lines."""
+    file, root = LogFile(data), logging.getLogger()
+    root.addHandler(file)
+    try:
+        with redirect_stdout(Printed(sys.stdout)):
+            yield file
+    finally:
+        root.removeHandler(file)
+        file.close()
+
+
+class LogFile(RotatingFileHandler):
+    """Keeps the newest lines of runs in two files of JSON, of LOG_FILE_BYTES each at most."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data / LOGS_FILE, maxBytes=LOG_FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        self.setFormatter(OwnFrames())
+        self._data = data
+        self._last = 0
+
+    def filter(self, record: logging.LogRecord) -> Any:
+        """Takes what is about a run, and nothing else."""
+        return bool(about_of(record).run_id) and super().filter(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        about = about_of(record)
+        self._last = max(time.time_ns(), self._last + 1)  # the lock of `handle` is held
+        line = {"id": self._last, "level": record.levelname.lower(), "run_id": about.run_id, "step": about.step,
+                "attempt": about.attempt, "message": super().format(record)[:LOG_LINE_CHARACTERS]}  # fmt: skip
+        return json.dumps(line)
+
+    def forget(self, gone_of: Callable[[RunIds], RunIds]) -> None:
+        """Deletes the lines of those runs that `gone_of` returns of all that have some. Raises PortError.
+
+        A line that a crash has cut is of the run "". `gone_of` is called before the lock is held, because it may log.
+        """
+        try:
+            (self._data / _NEW).unlink(missing_ok=True)  # a rewrite that a crash has ended
+            gone = gone_of({_run_of(line) for path in _files(self._data) for line in _lines(path)})
+            if not gone:
+                return
+            with self._still():
+                for path in _files(self._data):
+                    _rewrite(path, gone)
+        except OSError as error:
+            message = f"what deleted runs have logged is still in {self.baseFilename}: {error}"
+            raise PortError(message, hint="it is deleted within the hour, or the server says that it cannot") from error
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """Whoever logs waits meanwhile; then the file is opened anew."""
+        self.acquire()
+        try:
+            if self.stream is not None:
+                self.stream.close()
+                self.stream = None  # as before the first line
+            yield
+        finally:
+            self.release()
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private)
+
+
+class LocalRunLogs:
+    """The RunLogs port over the files of the data folder, whose lines have an order. A cursor is a line's id."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    async def read(self, asked: Asked) -> LogPage:
+        if asked.cursor and not asked.cursor.isdecimal():
+            raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
+        after = int(asked.cursor or -1)
+        texts = (text for path in _files(self._data) for text in path.read_text(encoding="utf-8").splitlines())
+        lines: list[LogLine] = []
+        for text in texts:
+            if asked.run_id not in text or _run_of(text) != asked.run_id:
+                continue
+            line = _line(json.loads(text))
+            if int(line.id) > after and line.at_ms >= asked.since_ms:
+                lines.append(line)
+            if len(lines) > asked.limit:
+                return LogPage(lines[:-1], lines[-2].id)
+        return LogPage(lines)
+
+
+def _files(data: Path) -> list[Path]:
+    """The older file first."""
+    return [path for path in (data / f"{LOGS_FILE}.1", data / LOGS_FILE) if path.is_file()]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        yield from file
+
+
+def _rewrite(path: Path, gone: RunIds) -> None:
+    """Replaces the file by one without these runs' lines: after a crash there is the old one or the new one, whole."""
+    new = path.with_name(_NEW)
+    with open(new, "w", encoding="utf-8", opener=_private) as file:
+        file.writelines(line for line in _lines(path) if _run_of(line) not in gone)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def _run_of(line: str) -> str:
+    """The run of a line; "" if the line is not whole."""
+    with suppress(ValueError, TypeError, LookupError):
+        return str(json.loads(line)["run_id"])
+    return ""
+
+
+def _line(found: dict[str, Any]) -> LogLine:
+    at_ms = found["id"] // 1_000_000
+    return LogLine(str(found["id"]), at_ms, found["level"], found["step"], found["attempt"], found["message"])
