@@ -188,7 +188,7 @@ the identity needs execute-api:Invoke on this API
     Mistake(
         "No AWS credentials",
         "boto3 finds none: no variables, no profile, no login.",
-        "stepwell deploy",
+        "stepwell deploy --yes",
         """error: there are no AWS credentials [no_credentials]
   hint: run aws sso login, or set AWS_PROFILE, or an access key; then: stepwell doctor
 """,
@@ -199,7 +199,7 @@ the identity needs execute-api:Invoke on this API
     Mistake(
         "An account that is not bootstrapped",
         "The CDK needs a bucket and roles of its own, once for each account and region.",
-        "stepwell deploy",
+        "stepwell deploy --yes",
         """account 111122223333, eu-west-1, as arn:aws:iam::111122223333:user/ana
 nobody is told of alarms; stepwell deploy --alarms-to ADDRESS
 error: the CDK is not bootstrapped in aws://111122223333/eu-west-1 [not_bootstrapped]

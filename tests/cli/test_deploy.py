@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Builds:
     return calls
 
 
-def order(project: Path, **more: Any) -> deploy.Order:
+def order(project: Path, *, yes: bool = True, **more: Any) -> deploy.Order:
+    """With `--yes`, as in a script."""
     properties = {"folder": str(project / "flows"), **more.pop("properties", {})}
-    return deploy.Order(project / "flows", properties, **more)
+    return deploy.Order(project / "flows", properties, yes=yes, **more)
 
 
 def option(call: Sequence[str], name: str) -> str:
@@ -109,7 +111,7 @@ def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
     account = {"CDK_DEFAULT_ACCOUNT": HERE.account, "CDK_DEFAULT_REGION": HERE.region}
     assert built == [(project, context, account)]
     assert (option(call, "--profile"), option(call, "--region")) == ("work", "eu-west-1")
-    assert option(call, "--require-approval") == "broadening"
+    assert option(call, "--require-approval") == "never"
     printed = capsys.readouterr().out
     assert printed.splitlines()[:5] == [
         f"account {HERE.account}, {HERE.region}, as {HERE.arn}",
@@ -123,10 +125,26 @@ def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
     assert f"  export STEPWELL_URL={URL}\n  stepwell run refund -i '{{}}' --watch\n" in printed
 
 
+def test_without_yes_and_without_a_terminal_nothing_is_asked_built_or_prepared(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch, built: Builds
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(deploy, "_identify", lambda *_: asked.append("AWS"))
+    result = cli("deploy", str(project / "flows"), "--bootstrap")
+    assert (result.exit_code, result.stdout, asked, built) == (2, "", [], [])
+    assert "[needs_yes]\n  hint: agree beforehand: stepwell deploy --yes\n" in result.stderr
+
+
+def test_in_a_terminal_the_cdk_asks_before_it_adds_permissions(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    fake = FakeCdk({"ApiUrl": URL})
+    deploy.carry_out(order(project, yes=False, alarms_to="none"), identify=lambda *_: HERE, run=fake)
+    assert option(fake.calls[0], "--require-approval") == "broadening"
+
+
 def test_with_an_api_key_the_next_commands_read_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fake = FakeCdk({"ApiUrl": URL, "ApiKeySecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:Key"})
-    deploy.carry_out(order(project, yes=True), identify=lambda *_: HERE, run=fake)
-    assert option(fake.calls[0], "--require-approval") == "never"
+    deploy.carry_out(order(project), identify=lambda *_: HERE, run=fake)
     assert 'export STEPWELL_API_KEY="$(aws secretsmanager get-secret-value' in capsys.readouterr().out
 
 
@@ -236,7 +254,7 @@ def test_a_deployment_that_would_stick_a_run_asks_first_and_by_a_script_is_refus
         questions.append(text)
 
     monkeypatch.setattr(typer, "confirm", confirm)
-    deploy.carry_out(given, identify=lambda *_: HERE, run=fake, deployed=outputs)
+    deploy.carry_out(replace(given, yes=False), identify=lambda *_: HERE, run=fake, deployed=outputs)
     assert [call[0] for call in fake.calls] == ["deploy"]
     assert questions[0].endswith("Deploy all the same?")
 

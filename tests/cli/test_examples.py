@@ -1,4 +1,4 @@
-"""The examples at the end of the help pages."""
+"""The help pages: summaries that fit a terminal, and an example at the end."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def test_an_example_is_of_its_command_and_can_be_typed(command: str) -> None:
 
 def test_a_help_page_ends_with_its_example(cli: Cli) -> None:
     assert cli("redrive", "--help").stdout.rstrip().endswith(f"Example: {EXAMPLES['redrive']}")
+
+
+@pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS)], ids=" ".join)
+def test_no_summary_is_cut_at_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = cli(*group, "--help").stdout
+    assert "Commands:" in page
+    assert [line for line in page.splitlines() if "..." in line.replace("[ARGS]...", "") or "…" in line] == []

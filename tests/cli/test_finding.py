@@ -44,6 +44,14 @@ def test_a_part_that_several_ids_have_is_refused_with_them(api: FakeApi, cli: Cl
     assert [call.path for call in api.calls if call.method == "POST"] == ["/runs/run_01/cancel"]
 
 
+def test_a_part_that_no_new_run_has_says_how_far_it_looked_and_how_to_list_older_ones(api: FakeApi, cli: Cli) -> None:
+    for cursor, more in ((None, False), ("c", True)):
+        api.on("GET", "/runs", (200, {"items": [OTHER], "next_cursor": cursor}))
+        result = cli("show", "c18386")
+        hint = "only the newest 500 runs were searched: give the whole id; stepwell runs --before 7d lists older ones"
+        assert (result.exit_code, "[unknown_run]" in result.stderr, hint in result.stderr) == (3, True, more)
+
+
 def test_last_without_runs_is_told(api: FakeApi, cli: Cli) -> None:
     listed(api)
     result = cli("watch", "last")

@@ -84,12 +84,19 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str], told: str) -> 
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize(("status", "body"), [(200, "<html>"), (200, "[]"), (502, "Bad gateway"), (404, "{}")])
+@pytest.mark.parametrize(("status", "body"), [(200, "<html>"), (200, "[]"), (500, "Oops"), (404, "{}")])
 def test_something_else_at_the_url_is_told(api: FakeApi, cli: Cli, status: int, body: str) -> None:
     api.on("GET", "/stats", (status, body))
     result = cli("stats")
     assert result.exit_code == 4
     assert f"is not a Stepwell API: it answered {status} to /stats [not_stepwell]" in result.stderr
+
+
+def test_a_gateway_whose_api_does_not_answer_is_told(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/stats", (502, "<html>"))
+    result = cli("stats")
+    assert result.exit_code == 4
+    assert result.stderr == "error: the API's gateway answered 502: Bad Gateway [unreachable]\n  hint: try again\n"
 
 
 def test_a_bad_setting_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

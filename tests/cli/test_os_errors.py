@@ -37,6 +37,22 @@ def test_a_project_that_cannot_be_written_is_told(
     assert f"[{code}]\n  hint: " in result.stderr
 
 
+@pytest.mark.parametrize("at", ["mkdir", "write_text"])
+def test_a_full_disk_is_told_with_the_file_that_could_not_be_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """A write that fails names no file, unlike an open."""
+
+    def fail(self: Path, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, at, fail)
+    result = cli("init", str(tmp_path / "shop"))
+    assert result.exit_code == 2
+    assert f"error: cannot write {tmp_path / 'shop'}{os.sep}" in result.stderr
+    assert ": no space left on device [disk_full]" in result.stderr
+
+
 def test_another_error_of_the_system_keeps_its_traceback(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

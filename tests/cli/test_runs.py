@@ -257,9 +257,9 @@ def test_history_reads_all_pages(api: FakeApi, cli: Cli) -> None:
     api.on("GET", path, *pages)
     lines = [line.rstrip() for line in cli("history", ID).stdout.splitlines()]
     assert lines == [
-        "2026-03-01 13:00:00  0-0      run.started",
-        '2026-03-01 13:00:01  0-1      step.completed        validate  {"output": {"total": 121}}',
-        "2026-03-01 13:00:02  0-2      phase.changed         approve  executing step → waiting for approval",
+        "2026-03-01 13:00:00  run.started                             0-0",
+        '2026-03-01 13:00:01  step.completed        validate          0-1      {"output": {"total": 121}}',
+        "2026-03-01 13:00:02  phase.changed         approve           0-2      executing step → waiting for approval",
     ]
     api.on("GET", path, *pages)
     assert json.loads(cli("history", ID, "--json").stdout) == {"items": HISTORY, "next_cursor": None}

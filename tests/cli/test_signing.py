@@ -358,8 +358,8 @@ def test_credentials_that_have_expired_are_told_as_such(api: FakeApi) -> None:
 
 def test_an_api_of_tokens_or_keys_says_so_to_a_caller_who_signs() -> None:
     """IAM answers 403 to a signature that it does not take."""
-    refused = gateway_refusal(401, {"message": "Unauthorized"}, Kind.SIGNED)
+    refused = gateway_refusal(401, "Unauthorized", Kind.SIGNED, acts=False)
     assert (refused.code, refused.hint) == ("unauthorized", UNSIGNED)
-    assert gateway_refusal(403, {"message": "Forbidden"}, Kind.SIGNED).hint == REFUSALS[Kind.SIGNED]
-    expired = gateway_refusal(401, {"message": "the token has expired"}, Kind.SIGNED)
+    assert gateway_refusal(403, "Forbidden", Kind.SIGNED, acts=False).hint == REFUSALS[Kind.SIGNED]
+    expired = gateway_refusal(401, "the token has expired", Kind.SIGNED, acts=False)
     assert (expired.code, expired.hint) == ("credentials_expired", "run aws sso login, or get new keys")

@@ -186,6 +186,27 @@ def test_a_problem_document_is_an_exception_of_its_kind_with_its_code(
     assert raised.value.errors == [("/input/amount", "is no number")]
 
 
+@pytest.mark.parametrize("body", [{"message": "Bad gateway"}, "<html>", None], ids=["message", "page", "nothing"])
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_gateway_that_gets_no_answer_is_no_stranger(on: Both, status: int, body: Any) -> None:
+    """The URL is right, and the API behind it does not answer."""
+    api = Api(*(answer(status, body) for _ in range(4)))
+    with pytest.raises(Unreachable, match=f"the API's gateway answered {status}: ") as raised:
+        on(api, lambda client: client.stats())
+    assert (raised.value.code, raised.value.hint, len(api.requests)) == ("unreachable", "try again", 4)
+
+
+@pytest.mark.parametrize("act", [start, lambda client: client.handle("r1").approve(by="ana")], ids=["start", "approve"])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_after_a_gateways_refusal_a_person_looks_before_a_second_act(
+    on: Both, status: int, act: Callable[[Any], Any]
+) -> None:
+    """The API may have taken the call; another start would have another key."""
+    with pytest.raises(Unreachable) as raised:
+        on(Api(*(answer(status, {"message": "no answer"}) for _ in range(4))), act)
+    assert "the API may have taken the call" in (raised.value.hint or "")
+
+
 def test_too_many_calls_are_told_after_the_retries(on: Both) -> None:
     with pytest.raises(BusyProblem):
         on(Api(*(refusal(429, "too_many_pending") for _ in range(4))), lambda client: client.send_event("paid"))

@@ -60,7 +60,7 @@ def update(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Call an update handler of a durable function, and print its answer."""
+    """Call an update of a durable function, and print its answer."""
     content = read_json(given, "--input") if given else None
     with connect(url) as client:
         found = client.handle(run_id).send_update(name, content, id=update_id, wait=wait)
@@ -148,7 +148,7 @@ def redrive(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Go on from where a run failed, as a new run; completed steps are kept."""
+    """Go on from where a run failed, as a new run. Completed steps are kept."""
     with connect(url) as client:
         run = client.handle(run_id)
         if dry_run:
@@ -214,7 +214,7 @@ def fork(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Go on from any slot of a run, as a new run with another input, state or step result."""
+    """Go on from any slot of a run, as a new, changed run. Changes its input, its state or a step's result."""
     changes: ForkOptions = {"by": person(by)}
     if given:
         changes["input"] = read_json(given, "--input")

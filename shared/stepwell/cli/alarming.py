@@ -68,7 +68,7 @@ def alarms(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """List a deployed stack's alarms with their states, and who is told of them."""
+    """List a deployed stack's alarms, their states, and who is told."""
     from stepwell.aws.alarm_states import alarm_states  # noqa: PLC0415 - boto3
     from stepwell.client.access import region_of  # noqa: PLC0415 - httpx
 

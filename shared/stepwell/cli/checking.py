@@ -26,7 +26,7 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON and nothing else.")] = False,
 ) -> None:
-    """Check definition files, or a folder with its functions and webhooks."""
+    """Check definitions, or a folder with its code and webhooks."""
     problems: list[Problem] = []
     workflows = 0
     for path in [chosen_folder(one) for one in paths or ()] or [chosen_folder(None)]:

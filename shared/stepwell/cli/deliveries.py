@@ -65,7 +65,7 @@ def replay(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Replay stored deliveries with today's webhooks.yaml, under new ids.
+    """Replay stored deliveries with today's webhooks.yaml. They get new ids.
 
     Skips a delivery that already became an event or a run, unless --again. Exit status 1: some could not be mapped.
     """

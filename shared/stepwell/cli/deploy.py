@@ -99,6 +99,7 @@ def carry_out(
             _tell(told)
         console().print(f"the template is in {place / OUT}", soft_wrap=True)
         return
+    _check_consent(order)
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     _tell(f"account {who.account}, {who.region}, as {who.arn}")
     before: Mapping[str, str] = {}
@@ -113,13 +114,19 @@ def carry_out(
             _bootstrap(cdk, order, f"aws://{who.account}/{who.region}")
         app = _assembled(order, place, who)
         file = Path(beside) / "outputs.json"
-        asks = not order.yes and sys.stdin.isatty()
-        cdk = Cdk(place, order.profile, who.region, run or (run_command if asks else run_quietly))
+        cdk = Cdk(place, order.profile, who.region, run or (run_quietly if order.yes else run_command))
         _tell(f"deploying the stack {_stack_of(order, place)}; the first time takes a few minutes")
         asked = ("--require-approval", "never" if order.yes else "broadening")
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
     print_next(outputs, who.region, workflows[0])
+
+
+def _check_consent(order: Order) -> None:
+    """Raises UserError `needs_yes` where the CDK could not ask; it would fail after the build, which takes a minute."""
+    if not order.yes and not sys.stdin.isatty():
+        message = "a deployment asks before it adds permissions, and here is no terminal to ask in"
+        raise UserError(message, code="needs_yes", hint="agree beforehand: stepwell deploy --yes")
 
 
 def _with_address(order: Order, place: Path, before: Mapping[str, str]) -> Order:
@@ -174,7 +181,7 @@ def _stack_of(order: Order, place: Path) -> str:
 
 
 def _ask(why: str, order: Order) -> None:
-    if order.yes or not sys.stdin.isatty():
+    if order.yes:
         raise UserError(why, code="would_stick", hint="--no-gate deploys all the same")
     typer.confirm(f"{why}. Deploy all the same?", abort=True)
 

@@ -56,7 +56,7 @@ def dev(
         str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input of that run.")
     ] = "",
 ) -> None:
-    """Run everything on this machine: API, coordinator, worker, timers."""
+    """Run API, coordinator, worker and timers on this machine."""
     chosen = chosen_folder(folder)
     if not chosen.is_dir():
         hint = "create one with: stepwell init DIR"
@@ -106,7 +106,7 @@ def init(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the created files as JSON.")] = False,
 ) -> None:
-    """Create a project: workflows, steps, tests and settings that run as they are."""
+    """Create a project that runs: workflows, steps and tests."""
     if (folder is None) != here:
         raise typer.BadParameter("give a folder, or --here for this one", param_hint="DIR")
     made = write_project(folder or Path(), template, here=here)

@@ -37,7 +37,7 @@ def estimate(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Estimate what 1,000 runs of a workflow cost on AWS, from its last runs that ended."""
+    """Estimate what 1,000 runs of a workflow cost on AWS. Reads its last runs that ended."""
     from stepwell.client import calls  # noqa: PLC0415 - httpx
     from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
 

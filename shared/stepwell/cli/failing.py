@@ -23,7 +23,7 @@ def failures(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Group failed runs by their error: the step, how often, first and last."""
+    """Group failed runs by their error and step, with counts."""
     since = read_since(since) if since else ""
     with connect(url) as client:
         groups = merged(islice(client.failures(workflow=workflow, since=since), GROUPS))

@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 LAST = "last"
 NEWEST = 500  # runs among which a part of an id is looked for
+_NOT_SEARCHED = (
+    f"only the newest {NEWEST} runs were searched: give the whole id; stepwell runs --before 7d lists older ones"
+)
 
 
 class FindingClient(Client):
@@ -35,10 +38,12 @@ class FindingClient(Client):
         try:
             return super().send(asked)
         except NotFoundProblem as missing:
-            whole = ""
+            whole, more = "", False
             if missing.code == "unknown_run":
                 with suppress(ApiProblem):  # no list, no help: the first refusal stands
-                    whole = self._matching(given)
+                    whole, more = self._matching(given)
+            if more and not whole:
+                raise NotFoundProblem(missing.status, {**missing.problem, "hint": _NOT_SEARCHED}) from None
             if not whole:
                 raise
         self._found[given] = whole
@@ -50,15 +55,19 @@ class FindingClient(Client):
             raise NotFound("there are no runs", code="unknown_run", hint="start one: stepwell run WORKFLOW")
         return str(items[0]["run_id"])
 
-    def _matching(self, given: str) -> str:
-        """The run whose id begins or ends so; empty if there is none. Raises UserError if there are several."""
-        ids = [str(run["run_id"]) for run in super().send(calls.at(calls.runs(), NEWEST, "")).items]
+    def _matching(self, given: str) -> tuple[str, bool]:
+        """The run whose id begins or ends so, if there is one, and whether older runs were not searched.
+
+        Raises UserError if there are several.
+        """
+        page = super().send(calls.at(calls.runs(), NEWEST, ""))
+        ids = [str(run["run_id"]) for run in page.items]
         made = given.removeprefix("run_")
         found = [one for one in ids if one.removeprefix("run_").startswith(made) or one.endswith(given)]
         if len(found) > 1:
             message = f"{len(found)} runs have an id that begins or ends with {given}: {', '.join(found[:3])}"
             raise UserError(message, code="ambiguous_run", hint="give more of the id")
-        return found[0] if found else ""
+        return found[0] if found else "", bool(page.next_cursor)
 
 
 def workflow_or_run(name: str, of_workflow: Callable[[], T], of_run: Callable[[], T]) -> T:

@@ -20,7 +20,7 @@ def limits(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """List the limits of steps and runs, or show who holds the permits of one, and who waits."""
+    """List the limits of steps and runs. With a name: who holds its permits, and who waits."""
     with connect(url) as client:
         one = client.limit(name, key=key) if name else None
         found = [] if one is not None else client.limits()

@@ -20,7 +20,7 @@ def console(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 0,
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
 ) -> None:
-    """Open the console for a deployed API; calls are signed with your credentials."""
+    """Open the console for a deployed API. Signs its calls with your credentials."""
     require("dev", "the console")
     place = url or read_settings().url
     typer.echo(f"asking {place} whether you may call it", err=True)  # before what takes long: imports, and its answer

@@ -16,6 +16,7 @@ from pathlib import Path
 from string import Template as Text
 
 from stepwell.errors import Conflict, UserError
+from stepwell.os_errors import explained
 from stepwell.project import FILE, WORKFLOWS, root_packages, this_python
 
 SCHEMA = "workflows/.schema.json"
@@ -73,10 +74,21 @@ def write_project(folder: Path, template: Template, *, here: bool = False) -> Wr
         if path.exists() and name not in joined:
             kept.append(path)
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        _write(path, text)
         written.append(path)
     return Written(tuple(written), tuple(kept), values["run"])
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file of the project. An error of the system names it, also where the disk is full."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        known = explained(error, path)
+        if known is None:
+            raise
+        raise known from error
 
 
 def adding(folder: Path) -> str:

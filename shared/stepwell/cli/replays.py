@@ -27,7 +27,7 @@ def export(
     ] = None,
     url: Url = "",
 ) -> None:
-    """Export a run for a replay: its facts and the records of all its tokens, as JSON Lines."""
+    """Export a run for a replay, as JSON Lines. Holds its facts and the records of all its tokens."""
     with connect(url) as client:
         lines = [json.dumps(line) for line in client.handle(run_id).export()]
     if to is None:

@@ -77,7 +77,7 @@ def run(
             "--version",
             metavar="pin|latest|HASH|ALIAS",
             show_default=False,
-            help="The deployed one, kept by what is made of the run (pin) or not (latest, default), or another.",
+            help="Default latest, the deployed one. pin: the same, and redrives and forks of the run keep it.",
         ),
     ] = "",
     watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")] = False,
@@ -241,7 +241,7 @@ def history(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Show a run's history, oldest first, with the branches of its forks of up to 100."""
+    """Show a run's history, oldest first. It has the branches of forks of up to 100."""
     with connect(url) as client:
         entries = client.handle(run_id).history(after=after, token=token, phases=phases)
         if as_json:
@@ -283,7 +283,7 @@ def query(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Call a query handler of a durable function, and print its answer."""
+    """Call a query of a durable function, and print its answer."""
     from stepwell.client import run_calls  # noqa: PLC0415 - httpx
 
     with connect(url) as client:

@@ -56,7 +56,7 @@ def simulate(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:  # fmt: skip
-    """Simulate many runs in virtual time: how they end, when, for how much. Exit status 1: deadlines contradict.
+    """Simulate many runs in virtual time: ends, times and costs. Exit status 1: deadlines contradict.
 
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """

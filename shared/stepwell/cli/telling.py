@@ -36,18 +36,20 @@ _TONES = (  # the colour of a history entry, by the end of its type
 
 
 def history_line(entry: Mapping[str, Any], now: datetime, *, with_id: bool = False) -> Text:
-    """Renders an entry as a line such as `14:02:11  step.completed  charge`; with its id, `0@2.0` after the time."""
+    """Renders an entry as a line such as `14:02:11  step.completed  charge`; with its id, `0@2.0`, after the step."""
     kind = printable(str(entry.get("type") or ""))
     tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
     moment = parse_time(entry.get("at"))
     line = Text(f"{exactly(moment, now):<8}", style="dim")
-    if with_id:  # it names the token too
-        line.append(f"  {printable(str(entry.get('id') or '')):<7}", style="dim")
     line.append(f"  {kind:<20}", style=tone or "dim")
-    if not with_id and (token := str(entry.get("token") or ROOT)) != ROOT:
-        line.append(f"  {printable(token)}", style="dim")
-    if entry.get("step"):
-        line.append(f"  {printable(str(entry['step']))}", style="bold")
+    step = printable(str(entry.get("step") or ""))
+    if with_id:  # it names the token too
+        line.append(f"  {step:<16}", style="bold")
+        line.append(f"  {printable(str(entry.get('id') or '')):<7}", style="dim")
+    else:
+        token = str(entry.get("token") or ROOT)
+        line.append("" if token == ROOT else f"  {printable(token)}", style="dim")
+        line.append(step and f"  {step}", style="bold")
     if (entry.get("attempt") or 1) > 1:
         line.append(f"  try {entry['attempt']}")
     if entry.get("to"):

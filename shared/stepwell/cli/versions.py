@@ -31,7 +31,7 @@ def versions(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Show which versions of a workflow have open runs, what those wait for, and which one is deployed."""
+    """Show which versions of a workflow have open runs. Also what these wait for, and which version is deployed."""
     with connect(url) as client:
         found = client.versions(workflow, most=most)
     if as_json:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -40,6 +39,9 @@ REFUSALS = {  # what to do when API Gateway refuses the caller
 }
 # IAM answers 403; 401 is the answer of an API that looks for a token or a key.
 UNSIGNED = "this API takes no signatures: set STEPWELL_TOKEN or STEPWELL_API_KEY, as its `auth` says"
+
+# A start without a key would have another key the second time, and start a second run.
+_LOOK = "the API may have taken the call: look at the run, or at stepwell runs, before you repeat it"
 
 
 class Header(httpx.Auth):
@@ -82,9 +84,8 @@ def region_of(url: str) -> str:
     return (found[1] or "") if found else ""
 
 
-def gateway_refusal(status: int, answer: Mapping[str, Any], kind: Kind) -> StepwellError:
-    """The error for API Gateway's own answer, `{"message": …}`, which reached no Stepwell function."""
-    said = str(answer.get("message") or status)
+def gateway_refusal(status: int, said: str, kind: Kind, *, acts: bool) -> StepwellError:
+    """The error for a gateway's own answer, which reached no Stepwell function. `acts`: the call is no mere read."""
     if status in {401, 403}:
         expired = "expired" in said
         code = "credentials_expired" if expired else "unauthorized" if status == 401 else "forbidden"
@@ -92,8 +93,9 @@ def gateway_refusal(status: int, answer: Mapping[str, Any], kind: Kind) -> Stepw
         if kind is Kind.SIGNED and (expired or status == 401):
             hint = "run aws sso login, or get new keys" if expired else UNSIGNED
         return AccessProblem(status, {"code": code, "detail": f"the API refused the call: {said}", "hint": hint})
-    hint = "try again" if status in {429, 503, 504} else "read the log of the api function"
-    return Unreachable(f"API Gateway answered {status}: {said}", hint=hint)
+    again = _LOOK if acts and status != 429 else "try again"
+    hint = f"read the log of the api function; {again}" if status == 500 else again
+    return Unreachable(f"the API's gateway answered {status}: {said}", hint=hint)
 
 
 def _checked(variable: str, value: str) -> str:

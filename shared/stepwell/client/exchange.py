@@ -31,7 +31,8 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN = frozenset({429, 500, 502, 503, 504})
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the API has seen nothing of the call
-_GATEWAY_REFUSES = frozenset({401, 403, 429, 500, 503, 504})
+_NO_ANSWER_BEHIND = frozenset({502, 503, 504})  # a gateway or proxy says these, of an API that does not answer it
+_GATEWAY_REFUSES = frozenset({401, 403, 429, 500}) | _NO_ANSWER_BEHIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +130,25 @@ class Api:
         try:
             if answer.is_success:
                 return request.read(answer)
-            raise self._refusal(answer)
+            raise self._refusal(request, answer)
         except NotOurs as error:
             message = f"the server at {self.url} is not a Stepwell API: "
             message += f"it answered {answer.status_code} to {answer.request.url.path}"
             raise Unreachable(message, code="not_stepwell", hint="check --url or STEPWELL_URL") from error
 
-    def _refusal(self, answer: httpx.Response) -> StepwellError:
+    def _refusal(self, request: Request[Any], answer: httpx.Response) -> StepwellError:
         """The exception for an answer that is no success. Raises NotOurs."""
+        status = answer.status_code
         try:
             problem = answer.json()
-        except ValueError as error:
-            raise NotOurs from error
-        if isinstance(problem, dict) and ("title" in problem or "detail" in problem):
-            return problem_of(answer.status_code, problem)
-        if isinstance(problem, dict) and "message" in problem and answer.status_code in _GATEWAY_REFUSES:
-            return gateway_refusal(answer.status_code, problem, self.access.kind)
+        except ValueError:
+            problem = None
+        told = problem if isinstance(problem, dict) else {}
+        if "title" in told or "detail" in told:
+            return problem_of(status, told)
+        if status in _NO_ANSWER_BEHIND or ("message" in told and status in _GATEWAY_REFUSES):
+            said = str(told.get("message") or httpx.codes.get_reason_phrase(status))
+            return gateway_refusal(status, said, self.access.kind, acts=request.method != "GET")
         raise NotOurs
 
     def _hint(self) -> str:
