@@ -55,6 +55,7 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_woken(
     assert run_now(local.parts.ports.log.append(runs[0], "0", 0, '{"slot":0,"kind":"unheard_of"}')) is None
     found = {(one.run_id, one.why) for one in run_now(local.sweeper.sweep(-1_000))}
     assert found == {(runs[0], "unreadable"), (runs[1], "no_progress")}
+    caplog.clear()  # what starts say is told where another test has turned it on
     with caplog.at_level("INFO", "stepwell.dev"):
         _sweep(local, -1_000)
     assert [(one.levelname, runs[0] in one.message) for one in caplog.records] == [("WARNING", True)]
