@@ -60,7 +60,7 @@ def test_the_command_shows_both_entries_and_exits_with_1(api: FakeApi, cli: Cli)
 
 def test_a_redriven_run_is_shown_with_the_run_and_the_error_that_it_comes_from(api: FakeApi, cli: Cli) -> None:
     error = {"type": "ValueError", "message": "no funds", "step": "charge", "attempts": 3}
-    redriven = entry("run.redriven", 1, step="charge", data={"run_id": "r1", "error": error})
+    redriven = entry("run.redriven", 1, step="charge", by="redrive:r1", data={"run_id": "r1", "error": error})
     for run_id, found in (("r1", []), ("r2", [redriven])):
         page = {"items": [entry("run.created", 0), *found], "next_cursor": None}
         api.on("GET", f"/runs/{run_id}/history", (200, page))

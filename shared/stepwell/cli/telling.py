@@ -26,6 +26,7 @@ _ENGINE = (
     "dead:",
     "child:",
     "parent:",
+    "redrive:",
 )
 _TONES = (  # the colour of a history entry, by the end of its type
     (("completed", "received", "fired", "approved"), "green"),
