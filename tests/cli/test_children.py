@@ -85,7 +85,7 @@ def test_a_list_names_the_parents_where_there_are_any(api: FakeApi, cli: Cli) ->
 def test_history_tells_them_in_words(api: FakeApi, cli: Cli, kind: str, data: dict[str, Any], told: str) -> None:
     entry = {"id": "0@1.0", "at": "2026-03-01T13:00:00.000Z", "type": kind, "step": "s", "data": data}
     api.on("GET", f"/runs/{ID}/history", (200, {"items": [entry], "next_cursor": None}))
-    assert " ".join(cli("history", ID).stdout.split()).endswith(f"{kind} s {told}")
+    assert " ".join(cli("history", ID).stdout.split()).endswith(f"{kind} s 0@1.0 {told}")
 
 
 def test_show_names_the_run_that_a_run_was_made_from(api: FakeApi, cli: Cli) -> None:
