@@ -31,9 +31,14 @@ def ends() -> Ends:
 
 
 def test_a_pause_is_over_when_the_run_has_ended(ends: Ends) -> None:
-    """Also where that happens between the look and the pause."""
     pause = ends.pause_until("r1")
     threading.Timer(0.01, ends.ended, ["r1"]).start()
+    run_now(pause(HOUR_MS))
+
+
+def test_a_pause_is_over_at_once_when_the_run_has_ended_since_the_look_before_it(ends: Ends) -> None:
+    pause = ends.pause_until("r1")
+    ends.ended("r1")
     run_now(pause(HOUR_MS))
 
 
@@ -41,6 +46,7 @@ def test_after_the_end_a_pause_takes_its_time(ends: Ends) -> None:
     """Else a call that waits for something more would look without rest."""
     pause = ends.pause_until("r1")
     ends.ended("r1")
+    run_now(pause(HOUR_MS))
     found = pause(HOUR_MS).__await__().send(None)
     assert found == Pause(HOUR_MS)
 

@@ -24,12 +24,18 @@ class Ends:
         self._lock = threading.Lock()
 
     def pause_until(self, run_id: str) -> Callable[[int], Coroutine[Any, Any, None]]:
-        """Returns a pause of so many ms, which is over once the run has ended. Ask before looking at the run."""
+        """Returns a pause of so many ms, which is over once the run has ended. Ask before looking at the run.
+
+        The first one after the end is over at once: the last look may have been before it. Later ones take their time.
+        """
         with self._lock:
             ended = self._awaited.setdefault(run_id, Future())
+        is_told = False
 
         async def pause(duration_ms: int) -> None:
-            await self._clock.sleep_ms(duration_ms, None if ended.done() else ended)
+            nonlocal is_told
+            await self._clock.sleep_ms(duration_ms, None if is_told else ended)
+            is_told = ended.done()
 
         return pause
 
