@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from typing import TypeAlias
 
@@ -75,12 +76,16 @@ class Pump:
             thread.start()
 
     def stop(self, patience_seconds: float) -> int:
-        """Stops receiving. Returns the number of messages in progress, which the next start delivers again."""
+        """Stops receiving. Returns the number of messages in progress, which the next start delivers again.
+
+        Idle threads are waited for too: each may be reading the database, which its caller is about to close.
+        """
         self._local.stopping.set()
         self._local.bell.ring_all()
+        until = time.monotonic() + patience_seconds
         for thread in self._threads:
-            if self._under_way:
-                thread.join(patience_seconds / len(self._threads))
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
         return len(self._under_way)
 
     def _work(self) -> None:
