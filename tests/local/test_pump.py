@@ -142,7 +142,7 @@ def test_a_lease_is_extended_while_its_step_runs(local: Local, pump: Pump, monke
     go.set()
 
 
-def test_deliveries_of_one_wake_are_handled_one_after_the_other_and_none_is_lost(
+def test_copies_of_one_wake_are_handled_one_after_the_other_and_none_is_lost(
     local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash a branch may have two messages; at once, they would run each of its steps twice."""

@@ -287,3 +287,14 @@ def test_of_several_another_agents_end_is_one_and_a_delay_is_one() -> None:
     world.pass_time(2 * HOUR_MS)
     token = world.token(run_id)
     assert (token.steps["heard"].output["for"], world.header(run_id).status) == ("delay", Status.COMPLETED)
+
+
+def test_of_several_none_may_come_in_time() -> None:
+    timed = FIRST.replace("      any:", "      timeout: 1h\n      any:")
+    guarded = timed.replace("nextWhen: result", "nextWhen: result != null && result").replace("heard.for", "heard")
+    world = World(guarded, OTHER)
+    run_id = world.start("first", {"thread": "t"})
+    world.deliver()
+    world.pass_time(HOUR_MS)
+    assert world.header(run_id).status is Status.COMPLETED
+    assert world.steps.calls[-1].input == {"what": None}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.codec import decode_record
-from stepwell.engine.records import End
+from stepwell.engine.records import End, Record
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.memory.inbox import ALL_LANES
@@ -36,7 +36,7 @@ class Watched:
 
     def __init__(self, inner: Any, at: int, done: bool) -> None:
         self._inner, self._at, self._done, self.calls = inner, at, done, 0
-        self.under_way: set[str] = set()
+        self.counted: set[str] = set()
         self.most = 0
 
     def stop(self) -> bool:
@@ -53,19 +53,19 @@ class Watched:
                 raise PortError("away")
             made = await method(*args, **named)
             if name == "append" and made is None:
-                self.see(args[0], args[3])
+                self.see(args[0], decode_record(args[3]))
             if self.calls == self._at:
                 raise PortError("no answer")
             return made
 
         return call
 
-    def see(self, run_id: str, body: str) -> None:
-        if isinstance(decode_record(body).next, End):
-            self.under_way.discard(run_id)
+    def see(self, run_id: str, record: Record) -> None:
+        if isinstance(record.next, End):
+            self.counted.discard(run_id)
         else:
-            self.under_way.add(run_id)
-        self.most = max(self.most, len(self.under_way))
+            self.counted.add(run_id)
+        self.most = max(self.most, len(self.counted))
 
 
 def deliver(world: World, until_ms: int) -> None:

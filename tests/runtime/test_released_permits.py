@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,14 +12,13 @@ from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, End, Record
 from stepwell.engine.throttles import ASKS, FREES, PERMITTED
-from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from tests.runtime.kit import World, fails
-from tests.runtime.test_permit_kills import ask, deliver
+from tests.runtime.test_permit_kills import Watched, ask, deliver
 from tests.runtime.test_permits import end, notes_of, started, statuses
 
 ASKED = """
@@ -220,41 +217,16 @@ def test_a_run_below_one_that_holds_the_permit_goes_on_under_it() -> None:
     assert notes_of(world, "permits:flow") == {}
 
 
-class Watched:
-    """A store whose n-th call does not answer, before or after it happened; it counts the permits, by the logs."""
-
-    def __init__(self, inner: Any, at: int, done: bool) -> None:
-        self._inner, self._at, self._done, self.calls, self.most = inner, at, done, 0, 0
-        self.holders: set[str] = set()
-
-    def stop(self) -> bool:
-        """Tells whether a call was not answered; from now on all are."""
-        has_killed, self._at = self._at <= self.calls, 0
-        return has_killed
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._inner, name)
-
-        async def call(*args: Any, **named: Any) -> Any:
-            self.calls += 1
-            if self.calls == self._at and not self._done:
-                raise PortError("away")
-            made = await method(*args, **named)
-            if name == "append" and made is None:
-                self.see(args[0], decode_record(args[3]))
-            if self.calls == self._at:
-                raise PortError("no answer")
-            return made
-
-        return call
+class Held(Watched):
+    """It counts the runs that hold a permit, by their logs."""
 
     def see(self, run_id: str, record: Record) -> None:
         is_first = record.slot == 0 and not isinstance(record.next, End)
         if isinstance(record.next, End) or FREES in record.rules:
-            self.holders.discard(run_id)
+            self.counted.discard(run_id)
         elif is_first or _told(record) == "taken":
-            self.holders.add(run_id)
-        self.most = max(self.most, len(self.holders))
+            self.counted.add(run_id)
+        self.most = max(self.most, len(self.counted))
 
 
 NAPS = """
@@ -264,11 +236,11 @@ timeline: [{name: one, run: python:m.one}, {name: nap, sleep: 10s}, {name: two, 
 """
 
 
-def lived(at: int, done: bool) -> tuple[World, Watched, list[str]]:
+def lived(at: int, done: bool) -> tuple[World, Held, list[str]]:
     """Three runs, of which one is cancelled and one paused for a while."""
     world = World(NAPS)
     runs = [world.start() for _ in range(3)]
-    watched = Watched(world.store.inner, at, done)
+    watched = Held(world.store.inner, at, done)
     world.store.inner = watched
     now_ms = world.clock.now_ms()
     deliver(world, now_ms + 5_000)

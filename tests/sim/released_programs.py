@@ -5,28 +5,17 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from stepwell.definition.graph import END, Call, Child, Concurrency, Graph, Node, Step, Wait
+from stepwell.definition.graph import Concurrency, Node, Step, Wait
 from stepwell.engine.share_records import RELEASE
 from tests.sim import lock_programs as parts
-from tests.sim.child_programs import Family
-from tests.sim.programs import KEY, TOPICS, Program, Undoing
+from tests.sim.limit_programs import contending
+from tests.sim.programs import KEY, Program, Undoing
 from tests.sim.undo_programs import RESULT
 
 
 def make_released(rng: random.Random) -> Program:
     """A run that starts three to five others at once, which wait somewhere; some have locks, some are undone."""
-    kids = [_leaf(rng, f"kid{index}") for index in range(rng.choice([1, 1, 2]))]
-    names = [kid.graph.name for kid in kids]
-    called = tuple(Child(f"c{index}", rng.choice(names)) for index in range(rng.randint(3, 5)))
-    call = Call(called, timeout_ms=rng.choice([None, None, 5_000, 3_600_000]), parent_close="cancel",
-                failed_child=rng.choice(["propagate", "return", "return"]),
-                siblings=rng.choice(["cancel", "finish", "finish"]))  # fmt: skip
-    nodes = {"n0": Node("n0", call=call, rules=parts._next("n0", END))}
-    graph = Graph("sim", "sha256:sim", "timeline", "n0", nodes, {})
-    events = tuple((rng.choice(TOPICS), f"e{number}", 1) for number in range(rng.randint(0, 6)))
-    calls = [("cancel", rng.choice([0, 1, 30]))] * (rng.random() < 0.1)
-    calls += [(f"{word} child", rng.choice([0, 0, 1, 30])) for word in ("cancel", "terminate") if rng.random() < 0.4]
-    return Family(graph, {}, {}, frozenset(), events, tuple(calls), input={"key": "k"}, callees=tuple(kids))
+    return contending(rng, _leaf, 6)
 
 
 def _leaf(rng: random.Random, name: str) -> Program:

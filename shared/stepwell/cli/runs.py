@@ -35,6 +35,18 @@ if TYPE_CHECKING:
     from stepwell.client import Client, Handle
 
 
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        show_default=False,
+        help="waiting, failed, …; may be repeated.",
+        autocompletion=complete_status,
+    ),
+]
+
+
 class Sort(StrEnum):
     """Orders of a list of runs, other than the newest first."""
 
@@ -114,16 +126,7 @@ def run(
 
 def runs(
     workflow: OfWorkflow = "",
-    status: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--status",
-            metavar="STATUS",
-            show_default=False,
-            help="waiting, failed, …; may be repeated.",
-            autocompletion=complete_status,
-        ),
-    ] = None,
+    status: Statuses = None,
     tag: OfTag = "",
     since: Since = "",
     before: Before = "",

@@ -50,12 +50,7 @@ def encode_record(record: Record, *, is_gathered: bool = False) -> str:
     `is_gathered`: of a branch that began in a lane, which only newer code finds.
     """
     number = max(_number_of(record), formats.GATHERED if is_gathered else 0)
-    return _encode(_record_to_json(record) | {formats.KEY: number})
-
-
-def record_json(record: Record) -> dict[str, Json]:
-    """Returns a record as JSON without a format's number, for whatever holds several."""
-    return _record_to_json(record)
+    return _encode(record_json(record) | {formats.KEY: number})
 
 
 def record_of(raw: Mapping[str, Json]) -> Record:
@@ -106,7 +101,7 @@ def encode_token(token: Token) -> str:
             "tasks",
         ),
     )
-    out["last"] = _record_to_json(token.last) if token.last else None
+    out["last"] = record_json(token.last) if token.last else None
     out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
@@ -205,7 +200,7 @@ def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:
 
 def _aside_to_json(aside: Aside) -> dict[str, Json]:
     out = plain(aside, skip=("last", "parked", "resumption", "received"))
-    out |= {"last": _record_to_json(aside.last), "received": [plain(one) for one in aside.received]}
+    out |= {"last": record_json(aside.last), "received": [plain(one) for one in aside.received]}
     out |= {"parked": _parked_to_json(aside.parked)} if aside.parked else {}
     return out | ({"resumption": plain(aside.resumption)} if aside.resumption else {})
 
@@ -250,7 +245,8 @@ def told_failure(failure: Failure | None) -> dict[str, Json] | None:
     return None if failure is None else plain(failure, skip=("traceback", "retry_after_ms", "raised"))
 
 
-def _record_to_json(record: Record) -> dict[str, Json]:
+def record_json(record: Record) -> dict[str, Json]:
+    """Returns a record as JSON without a format's number, for whatever holds several."""
     out = plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(record)
     if record.output_at >= 0:
         out.pop("output", None)

@@ -4,7 +4,7 @@ receive ── dispatch ── delete            a dead worker leaves its messag
               │ raises
               └── log, release with a growing delay ── too often: the token fails with worker_lost
 
-Deliveries of one wake are handled one after the other. After a crash there may be two: a message that died before its
+Copies of one wake are handled one after the other. After a crash there may be two: a message that died before its
 delete comes again and wakes its branches once more. At once, both would run each of a branch's operations to its end;
 one after the other, the second finds the branch gone on and drops.
 """
@@ -28,7 +28,7 @@ from stepwell.runtime.ports import Clock
 
 log = logging.getLogger("stepwell.pump")
 
-Turn: TypeAlias = tuple[str, ...]
+CopyKey: TypeAlias = tuple[str, ...]
 
 WORKERS = 64
 LEASE_MS = MINUTE_MS
@@ -62,8 +62,8 @@ class Pump:
         self._local = local
         self._clock = local.parts.ports.clock
         self._under_way: dict[str, Held] = {}
-        self._turns: dict[Turn, deque[Held]] = {}  # the first of each is being handled
-        self._turn = threading.Lock()
+        self._copies: dict[CopyKey, deque[Held]] = {}  # the first of each is being handled
+        self._copying = threading.Lock()
         self._free = threading.Lock()  # of them, one computes at a time
         self._threads = [
             threading.Thread(target=self._work, name=f"stepwell-worker-{number}", daemon=True)
@@ -107,33 +107,33 @@ class Pump:
             return
         bell.busy()
         held = self._under_way[delivery.receipt] = Held(delivery, self._clock)
-        if self._has_turn(held):
+        if self._is_first_copy(held):
             self._take(held)
 
     def _take(self, held: Held) -> None:
-        """Handles it, and then those that waited for it, even where the inbox did not answer."""
+        """Handles it, and then its copies that came meanwhile, even where the inbox did not answer."""
         try:
             self._handle(held.delivery, held)
         finally:
             del self._under_way[held.delivery.receipt]
-            if behind := self._after(held):
-                self._take(behind)
+            if copy := self._next_copy(held):
+                self._take(copy)
 
-    def _has_turn(self, held: Held) -> bool:
-        """Tells whether no other delivery of this wake is under way. If one is, its worker takes this one after it."""
-        with self._turn:
-            waiting = self._turns.setdefault(_turn_of(held.delivery), deque())
-            waiting.append(held)
-            return len(waiting) == 1
+    def _is_first_copy(self, held: Held) -> bool:
+        """Tells whether no copy of it is under way. If one is, the worker of that one takes this one after it."""
+        with self._copying:
+            copies = self._copies.setdefault(_copy_key(held.delivery), deque())
+            copies.append(held)
+            return len(copies) == 1
 
-    def _after(self, held: Held) -> Held | None:
-        turn = _turn_of(held.delivery)
-        with self._turn:
-            waiting = self._turns[turn]
-            waiting.popleft()
-            if not waiting:
-                del self._turns[turn]
-            return waiting[0] if waiting else None
+    def _next_copy(self, held: Held) -> Held | None:
+        key = _copy_key(held.delivery)
+        with self._copying:
+            copies = self._copies[key]
+            copies.popleft()
+            if not copies:
+                del self._copies[key]
+            return copies[0] if copies else None
 
     def _handle(self, delivery: Delivery, held: Held) -> None:
         parts = self._local.parts
@@ -175,8 +175,8 @@ class Pump:
                     log.exception("the lease of %s could not be extended", _about(delivery))
 
 
-def _turn_of(delivery: Delivery) -> Turn:
-    """What the deliveries of one wake have in common. Any other message has a turn of its own."""
+def _copy_key(delivery: Delivery) -> CopyKey:
+    """What the copies of a wake have in common. Of any other message, each delivery stands for itself."""
     message = delivery.message
     if message.get("type") != "wake":
         return (delivery.receipt,)

@@ -230,7 +230,6 @@ class Coordinator:
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
-        mine = pushes(at.token, by)
         await self._performer.throttling.give_back_late(at, wake.slot)
         if at.token.tasks:  # it may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
@@ -239,11 +238,14 @@ class Coordinator:
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id)
             return
-        waits_by_now = at.token.slot != wake.slot and at.token.phase in PARKED
         died_at = await self._pushed_on(at, wake)
         if died_at is not None:
             await self._advance.wake(died_at)
             return
+        await self._fail_lost_step(at, wake, by, budget)
+
+    async def _fail_lost_step(self, at: Standing, wake: Wake, by: str, budget: Budget) -> None:
+        mine, waits_by_now = pushes(at.token, by), at.token.slot != wake.slot and at.token.phase in PARKED
         at, lost = await self._performer.rollback.prepare(at, by), WorkerLost(wake.slot)
         if not mine and isinstance(self._door.decide(at, lost, by), Write):
             # who died may not have come to what the last record demands
