@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.codec import decode_record
-from stepwell.engine.records import ROOT, Kind
+from stepwell.engine.records import ROOT, Kind, Record
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
@@ -31,7 +31,7 @@ STARTS = tuple((f"k{number}", {"page": "a", "to": "ana", "n": number}) for numbe
 class Killed(Watched):
     """It counts nothing but calls."""
 
-    def see(self, run_id: str, body: str) -> None:
+    def see(self, run_id: str, record: Record) -> None:
         pass
 
 

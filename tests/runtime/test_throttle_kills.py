@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Limit, RateLimit
-from stepwell.engine.codec import decode_record
-from stepwell.engine.records import Kind
+from stepwell.engine.records import Kind, Record
 from stepwell.engine.throttles import PERMITTED
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -34,14 +33,13 @@ ONCE = FLOW.replace("throttle: stripe", "throttle: stripe, at_most_once: true")
 class Steps(Watched):
     """Counts the steps that hold a permit, by the records."""
 
-    def see(self, run_id: str, body: str) -> None:
-        record = decode_record(body)
+    def see(self, run_id: str, record: Record) -> None:
         came = record.resumption.kind if record.resumption else ""
         if record.kind is Kind.RESUMED and came == PERMITTED:
-            self.under_way.add(run_id)
+            self.counted.add(run_id)
         elif record.kind is not Kind.BEGAN:
-            self.under_way.discard(run_id)
-        self.most = max(self.most, len(self.under_way))
+            self.counted.discard(run_id)
+        self.most = max(self.most, len(self.counted))
 
 
 def lived(definition: str, at: int, done: bool) -> tuple[World, Watched, list[str]]:

@@ -50,7 +50,12 @@ def encode_record(record: Record, *, is_gathered: bool = False) -> str:
     `is_gathered`: of a branch that began in a lane, which only newer code finds.
     """
     number = max(_number_of(record), formats.GATHERED if is_gathered else 0)
-    return _encode(record_json(record) | {formats.KEY: number})
+    return _encode(_record_to_json(record) | {formats.KEY: number})
+
+
+def record_json(record: Record) -> dict[str, Json]:
+    """Returns a record as JSON without a format's number, for whatever holds several."""
+    return _record_to_json(record)
 
 
 def record_of(raw: Mapping[str, Json]) -> Record:
@@ -101,7 +106,7 @@ def encode_token(token: Token) -> str:
             "tasks",
         ),
     )
-    out["last"] = record_json(token.last) if token.last else None
+    out["last"] = _record_to_json(token.last) if token.last else None
     out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
@@ -200,7 +205,7 @@ def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:
 
 def _aside_to_json(aside: Aside) -> dict[str, Json]:
     out = plain(aside, skip=("last", "parked", "resumption", "received"))
-    out |= {"last": record_json(aside.last), "received": [plain(one) for one in aside.received]}
+    out |= {"last": _record_to_json(aside.last), "received": [plain(one) for one in aside.received]}
     out |= {"parked": _parked_to_json(aside.parked)} if aside.parked else {}
     return out | ({"resumption": plain(aside.resumption)} if aside.resumption else {})
 
@@ -245,8 +250,7 @@ def told_failure(failure: Failure | None) -> dict[str, Json] | None:
     return None if failure is None else plain(failure, skip=("traceback", "retry_after_ms", "raised"))
 
 
-def record_json(record: Record) -> dict[str, Json]:
-    """Returns a record as JSON without a format's number, for whatever holds several."""
+def _record_to_json(record: Record) -> dict[str, Json]:
     out = plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(record)
     if record.output_at >= 0:
         out.pop("output", None)
