@@ -9,8 +9,10 @@ from unittest import mock
 
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, effects, receiving, settle
+from stepwell.engine.actions import Action, Rest
+from stepwell.engine.names import Moment
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import End, Kind
+from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
@@ -172,12 +174,25 @@ def locks_taken_for_a_beginning() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def lost_and_not_asked() -> Iterator[None]:
+    """A function whose code died, so that its tasks do not wait, is not asked when an operation of it ends."""
+    real = decide._go_on
+
+    def go_on(moment: Moment, token: Token, last: Record) -> Action:
+        return Rest() if last.kind is Kind.RECEIVED and token.parked is None else real(moment, token, last)
+
+    with mock.patch.object(decide, "_go_on", go_on):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (shown_after_its_end, (4_507_700_387,)),
     (kept_on_another_way, (4_093_000_618,)),
+    (lost_and_not_asked, (4_937_000_088,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (late_event_taken, (7_131_000_172,)),
     (taken_late_and_kept, (3_602_000_030,)),

@@ -310,8 +310,9 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """Returns the action that follows the last record."""
     match last.kind, last.next:
         case _ if _is_waiting(token):
-            is_of_tasks = token.parked is not None and token.parked.of_tasks
-            return _enter(moment, token, token.node) if is_of_tasks else Rest()
+            # without a wait, a function whose code died before its tasks waited again
+            is_asked = token.parked is None or token.parked.of_tasks
+            return _enter(moment, token, token.node) if is_asked else Rest()
         case Kind.RESUMED, _:
             return _settle(moment, token)
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
