@@ -344,7 +344,8 @@ class Plain:
         key = f"{self._world.run_id}:{life.token}:{record.slot}"
         inputs = [one for (of_key, _), found in self._world.seen.given.items() if of_key == key for one in found]
         if any(act == "patch" for act, _ in getattr(self._world.main, "deploys", ())):
-            inputs = [one for one in inputs if one == given][:1] or inputs
+            may_not_have_run = record.kind is Kind.BEGAN  # and its worker died
+            inputs = [one for one in inputs if one == given][:1] or ([] if may_not_have_run else inputs)
         for found in inputs:
             self._is(life, record, "it was run with", found, given)
 
