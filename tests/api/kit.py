@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 from urllib.parse import urlencode
@@ -61,6 +61,7 @@ nodes:
 """
 
 
+@cache
 def graph_of(text: str) -> Graph:
     """The graph of a definition without errors."""
     compiled = compile_definition(text, "inline.yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
@@ -21,6 +22,7 @@ from stepwell.engine.writing import ended_record
 NOW_MS = 1_700_000_000_000
 
 
+@cache
 def graph_of(text: str) -> Graph:
     """The graph of a definition without errors."""
     compiled = compile_definition(text, "flow.yaml")

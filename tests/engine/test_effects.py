@@ -5,10 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from stepwell.engine.effect_kinds import Announce, Effect, Forget, Register, SetTimer, ShowStatus, TakePending
+import pytest
+
+from stepwell.engine.effect_kinds import Announce, Close, Effect, Forget, Register, SetTimer, ShowStatus, TakePending
 from stepwell.engine.effects import effects, picked_up
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ENDED, TASKS, UPDATE, Arm, Fork, Group, Kind, Parked, Record, Resumption, Status
+from stepwell.engine.records import (
+    ENDED,
+    TASKS,
+    UPDATE,
+    Arm,
+    End,
+    Fork,
+    Goto,
+    Group,
+    Kind,
+    Parked,
+    Record,
+    Resumption,
+    Status,
+)
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import CODE
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
@@ -99,6 +115,16 @@ def test_an_operation_that_ends_after_a_wait_for_code_has_the_run_shown_as_runni
     assert (shown.status, shown.rev) == (Status.RUNNING, 6)
     assert isinstance(forgotten, Forget)
     assert (forgotten.parked.kind, forgotten.slot) == (CODE, 1)
+
+
+@pytest.mark.parametrize(("by", "ended"), [("another", [Close(0, (0,))]), ("actor 1", [])])
+def test_a_cancel_ends_what_a_new_life_left_behind_if_who_began_that_may_have_died(by: str, ended: list[Close]) -> None:
+    made = of_function(
+        written(0, Kind.WAITING, parked=TASKS_WAIT, next=ONE_TASK),
+        written(1, Kind.RETURNED, node="f", writes={}, next=Goto("f")),
+        replace(written(2, Kind.ENDED, next=End(Status.CANCELLED)), by=by),
+    )
+    assert [one for one in made if isinstance(one, Close)] == ended
 
 
 def test_an_update_after_the_end_of_the_last_operation_has_the_run_shown_as_running() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -189,6 +189,7 @@ class World:
         run_now(self.queue.send(lane, message))
 
 
+@cache
 def graph_of(text: str) -> Graph:
     compiled = compile_definition(text, "flow.yaml")
     assert compiled.graph is not None, compiled.problems

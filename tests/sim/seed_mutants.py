@@ -8,7 +8,7 @@ from dataclasses import replace
 from unittest import mock
 
 from stepwell.definition.graph import Retry
-from stepwell.engine import decide, effects, receiving, settle
+from stepwell.engine import decide, effects, receiving, settle, tasks
 from stepwell.engine.actions import Action, Rest
 from stepwell.engine.names import Moment
 from stepwell.engine.pushing import pushes
@@ -186,6 +186,13 @@ def lost_and_not_asked() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def left_to_the_dead() -> Iterator[None]:
+    """A cancel leaves the operations of a function's earlier life to who began the new one, who may have died."""
+    with mock.patch.object(tasks, "_left_by", return_value=()):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -193,6 +200,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (shown_after_its_end, (4_507_700_387,)),
     (kept_on_another_way, (4_093_000_618,)),
     (lost_and_not_asked, (4_937_000_088,)),
+    (left_to_the_dead, (4_731_002_500,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (late_event_taken, (7_131_000_172,)),
     (taken_late_and_kept, (3_602_000_030,)),

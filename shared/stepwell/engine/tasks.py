@@ -92,7 +92,7 @@ def _after(token: Token, last: Record) -> dict[str, Any]:
         held = {slot: replace(one, by="", cancelled=(), is_held=True) for slot, one in token.tasks.items() if one.open}
         return {"tasks": held, "dropped": ()}
     if last.kind is Kind.RETURNED or isinstance(last.next, End | CleanUp | Compensate):
-        return {"tasks": {}, "dropped": tuple(_left(token.tasks))}
+        return {"tasks": {}, "dropped": tuple(dict.fromkeys((*_left_by(token, last), *_left(token.tasks))))}
     return {"dropped": ()}
 
 
@@ -144,6 +144,11 @@ def _kept(token: Token, last: Record, but: int = -1) -> dict[int, Begun]:
 
 def _if_needed(slot: int, begun: Begun) -> Mapping[int, Begun]:
     return {slot: begun} if begun.open or begun.cancelled else {}
+
+
+def _left_by(token: Token, last: Record) -> tuple[Place, ...]:
+    """Returns what the record before this one ended, if another wrote it, who may have died before it ended that."""
+    return token.dropped if token.last is not None and token.last.by != last.by else ()
 
 
 def _left(tasks: Mapping[int, Begun]) -> Iterator[Place]:
