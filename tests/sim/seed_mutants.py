@@ -10,12 +10,14 @@ from unittest import mock
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, effects, receiving, settle, tasks
 from stepwell.engine.actions import Action, Rest
+from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.names import Moment
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
+from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget
 from stepwell.runtime.log.messages import Message
@@ -193,6 +195,21 @@ def left_to_the_dead() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def untold_in_a_line() -> Iterator[None]:
+    """The fork's join hears nothing of a fork in a branch that waits, where branches begin one after the other."""
+    told_inside = Showing._told_inside
+
+    async def told(self: Showing, fork: ForkedParent, index: int) -> Joined:
+        if not is_in_lines(fork.fork):
+            return await told_inside(self, fork, index)
+        page = 0 if is_one_set(fork.fork) else fork.fork.page_of(index)
+        return await self._log.report(fork.parent.run_id, join_name(fork, page), place_of_branches(index), 1)
+
+    with mock.patch.object(Showing, "_told_inside", told):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -201,6 +218,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (kept_on_another_way, (4_093_000_618,)),
     (lost_and_not_asked, (4_937_000_088,)),
     (left_to_the_dead, (4_731_002_500,)),
+    (untold_in_a_line, (8_031_001_790,)),
     (end_left_to_the_dead, (8_102_000_090,)),
     (late_event_taken, (7_131_000_172,)),
     (taken_late_and_kept, (3_602_000_030,)),

@@ -161,9 +161,9 @@ class Showing:
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(index)
         joined = await self._log.report(fork.parent.run_id, join_name(fork, page), place_of_branches(index), 1)
         joined = await self._page(fork, page) if fork.fork.lane else joined
-        if is_one_set(fork.fork) or is_in_lines(fork.fork):
-            return joined
-        return await self._tell_page(fork, page, self._page_mark(fork, page, joined))
+        return (
+            joined if is_one_set(fork.fork) else await self._tell_page(fork, page, self._page_mark(fork, page, joined))
+        )
 
     async def _first(self, fork: ForkedParent, joined: Joined) -> Standing | None:
         """The branch that is shown, if all wait that have begun and not ended; None if one does not.
