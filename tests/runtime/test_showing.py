@@ -200,6 +200,18 @@ def test_a_branch_that_waits_and_one_whose_branches_wait_are_one_run_that_waits(
     assert shown(world, run_id)[:3] == (Status.WAITING, "sleep", "nap")
 
 
+def test_a_late_message_of_a_fork_that_is_over_changes_nothing_in_the_header() -> None:
+    world, run_id = started(MIXED)
+    for branch in ("0/0.1/0.0", "0/0.1/0.1"):
+        approve(world, run_id, branch)
+    changes = world.store.calls["change_status"]
+    coordinator = world.parts.coordinator
+    late = run_now(coordinator._logbook.load(run_id, "0/0.1/0.0"))
+    assert late is not None
+    run_now(coordinator._performer.forking.showing.show_again(late))
+    assert world.store.calls["change_status"] == changes
+
+
 @pytest.mark.parametrize(
     ("width", "bound"), [(102, 3), (102, 60), (102, 90), pytest.param(250, 100, marks=pytest.mark.slow)]
 )

@@ -112,18 +112,6 @@ def shown_by_the_dead() -> Iterator[None]:
 
 
 @contextmanager
-def shown_by_the_late() -> Iterator[None]:
-    """Who comes late takes the run for running because its own fork does not wait, though that may be over."""
-    climb = Showing._climb
-
-    async def unlooked(self: Showing, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
-        await climb(self, fork, joined)
-
-    with mock.patch.object(Showing, "_climb", unlooked):
-        yield
-
-
-@contextmanager
 def kept_on_another_way() -> Iterator[None]:
     """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
     with mock.patch.object(Session, "follows", return_value=True):
@@ -226,8 +214,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (children_for_ever, (1_000_001_467,)),
     (locks_taken_for_a_beginning, (3_750_013_779, 3_750_044_827)),
     (no_run_counted, (7_122_001_176,)),
-    (shown_by_the_late, (5_631_000_726, 5_632_000_892)),
-    (shown_by_the_dead, (5_622_001_033,)),
+    (shown_by_the_dead, (5_622_001_033, 5_537_001_533)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -16,12 +16,13 @@ from stepwell.engine.effect_kinds import Register
 from stepwell.engine.records import Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.messages import to_json
-from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
-from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports import Joined, Lane
 from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.throttling import Throttling
@@ -151,4 +152,16 @@ def straggler_repeats() -> Iterator[None]:
         return await self._logbook.save_if_due(answer.at)
 
     with mock.patch.object(Worker, "_after", after):
+        yield
+
+
+@contextmanager
+def shown_by_the_late() -> Iterator[None]:
+    """Who comes late takes the run for running because its own fork does not wait, though that may be over."""
+    climb = Showing._climb
+
+    async def unlooked(self: Showing, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
+        await climb(self, fork, joined)
+
+    with mock.patch.object(Showing, "_climb", unlooked):
         yield

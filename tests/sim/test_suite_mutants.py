@@ -12,7 +12,15 @@ from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
 from tests.engine import test_effects
-from tests.runtime import test_batches, test_lost_workers, test_parts, test_permits, test_throttle_kills, test_worker
+from tests.runtime import (
+    test_batches,
+    test_lost_workers,
+    test_parts,
+    test_permits,
+    test_showing,
+    test_throttle_kills,
+    test_worker,
+)
 from tests.sim import suite_mutants
 
 
@@ -59,6 +67,10 @@ def _keeps_no_permit() -> None:
         (
             suite_mutants.shown_after_its_end,
             test_effects.test_an_operation_that_ends_after_a_wait_for_code_has_the_run_shown_as_running,
+        ),
+        (
+            suite_mutants.shown_by_the_late,
+            test_showing.test_a_late_message_of_a_fork_that_is_over_changes_nothing_in_the_header,
         ),
         (suite_mutants.any_record_is_mine, _takes_no_other_record),
         (suite_mutants.granted_to_the_ended, _keeps_no_permit),

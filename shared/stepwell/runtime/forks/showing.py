@@ -94,7 +94,7 @@ class Showing:
         await self._climb(fork, joined)
 
     async def show_again(self, at: Standing) -> None:
-        """For a stale message that comes again: its worker may have died before it read again what it had shown.
+        """For a message that comes again: its worker may have died before it read again what it had shown.
 
         worker   reads: all wait ──────────────────────── header: waiting ── dies, and its message comes again
         another                    goes on ── header: running                       the branch is further on

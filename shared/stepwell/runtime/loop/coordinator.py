@@ -230,11 +230,11 @@ class Coordinator:
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
-        await self._performer.throttling.give_back_late(at, wake.slot)
+        await self._performer.mend_late(at, wake.slot)
         if at.token.tasks:  # it may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id, by):
-            await self._performer.drop_late(at, is_first=False)
+            await self._performer.drop_late(at)
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id)
             return

@@ -109,17 +109,19 @@ class Performer:
             case LeaveGathering():
                 await leave(self._ports.notes, at.header)
 
-    async def drop_late(self, at: Standing, *, is_first: bool) -> None:
-        """For a stale message, whose worker may have died late: after another's record.
+    async def mend_late(self, at: Standing, slot: int) -> None:
+        """For a message that comes again, whose worker may have died late: after another's record.
 
-        It may have taken a permit that the record had given back, or shown a wait that was over. `is_first`: nobody
-        had the message before.
+        It may have taken a permit that nobody wants any more, or shown a wait that was over.
         """
+        await self.throttling.give_back_late(at, slot)
+        await self.forking.showing.show_again(at)
+
+    async def drop_late(self, at: Standing) -> None:
+        """For a stale message. Its worker may have taken a permit that the record had given back."""
         for effect in effects(at.graph, at.token):
             if isinstance(effect, GiveBackPermits | ReturnPermit):
                 await self._leave(at, effect)
-        if not is_first:
-            await self.forking.showing.show_again(at)
 
     async def let_go(self, at: Standing, granted: HeldLocks | Permit) -> None:
         """Gives back what the token was granted and no longer wants."""

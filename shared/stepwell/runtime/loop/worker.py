@@ -110,11 +110,11 @@ class Worker:
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
         if at is not None and not turn.budget.is_first():
-            await self._performer.throttling.give_back_late(at, own.slot)
+            await self._performer.mend_late(at, own.slot)
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
         if at is not None and is_stale(at.token, own.slot, turn.by):
-            await self._performer.drop_late(at, is_first=turn.budget.is_first())
+            await self._performer.drop_late(at)
         return at
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
