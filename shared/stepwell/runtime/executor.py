@@ -50,10 +50,10 @@ class FunctionSteps:
         sessions: int = SESSIONS_KEPT,
         paths: Sequence[Path] = (),
     ) -> None:
-        """Takes the folder and its options.
+        """`links`: for the URLs of callbacks, if steps may have any.
 
-        `links`: for the URLs of callbacks, if steps may have any. `sessions`: how many durable functions are kept.
-        `paths`: the project's other folders that modules are imported from.
+        `sessions`: how many durable functions are kept. `paths`: the project's other folders that modules are imported
+        from.
         """
         self._registry, self._clock, self._calls, self._links = Registry(folder, paths), clock, calls or Calls(), links
         self._threads = StepThreads()

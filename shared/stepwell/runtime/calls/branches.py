@@ -68,7 +68,7 @@ def woken_ms(wait: Awaited, comers: Comers, ended: Mapping[int, int]) -> int:
 
 
 def _operations(fork: ForkedParent) -> Sequence[str]:
-    """Returns the names of a durable function's operations, by branch: only the record of their fork has them."""
+    """Returns what each branch runs, by index: operations of a function, whose fork's record has them, or a node."""
     at, last = fork.parent, fork.parent.token.last
     if last is None:
         return ()

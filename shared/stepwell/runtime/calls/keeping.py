@@ -130,9 +130,8 @@ class Keeper:
     def __init__(
         self, logbook: Logbook, forking: Forking, run_id: str, *, is_fork: bool = False, is_dry: bool = False
     ) -> None:
-        """Takes the run to read, and how.
+        """`is_fork`: the run may be under way and is left alone: open operations of its tasks begin anew.
 
-        `is_fork`: the run may be under way and is left alone: open operations of a function's tasks begin anew.
         `is_dry`: nothing is written, so branches that nobody has closed are read as they are.
         """
         self._logbook, self._forking, self._run_id = logbook, forking, run_id
@@ -151,7 +150,7 @@ class Keeper:
             await self._tasks(was, kept, plan)
             return kept
         await self._copy(was, now, kept.records[:-1], plan)
-        plan.add(now, kept.records[-1])  # it forked, and its branches are not where they were
+        plan.add(now, kept.records[-1])  # the record of its fork: its branches get new ids
         return replace(kept, reopens=await self._fork(was, now, kept, plan))
 
     async def _copy(

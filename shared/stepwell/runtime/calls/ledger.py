@@ -171,7 +171,7 @@ class Ledger:
         for charge, amount in of_lanes(at.run_id, lanes):
             counts[charge] += amount  # type: ignore[assignment]  # as in `of_tokens`
         if fired is not None and at.header.origin and fired.at_ms < at.header.created_ms and not fork.is_of_tasks:
-            # kept with its join, so that no branch arrives again
+            # the join is kept, so that no branch arrives again
             counts["write_units"] -= sum(isinstance(log[-1].next, End) for log in logs.values() if log)
         apart = begun_apart(fork, name, logs)
         told = reports(at.graph, fork, page, logs.values())

@@ -178,7 +178,7 @@ class Surveyor:
 
 
 def _tasks(at: Standing, record: Record, fork: Fork, later: Sequence[Record], *, is_open: bool) -> Surveyed:
-    """Counts a function's tasks by operation if they are too many to read: their ends are in its own log."""
+    """Counts a function's tasks by operation if they are too many to read: the function's log has their ends."""
     names = names_of(record)
     left = set(range(fork.width))
     found: dict[str, Counter[str]] = {name: Counter() for name in names}

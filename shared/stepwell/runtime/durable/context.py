@@ -127,7 +127,7 @@ class Context(Combining):
     ) -> Operation[Any]:
         """Waits for an event of this name, and key, and returns its payload. `match`: CEL over `event`.
 
-        Without a `timeout` it waits for good; after one, WaitTimedOut is raised.
+        Without a `timeout` it waits as long as it takes; after one, WaitTimedOut is raised.
         """
         if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")

@@ -73,7 +73,7 @@ def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resu
         payload = {"error": failure_to_json(told(at, error))}
     try:
         writes = changed(session.state, at.token.scope)
-    except UserError as error:  # the function ends with it when it goes on
+    except UserError as error:  # the function fails with it when it goes on
         return _answered(asked, came, error=failure_to_json(told(at, error)))
     return replace(_answered(asked, came, **payload), writes=writes)
 

@@ -161,7 +161,10 @@ class Forking:
         return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
     async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[Found]:
-        """Returns the end of an operation as its parent's input, unless that cancelled it or is to be pushed on."""
+        """Returns the end of an operation as its parent's input, or the parent if this message pushes it on.
+
+        Nothing, if the parent has cancelled the operation or knows its end, and another message pushes it on.
+        """
         parent = await self._logbook.load(at.run_id, effect.parent)
         if parent is None:
             return []

@@ -189,7 +189,7 @@ class Coordinator:
     # -- ends
 
     async def expire(self, deadline: Deadline, budget: Budget = UNLIMITED) -> None:
-        """Ends a run whose time limit has passed. It includes waiting, and overrides the limits of steps."""
+        """Ends a run whose time limit has passed. The limit includes waiting, and overrides those of steps."""
         answer = await self.end(deadline.run_id, DeadlinePassed(), deadline.id, budget)
         if answer is not None and isinstance(answer.action, Rest) and answer.action.until_ms is not None:
             await self._performer.alarms.look_again(Lane.RESUME, deadline, answer.action.until_ms, deadline)
@@ -205,7 +205,7 @@ class Coordinator:
         if at is None:
             return None
         if at.token.cleaning is not None and not at.token.ended:
-            # its cancel may have died before it ended the tasks
+            # its canceller may have died before it ended the tasks
             at = await self._advance.settle(at, by, budget=budget) or at
         answer = await self._door.put(at, given, by, budget)
         if isinstance(answer.action, Rest):

@@ -69,9 +69,8 @@ class Sweeper:
     def __init__(
         self, ports: Ports, logbook: Logbook, stopping: Stopping, *, sees_queue: bool = False, at_once: int = 1
     ) -> None:
-        """Takes its options.
+        """`sees_queue`: the queue port sends only what is not there, so no step needs the benefit of the doubt.
 
-        `sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt.
         `at_once`: how many runs of a page to look at in parallel, each in a thread, if the ports use a network.
         """
         self._ports, self._logbook, self._stopping, self._sees_queue = ports, logbook, stopping, sees_queue

@@ -136,7 +136,7 @@ def _is_of(module: ModuleType, folder: Path) -> bool:
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
     if file is None:  # a package without an `__init__.py`
         file = next(iter(getattr(module, "__path__", ())), "")
-    if not file.startswith(str(folder)):  # decides for most of thousands
+    if not file.startswith(str(folder)):  # this decides for most modules
         return False
     place = folder.joinpath(*name.split("."))
     return Path(file) in {place, place.parent / f"{place.name}.py", place / "__init__.py"}

@@ -14,7 +14,7 @@ from stepwell.errors import PortError
 MASK = "[secret]"
 READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
-MISSING = "secret_missing"  # it will not come: another of the source's secrets may do
+MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
 
 class Secrets(Protocol):

@@ -32,7 +32,7 @@ class Runs:
         return not may_release(await self._logbook.graph_of(header)) or not await self.has_ended(who)
 
     async def has_ended(self, who: str) -> bool:
-        """Tells whether the run gave its permit back: at its end, before the header shows that, or at a wait."""
+        """Tells whether the run gave its permit back: at its end, before the header shows that, or for a wait."""
         at = await self._logbook.load(who)
         return at is None or not shares.holds_first(at.token)
 
