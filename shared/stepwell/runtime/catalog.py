@@ -28,9 +28,9 @@ class Catalog:
     ) -> None:
         self._compile = compile_document
         self.limits: Mapping[str, Limit] = limits or {}
-        """The named limits deployed now, which runs of all versions keep to."""
+        """The named limits deployed now, which apply to runs of all versions."""
         self.prices = prices or Prices()
-        """What costs are worked out by, also those of runs that ended before."""
+        """The prices for computing costs, also those of runs that ended before."""
         self.flawed: Mapping[str, Problem] = {}
         """Why a workflow is not deployed, by its name. A deployment on AWS has none of these."""
         self._current: dict[str, Graph] = {}

@@ -60,7 +60,7 @@ class Logbook:
         self._blobs, self._clock, self._catalog = ports.blobs, ports.clock, catalog
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
-        """Who pushed a fork's parent when it was last seen, past that fork."""
+        """The actor that last pushed a fork's parent past that fork, by the fork's place."""
         self._waypoints, self._lane = Waypoints(), lane
         self.lanes = Lanes(ports.log, ports.blobs)
 
@@ -373,8 +373,8 @@ class Logbook:
     async def save_if_due(self, at: Standing) -> Standing:
         """Saves a snapshot if enough records follow the last one, so that loading does not grow with history.
 
-        A wide fork is saved at once, as each message to its branches reads the parent again. While a batch is open,
-        nothing is saved.
+        For a wide fork two records are enough, as each message to its branches reads the parent again. While a batch is
+        open, nothing is saved.
         """
         if at.is_open:
             return at

@@ -102,7 +102,7 @@ class Pause(NamedTuple):
 
 Writes: TypeAlias = Sequence[TableWrite]  # the user's own
 Appended: TypeAlias = str | Refusal | EventTaken | Marked | None
-"""None: appended. Else nothing was written, because of the body that holds the slot, or another reason."""
+"""None: appended. Else nothing was written: the body that holds the slot, or another reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +368,7 @@ class Clock(Protocol):
 
 
 PauseUntil: TypeAlias = Callable[[str], Callable[[int], Awaitable[None]]]
-"""For a run: a pause of so many ms, which is over once the run has ended, in a process that sees runs end."""
+"""Returns, for a run, a pause of so many ms that ends early if the run ends, in a process that sees runs end."""
 
 
 @dataclass(frozen=True, slots=True)
