@@ -128,7 +128,7 @@ class Batches:
         }
 
     async def run(self, call: StepCall) -> Outcome:
-        """Processes one page, or looks once at the canary's runs. Raises PortError: the step is to be retried."""
+        """Processes one page, or looks once at the canary's runs. Raises PortError if a port fails: retry the step."""
         try:
             batch = Batch(**call.input)
             batch.query  # noqa: B018 - raises for an unknown status or action

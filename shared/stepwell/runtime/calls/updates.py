@@ -109,7 +109,7 @@ class Updates:
     # -- the worker's side
 
     async def handle(self, update: Update) -> None:
-        """Runs the update's handler and records it. Raises PortError: the message is to be redelivered."""
+        """Runs the update's handler and records it. Raises PortError if a port fails: then it is redelivered."""
         event = await self._ports.mailbox.get_event(topic_of(update.run_id), update.event_id)
         at = await self._logbook.load(update.run_id, ROOT)
         if event is None or at is None:

@@ -22,7 +22,7 @@ class OperationFailed(Exception):
 
     @property
     def category(self) -> str:
-        """Returns the error category."""
+        """Returns the error's category, a row of the table of error categories."""
         return self.failure.category
 
     @property

@@ -221,7 +221,10 @@ class Forking:
         return next_in_line(fork.fork, index, joined.order)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
-        """Wakes these branches, each by a message of its own."""
+        """Wakes these branches, one message each; in a reopened fork only those that have yet to begin.
+
+        The first branch that an arrival lets begin is not among them: it goes on without a message.
+        """
         if fork.fork.is_reopened and indexes:
             found = await self._logbook.branches_at(fork, indexes)
             await self._send(Lane.WORK, (branch.wake() for branch in found if is_to_begin(branch.token)))

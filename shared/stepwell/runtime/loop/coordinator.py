@@ -49,7 +49,7 @@ class Coordinator:
         self._door, self._advance, self._performer = door, advance, performer
 
     async def handle(self, message: Message, budget: Budget = UNLIMITED) -> None:
-        """Handles one message. Raises PortError: the message is to be redelivered.
+        """Handles one message. Raises PortError if a port fails: the message is to be redelivered.
 
         `budget`: only its lease counts. Once the message belongs to another worker, nothing is appended: this one might
         die with the record.
@@ -265,7 +265,7 @@ class Coordinator:
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
 
     async def _end_again(self, run_id: str) -> None:
-        """Performs the effects of the run's end again: whoever wrote it may have died before."""
+        """Performs the effects of the run's end again: its writer, another delivery or a branch, may have died."""
         root = await self._logbook.load(run_id, ROOT)
         if root is not None and root.token.ended and root.token.last is not None:
             await self._advance.settle(root, root.token.last.by)

@@ -96,7 +96,7 @@ class Pausing:
         return at
 
     async def handle(self, message: HoldPage | GoOn) -> None:
-        """Handles one message. Raises PortError: the message is to be redelivered."""
+        """Handles one message. Raises PortError if a port fails: the message is to be redelivered."""
         if isinstance(message, GoOn):
             await self.go_on(message)
             return

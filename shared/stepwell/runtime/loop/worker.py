@@ -80,7 +80,7 @@ class Worker:
         self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
-        """Advances the wake's tokens. Raises PortError: the wake is to be redelivered."""
+        """Advances the wake's tokens. Raises PortError if a port fails: the wake is to be redelivered."""
         known = Forks()
         is_several = wake.count > 1 and wake.slot < 0
         lanes = await self._logbook.share_lanes(wake.run_id, wake.tokens, known) if is_several else ()
