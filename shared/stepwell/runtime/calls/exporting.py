@@ -118,7 +118,7 @@ class _Walk:
                 yield found
 
     def _slot_passed(self, token: str) -> int:
-        """Returns the slot of the token's last record that an earlier page had."""
+        """Returns the last slot of the token that an earlier page had; _NONE if none, _ALL if that had them all."""
         own = _path(token)
         if self.after and self.after[:-1] == own:
             return self.after[-1][1]

@@ -38,7 +38,7 @@ def _has_open_fork(token: Token) -> bool:
 
 
 def _then(at: Standing, token: Token, *, is_now: bool = False) -> Standing:
-    """Returns the run with this token; for the past without header status and branches, which are those of now."""
+    """Returns the run with this token; for an earlier moment without the status and branches that it has now."""
     if is_now:
         return replace(at, token=token)
     return replace(at, token=token, branches=(), rollback=None, header=replace(at.header, status=Status.RUNNING))

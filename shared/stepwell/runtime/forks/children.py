@@ -116,7 +116,7 @@ class Children:
     # -- their ends
 
     async def tell(self, child: Standing) -> list[Found]:
-        """Returns the input that the end of a run is for the run that waits for it; nothing if none does."""
+        """Returns the end of a run as an input for the run that waits for it; nothing if none does."""
         caller = Caller.of(child.header)
         if caller is None or caller.index < 0 or not child.token.ended or child.token.branch is not None:
             return []
@@ -129,7 +129,7 @@ class Children:
         return [replace(found, by=by) for found in await self._came(parent, child)]
 
     async def _came(self, parent: Standing, child: Standing) -> list[Found]:
-        """Returns the input that the child's end completes for its parent's wait; nothing while others are awaited."""
+        """Returns the end of the parent's wait if this child completes it; nothing while others are awaited."""
         caller, end = Caller.of(child.header), child.token.end
         if caller is None or not _awaits(parent.token, caller):
             return []
@@ -150,7 +150,7 @@ class Children:
         return [_over(parent, caller, results_of(call, ended), [token for _, _, token in ended])]
 
     async def _ended(self, parent: Standing, caller: Caller, index: int, known: Standing) -> tuple[str, Token]:
-        """Returns (run id, root token) of the ended child with this index. `known`: the caller itself."""
+        """Returns (run id, root token) of the ended child with this index. `known`: the child that has just ended."""
         run_id = child_id(parent.run_id, parent.token.id, caller.slot, index)
         child = known if run_id == known.run_id else await self._logbook.load(run_id)
         if child is None:

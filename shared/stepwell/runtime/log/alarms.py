@@ -23,7 +23,7 @@ class Alarms:
             await self._ports.timers.set(f"{run_id}.{message.id}", lane, to_json(message), at_ms)
 
     async def look_again(self, lane: Lane, message: Wake | Timer | Deadline, at_ms: int, came: Message) -> None:
-        """Schedules the message; if it is the one that just came, too early by this machine's clock, by the queue.
+        """Schedules the message; by the queue if it is the one that just came, too early by this machine's clock.
 
         A timer's name is used up once it has fired: setting it again would change nothing.
         """

@@ -245,7 +245,7 @@ class Logbook:
         return max((record.slot for record in records if isinstance(record.next, Fork)), default=-1)
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
-        """Returns a function as it began tasks in this slot, which read nothing of its log; None for other forks."""
+        """Returns a function's token as it began tasks in this slot: they read nothing of its log. Else None."""
         for record in await self.lanes.own(at.run_id, at.token.id, slot - 1, 1):
             if isinstance(record.next, Fork) and record.next.is_of_tasks:
                 return changed(at, token=changed(at.token, slot=slot, last=record))
@@ -328,7 +328,7 @@ class Logbook:
         return await in_full(self._slots, self._blobs, run_id, token_id, records)
 
     async def expose(self, at: Standing, record: Record) -> None:
-        """Makes an unwatched run due now, before a record that moves it from outside is appended.
+        """Makes a run due now, so that the sweeper finds it, before a record that moves it from outside is appended.
 
              caller    due: now ── append ── dies
              sweeper                           └── finds the run, and wakes it

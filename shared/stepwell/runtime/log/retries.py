@@ -22,5 +22,5 @@ def fresh(body: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def times(body: Mapping[str, Json], counter: str) -> int:
-    """Returns the counter's value."""
+    """Returns the counter's value; 0 if the message has none."""
     return int(body.get(counter, 0))

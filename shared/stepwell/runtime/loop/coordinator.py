@@ -180,7 +180,7 @@ class Coordinator:
         return False
 
     async def _push_consumer(self, event: Event, by: str, budget: Budget) -> None:
-        """Wakes the run that this publish resumed before a crash. A run that another one resumed is left to that."""
+        """Wakes the run that this publish resumed before a crash. A run resumed by another is left to that one."""
         run_id, token_id, _ = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
         if at is not None and pushes(at.token, by):
@@ -265,7 +265,7 @@ class Coordinator:
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
 
     async def _end_again(self, run_id: str) -> None:
-        """Performs the effects of the run's end again: its writer, another delivery or a branch, may have died."""
+        """Performs the effects of the run's end again: an earlier delivery, or a branch, may have died before."""
         root = await self._logbook.load(run_id, ROOT)
         if root is not None and root.token.ended and root.token.last is not None:
             await self._advance.settle(root, root.token.last.by)

@@ -131,7 +131,7 @@ class Worker:
         return await (self._next(at, turn) if at.is_open else self._settled(at, turn))
 
     async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
-        """Does the same after the last record's effects. Records in an open batch have no effects yet."""
+        """Moves the token one record further after the last record's effects. Records in an open batch have none."""
         if is_held(at.run, at.token) and can_move(at.token):
             return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
@@ -145,7 +145,7 @@ class Worker:
         return await self._next(await self._performer.rollback.prepare(at, turn.by), turn)
 
     async def _rests(self, at: Standing) -> Standing | None:
-        """Stops for a pause, unless that is over. Then the token goes on: here, or where it was woken."""
+        """Stops for a pause. Returns the token if that is over and it goes on here; None if it rests or was woken."""
         on = await self._resting.rests(at)
         if on is None:
             await self._stopping.goes_on(at.header)

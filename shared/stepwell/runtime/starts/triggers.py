@@ -81,7 +81,10 @@ class Triggers:
             self.counts[STARTED] += 1
 
     def _tell(self, what: str, refusal: UserError | ExpressionError) -> None:
-        """Logs and counts a refusal; that its run exists with another input, from another event or version, is none."""
+        """Logs and counts a refusal.
+
+        It is no refusal if the run exists with another input: from another event of its key, or another version.
+        """
         if refusal.code == "already_used":
             _logger.info("%s: its run is there already", what)
             return
