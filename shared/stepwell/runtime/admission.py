@@ -1,4 +1,4 @@
-"""What may come in: names, ids, keys, JSON. Each check raises InvalidInput under a code of its own."""
+"""Checks input: names, ids, keys, JSON. Each check raises InvalidInput with a code of its own."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stepwell.limits import JSON_DEPTH, KEY_CHARACTERS, NAME_CHARACTERS, TAGS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*", re.ASCII)
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
-_LARGEST_INT = 2**63 - 1  # what expressions, and most readers of JSON, can hold
+_LARGEST_INT = 2**63 - 1  # the largest integer of expressions, and of most readers of JSON
 
 
 def check_name(name: str, what: str) -> None:
-    """Workflow, node and event names: letters, digits, `.`, `_`, `-`, `:`; nothing that could be a path."""
+    """Checks a workflow, node or event name: letters, digits, `.`, `_`, `-`, `:`; nothing that could be a path."""
     if len(name) > NAME_CHARACTERS or not NAME.fullmatch(name) or ".." in name:
         hint = f"letters, digits and . _ - : are allowed, at most {NAME_CHARACTERS}, and no .."
         raise InvalidInput(f"{name[:80]!r} cannot be the {what}", code="bad_name", hint=hint)
 
 
 def check_event_name(name: str) -> None:
-    """An event that a caller may send: not one of those that Stepwell itself sends."""
+    """Checks the name of an event from a caller: not one of those that Stepwell itself sends."""
     check_name(name, "event name")
     if is_own(name):
         hint = f"names that begin with {' or '.join(OWN_PREFIXES)}, and {', '.join(sorted(OWN_EVENTS))}, are its own"
@@ -32,14 +32,14 @@ def check_event_name(name: str) -> None:
 
 
 def check_run_id(run_id: str) -> None:
-    """A run id goes into keys and URLs."""
+    """Checks a run id, which goes into keys and URLs."""
     if len(run_id) > NAME_CHARACTERS or not RUN_ID.fullmatch(run_id):
         hint = f"letters, digits, _ and - are allowed, at most {NAME_CHARACTERS}"
         raise InvalidInput(f"{run_id[:80]!r} cannot be a run id", code="bad_run_id", hint=hint)
 
 
 def check_event_key(key: str) -> None:
-    """An event's key or id: any printable text within bounds."""
+    """Checks an event's key or id: any printable text within bounds."""
     if len(key) > KEY_CHARACTERS or not (key == "" or key.isprintable()):
         hint = f"printable characters, at most {KEY_CHARACTERS}"
         raise InvalidInput("that cannot be an event's key or id", code="bad_key", hint=hint)
@@ -54,7 +54,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
 
 
 def check_json(value: Json, what: str, depth: int = 0) -> None:
-    """Finite numbers, text that can be stored, bounded nesting: what every store and reader can hold."""
+    """Checks that a value has finite numbers, storable text and bounded nesting, as every store and reader needs."""
     if depth > JSON_DEPTH:
         raise InvalidInput(f"the {what} is nested deeper than {JSON_DEPTH} levels", code="too_deep")
     match value:

@@ -61,7 +61,7 @@ class Assembly:
     dead: DeadQueue
     recovery: Recovery
     run_logs: RunLogs
-    links: Links | None = None  # of who serves calls
+    links: Links | None = None  # only where calls are served
 
 
 def assemble(
@@ -86,15 +86,14 @@ def assemble(
     lane: int = 0,
     sweeps_at_once: int = 1,
 ) -> Assembly:
-    """`new_id` and `jitter` are the only randomness there is; both are passed in.
+    """Builds all parts over these ports. `new_id` and `jitter` are the only randomness; both are passed in.
 
-    `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
-    `schedules`: what fires callers' schedules; None: a ticker of this process does.
-    `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
-    `files`: where snapshots of runs are. `dead`: where messages are that nobody could take.
-    `run_logs`: where the lines are that the code of runs logs.
-    `lane`: so many branches of a new fork share a log; 0: none do.
-    `sweeps_at_once`: the sweeper looks at so many runs side by side; 1 where the ports answer at once.
+    `pool`: the pool whose steps this worker runs; None: all pools. `forks_kept`: 0 for a process that is always cold.
+    `schedules`: fires callers' schedules; None: a ticker of this process does. `sharing`: how long branches share a
+    message. `pause_until`: shortens the pauses of calls that wait for a run. `files`: the store of snapshots. `dead`:
+    the dead-letter queues. `run_logs`: the store of lines that runs' code logs. `lane`: how many branches of a new fork
+    share a log; 0: none do. `sweeps_at_once`: how many runs the sweeper looks at in parallel; 1 for ports that answer
+    at once.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane)
     starter = Starter(ports, catalog, Alarms(ports))

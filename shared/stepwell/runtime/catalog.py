@@ -28,9 +28,9 @@ class Catalog:
     ) -> None:
         self._compile = compile_document
         self.limits: Mapping[str, Limit] = limits or {}
-        """The named limits deployed now, which runs of all versions keep to."""
+        """The named limits deployed now, which apply to runs of all versions."""
         self.prices = prices or Prices()
-        """What costs are worked out by, also those of runs that ended before."""
+        """The prices for computing costs, also those of runs that ended before."""
         self.flawed: Mapping[str, Problem] = {}
         """Why a workflow is not deployed, by its name. A deployment on AWS has none of these."""
         self._current: dict[str, Graph] = {}
@@ -42,7 +42,7 @@ class Catalog:
     def replace(
         self, graphs: Iterable[Graph], limits: Mapping[str, Limit] | None = None, prices: Prices | None = None
     ) -> None:
-        """Another set of workflows is deployed; runs under way keep their versions.
+        """Deploys another set of workflows; runs under way keep their versions.
 
         `limits`, `prices`: None for the same.
         """
@@ -57,7 +57,7 @@ class Catalog:
         return self._current
 
     def named(self, name: str) -> Graph:
-        """The version deployed now. Raises NotFound."""
+        """Returns the version deployed now. Raises NotFound."""
         graph = self._current.get(name) or self._built_in(name)
         if graph is None:
             if (flaw := self.flawed.get(name)) is not None:
@@ -68,29 +68,29 @@ class Catalog:
         return graph
 
     def _built_in(self, name: str) -> Graph | None:
-        """One of Stepwell's own workflows, compiled when it is first asked for."""
+        """Returns one of Stepwell's own workflows, compiled on first use; None if there is none of this name."""
         if name in BUILT_IN and name not in self._own:
             self._own[name] = graph = self._compile(BUILT_IN[name])
             self._versions[graph.version] = graph
         return self._own.get(name)
 
     def event_settings(self, name: str) -> EventSettings:
-        """What becomes of the events of this name, as the definitions deployed now say."""
+        """Returns the settings for events of this name, from the definitions deployed now."""
         return self._events.get(name, _BY_DEFAULT)
 
     async def save(self, notes: Notes) -> None:
-        """Keeps every current definition under its hash, before any run is pinned to it."""
+        """Stores every current definition under its hash, before any run is pinned to it."""
         for graph in self._current.values():
             await self.keep(graph, notes)
 
     async def keep(self, graph: Graph, notes: Notes) -> None:
-        """The definition as JSON text, because the order of its nodes is part of it; once for each process."""
+        """Stores the definition once for each process, as JSON text: the order of its nodes is part of it."""
         if graph.version not in self._kept:
             await notes.put_definition(graph.version, json.dumps(graph.document))
             self._kept.add(graph.version)
 
     async def pinned(self, version: str, notes: Notes) -> Graph:
-        """The graph a run was started with, from memory or from the store."""
+        """Returns the graph of a version, from memory or from the store. Raises EngineFault if it is not stored."""
         graph = self._versions.get(version)
         if graph is None:
             body = await notes.get_definition(version)

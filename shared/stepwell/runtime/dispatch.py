@@ -1,4 +1,4 @@
-"""From a queue's message to the part that handles it; and what becomes of one that kills its worker too often."""
+"""Passes a queue's message to the part that handles it, and gives up one that kills its worker too often."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("stepwell.queues")
 
 
 async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget: Budget) -> None:
-    """Handles one message to its end. The caller deletes it then; if this raises, it is to come again."""
+    """Handles one message to its end. The caller then deletes it; if this raises, it is to be redelivered."""
     try:
         await _handle(parts, lane, from_json(body), budget)
     except NewerFormat as newer:
@@ -40,7 +40,7 @@ async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget
 
 
 async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: NewerFormat) -> None:
-    """Sends a message that needs newer code again as it is, with all its fields, as often as it takes.
+    """Sends a message that needs newer code again as it is, with all its fields, as often as needed.
 
     No try of it is counted: it is a new message for its queue, and never a dead letter.
     """
@@ -60,7 +60,7 @@ async def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget)
 
 
 async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:
-    """What the resume lane carries. An event goes to whoever waits for it, and starts what it triggers."""
+    """Handles a message of the resume lane. An event is offered to waits, and starts what it triggers."""
     match message:
         case Scheduled():
             await parts.triggers.fire(message)
@@ -76,18 +76,18 @@ async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:
 
 
 async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:
-    """Sends the message anew, for after a while: its handler lived to say that the world did not answer.
+    """Sends the message again, to be handled later: its handler reported that the world did not answer.
 
-    So an outage of an hour loses no message and fails no step. False: it was put off too often already.
+    So an outage of an hour loses no message and fails no step. Returns False if it was put off too often already.
     """
     return await _send_later(parts, lane, body, retries.PUT_OFF, PUT_OFFS)
 
 
 async def republish(parts: Assembly, body: Mapping[str, Json]) -> bool:
-    """Sends a message of the dead-letter queue to the resume queue again: a deploy may have mended its handler.
+    """Sends a message of the dead-letter queue to the resume queue again: a deploy may have fixed its handler.
 
-    False: it stays for a person. It was sent often enough, or it is none of that queue's; a lost wake's run is found
-    by the sweeper.
+    Returns False if it is left to a person: it was sent often enough, or is none of that queue's; the sweeper finds a
+    lost wake's run.
     """
     try:
         is_other = isinstance(from_json(body), Wake | Update)
@@ -99,7 +99,7 @@ async def republish(parts: Assembly, body: Mapping[str, Json]) -> bool:
 
 
 async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], counter: str, most: int) -> bool:
-    """Sends a copy with a growing delay. False: it was sent so often already."""
+    """Sends a copy with a growing delay. Returns False if it was sent this often already."""
     times = retries.times(body, counter)
     if times >= most:
         return False
@@ -110,14 +110,14 @@ async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], cou
 
 
 def is_exhausted(deliveries: int) -> bool:
-    """Whether a message has come so often that its handler must be taken to die of it."""
+    """Tells whether a message was delivered so often that its handler must have died of it."""
     return deliveries > DELIVERIES
 
 
 async def give_up(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:
-    """Turns a wake that killed its worker into a failure of its token. False: the message is to be handled as before.
+    """Turns a wake that killed its worker into a failure of its token. Returns False for any other message.
 
-    A message of newer code is one of those: whoever died of it was a newer worker, or none.
+    Those are to be handled as before. One of newer code is among them: if a worker died of it, that was a newer one.
     """
     try:
         message = from_json(body)
@@ -130,9 +130,9 @@ async def give_up(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool
 
 
 async def bury(parts: Assembly, body: Mapping[str, Json]) -> bool:
-    """Takes what a dead-letter queue of the workers holds. False: no wake, to be handled as any message.
+    """Handles a message from the workers' dead-letter queue. Returns False if it is no wake, to be handled as usual.
 
-    A message of newer code goes back to the workers, of which a newer one knows what it is.
+    A message of newer code goes back to the workers: a newer one can read it.
     """
     try:
         message = from_json(body)

@@ -1,4 +1,4 @@
-"""The step executor: one attempt from its input to an Outcome. Whatever a step does, this returns."""
+"""The step executor: runs one attempt, from its input to an Outcome. Whatever a step does, this returns."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class FunctionSteps:
         sessions: int = SESSIONS_KEPT,
         paths: Sequence[Path] = (),
     ) -> None:
-        """`links`: for the URLs of callbacks, where steps may have any. `sessions`: how many functions are kept.
+        """`links`: for the URLs of callbacks, if steps may have any.
 
-        `paths`: the project's other folders that modules are imported from.
+        `sessions`: how many durable functions are kept. `paths`: the project's other folders that modules are imported
+        from.
         """
         self._registry, self._clock, self._calls, self._links = Registry(folder, paths), clock, calls or Calls(), links
         self._threads = StepThreads()
@@ -60,7 +61,7 @@ class FunctionSteps:
         self._sessions_kept = sessions
 
     def policy(self, step: Step) -> Policy:
-        """A function that cannot be found or imported has no defaults: `stuck` says what is wrong."""
+        """Returns the step's options. For a function that cannot be found or imported, `stuck` says why."""
         if is_call(step.run):
             return resolve_policy(step, StepDefaults())
         function = self._loaded(step.run)
@@ -77,7 +78,7 @@ class FunctionSteps:
         return await self.run_function(call, function)
 
     def _loaded(self, run: str) -> Function | Failure:
-        """The step's function, or why there is none. An import is users' code, under a limit of its own."""
+        """Returns the step's function, or why there is none. An import is users' code, with a limit of its own."""
         found, error = self._registry.known(run), None
         if found is None:
             made, error = self._threads.run(partial(self._registry.function, run), STEP_TIMEOUT_MS / 1000)
@@ -85,7 +86,7 @@ class FunctionSteps:
         return found or not_loaded(run, error or UnknownStepError(f"{run} is no step"))
 
     async def run_function(self, call: StepCall, function: Function) -> Outcome:
-        """One attempt of the function."""
+        """Runs one attempt of the function."""
         callback = step_callback(call.run_id, call.token, call.key)
         url = partial(self._callback_url, self._links, callback) if self._links and callback else None
         return await self._attempted(call, lambda over: _call(function, call, over, url))
@@ -98,11 +99,11 @@ class FunctionSteps:
     def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
         try:
             return links.callback_url(CallbackLink(callback, self._clock.now_ms() + timeout_ms))
-        except PortError as error:  # the step's own error, which a retry may cure
+        except PortError as error:  # becomes the step's own error, which a retry may fix
             raise Transient(error.message) from error
 
     async def _attempted(self, call: StepCall, work: Callable[[_Over], object]) -> Outcome:
-        """The work, for as long as the step may take: from its input as arguments to its result as JSON."""
+        """Runs the work within the step's time limit, from its input as arguments to its result as JSON."""
         started_ms = self._clock.now_ms()
         over = _Over()
         then = partial(_outcome, call=call, started_ms=started_ms)
@@ -140,24 +141,24 @@ class FunctionSteps:
         links = self._links
         url = None if links is None else lambda own, until_ms: links.callback_url(CallbackLink(own, until_ms))
         sessions = Sessions(logbook, self._registry, url, self._sessions_kept)
-        # else Python would end each function at an `await` of its `finally`, and complain
+        # else Python would end each function at an `await` in its `finally`, and warn
         weakref.finalize(self, sessions.close).atexit = False
         return sessions
 
     def close(self) -> None:
-        """Lets the durable functions go that are kept. They come back from their logs when they are needed."""
+        """Closes the durable functions that are kept. They are replayed from their logs when needed."""
         if self._sessions is not None:
             self._sessions.close()
 
     def reload(self) -> None:
-        """The folder changed: the next attempt runs the new code."""
+        """Reloads the folder's code: the next attempt runs the new code."""
         self._registry.reload()
         self.close()
         binding_of.cache_clear()
 
 
 class _Over:
-    """Whether an attempt's time is up, told to a step that asks by its heartbeat."""
+    """Tells a step that asks by its heartbeat whether its attempt's time is up."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -194,7 +195,7 @@ def _context(call: StepCall, over: _Over, url: Callable[[int], str] | None) -> S
 
 
 def _emit_of(call: StepCall) -> Callable[[object], None] | None:
-    """What the step may emit with. It raises BadOutputError for what is no JSON."""
+    """Returns the step's `emit`, which raises BadOutputError for a value that is not JSON; None if it has none."""
     emit = call.emit
     return None if emit is None else lambda data: emit(to_json(data))
 
@@ -223,7 +224,7 @@ def _failed(error: BaseException, call: StepCall) -> Failure:
     if isinstance(error, BadOutputError):
         failure = Failure("bad_output", "step", str(error), call.node, call.attempt)
     ids = {"run_id": call.run_id, "step": call.node, "attempt": call.attempt}
-    told = None if isinstance(error, _TELLING) else error  # what a step raises to say what happened needs no traceback
+    told = None if isinstance(error, _TELLING) else error  # an error that a step raises on purpose needs no traceback
     _logger.warning("%s %s failed: %s: %s", call.run_id, call.node, failure.type, failure.message, extra=ids,
                     exc_info=told)  # fmt: skip
     return failure

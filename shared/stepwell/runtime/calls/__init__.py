@@ -1,1 +1,1 @@
-"""What callers may ask of runs, and what they are answered."""
+"""The calls on runs: what the API, the CLI and the testing kit can do with them."""

@@ -23,7 +23,7 @@ SHOWN = 10  # branches that a message names
 
 
 class Approvals:
-    """What a caller may do with a wait for an approval. Each answer is definite: it counts, or a Conflict says why."""
+    """Answers and delegates approvals. Each answer is definite: it counts, or a Conflict says why."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Approvals:
         standing: Callable[[str, str], Awaitable[Standing]],
         forked: Callable[[Standing], Awaitable[Standing]],
     ) -> None:
-        """`standing`: a token as its log has it; raises NotFound. `forked`: with its branches, where it forked."""
+        """`standing` loads a token, or raises NotFound; `forked` adds its branches if it forked."""
         self._advance, self._standing, self._forked = advance, standing, forked
 
     async def find(self, run_id: str, wait: str, came: Resumption | None = None) -> Standing:
-        """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict.
+        """Returns the token that `wait` names: the root, a branch by id, or a step of a DAG. Raises NotFound, Conflict.
 
-        `came`: the answer, which its caller may give again.
+        `came`: the answer, which its caller may repeat.
         """
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
         members = list(at.graph.first.members) if at.token.fork is not None else []
@@ -49,10 +49,10 @@ class Approvals:
         return at
 
     async def _only(self, at: Standing, name: str, came: Resumption | None) -> Standing:
-        """The branch that waits for an approval, of this name if one is given, where no other does; else the root.
+        """Returns the only branch that waits for an approval, of this name if one is given; the root if none does.
 
-        Where none waits, the branch that has had this very answer: who gave it died before the branch was woken.
-        Raises Conflict for several.
+        If none waits, a branch that has received this very answer counts: its caller may have died before the branch
+        was woken. Raises Conflict if several wait.
         """
         there = [one for one in (await self._forked(at)).branches if name in {"", one.node}]
         waiting = [one for one in there if open_approval(one) is not None]
@@ -64,13 +64,13 @@ class Approvals:
         return await self._standing(at.run_id, waiting[0].id) if waiting else at
 
     async def answer(self, run_id: str, came: Resumption, wait: str = "", slot: int | None = None) -> None:
-        """Takes a yes or a no. `slot`: of the very wait that is meant. Raises NotFound, Conflict."""
+        """Approves or rejects. `slot`: of the wait that is meant, to be sure of it. Raises NotFound, Conflict."""
         given = Approved(came, slot) if came.kind == "approved" else Rejected(came, slot)
         at = await self._named(run_id, wait, came)
         await self._take(at, given, _answer_id(came, at.token.waiting_slot))
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
-        """From now on `to` is asked, and `by` no more. Raises NotFound, InvalidInput, Conflict."""
+        """Asks `to` for the approval, and `by` no more. Raises NotFound, InvalidInput, Conflict."""
         if not to or to == by:
             raise InvalidInput("`to` names who is asked instead", code="bad_delegate", hint="another approver's name")
         came = Resumption("delegated", payload={"to": to}, by=by)
@@ -78,7 +78,7 @@ class Approvals:
         await self._take(at, Delegated(by, to), _answer_id(came, at.token.waiting_slot))
 
     async def _named(self, run_id: str, wait: str, came: Resumption) -> Standing:
-        """The token that is meant. Raises Conflict where it stands at another node than the caller thinks."""
+        """Returns the token that is meant. Raises Conflict if it is at another node than the caller thinks."""
         at = await self.find(run_id, wait, came)
         if wait not in {"", at.token.node, at.token.id}:
             raise refused(not_waiting(at.token, f"the approval {wait!r}"))
@@ -91,14 +91,14 @@ class Approvals:
 
 
 def answered(kind: str, payload: dict[str, Json], by: str, named: str) -> Resumption:
-    """A yes or a no. `named`: whom `by` says to act for, which is kept and decides nothing. Raises InvalidInput."""
+    """Returns a checked approval or rejection. `named`: the person for whom `by` acts; kept, decides nothing."""
     given = {**payload, **({"named": named} if named else {})}
     check_json([given, by], "approval" if kind == "approved" else "rejection")
     return Resumption(kind, payload=given, by=by)
 
 
 def refused(refusal: Refuse) -> Conflict:
-    """What the engine refuses, as its caller hears it."""
+    """Returns a refusal of the engine as the Conflict that its caller gets."""
     return Conflict(refusal.message, code=refusal.code, hint=refusal.hint or None)
 
 
@@ -107,6 +107,6 @@ def _has_had(token: Token, came: Resumption) -> bool:
 
 
 def _answer_id(came: Resumption, slot: int) -> str:
-    """The same answer of the same person to the same wait is one call, however often it is made."""
+    """Returns the id of an answer: a person who repeats it to the same wait makes the same call."""
     said = json.dumps([came.payload, came.by], sort_keys=True)
     return f"{came.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"

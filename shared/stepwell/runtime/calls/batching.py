@@ -2,8 +2,8 @@
 
     act ── a page of runs ── its report is the step's result: where the next page begins, and counts ── act ── … ── done
 
-Each action may be done twice, so a worker that dies amid a page leaves nothing to undo. Runs that came into being after
-the batch are left out, those that it redrove among them, so a page is the same when it is read again.
+Each action may be done twice, so a worker that dies amid a page leaves nothing to undo. Runs created after the batch,
+by its own redrives too, are left out: so a page is the same when it is read again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepwell.runtime.stores.answers import encode_cursor
 
 STAGES = (1, 10)  # runs of a canary, one after the other; then the rest
 _BEGUN = frozenset({Status.PENDING, Status.RUNNING, Status.WAITING})
-STATUSES: Mapping[str, frozenset[Status]] = {  # that an action is for, where the filter names none
+STATUSES: Mapping[str, frozenset[Status]] = {  # to which an action applies if the filter names none
     "cancel": frozenset(Status) - TERMINAL - {Status.COMPENSATING},
     "terminate": frozenset(Status) - TERMINAL,
     "pause": _BEGUN,
@@ -39,7 +39,7 @@ STATUSES: Mapping[str, frozenset[Status]] = {  # that an action is for, where th
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a caller asks for. `rate`: runs a second; 0: as fast as they go. `force`: also purge runs under way."""
+    """A batch request. `rate`: runs per second, 0 for no limit. `force`: also purge runs that have not ended."""
 
     action: str
     workflow: str = ""
@@ -64,10 +64,10 @@ class Batch:
 
 @dataclass
 class Report:
-    """What a batch has done so far; between its steps it is kept as the state of its run.
+    """The progress of a batch. Between the batch's steps it is the state of its run.
 
-    `first` and `first_refused`: ids of runs. `watched`: what the canary redrove and waits for, as [the run, its error,
-    the run that goes on]. `due_ms`: when the rate permits the next page.
+    `first` and `first_refused`: ids of runs. `watched`: the canary's redriven runs, as [the run, its error, the run
+    that goes on]. `due_ms`: when the rate permits the next page.
     """
 
     action: str
@@ -89,7 +89,7 @@ class Report:
 
 
 class Acts(Protocol):
-    """The calls on runs that a batch makes: those of the service."""
+    """The service's operations on runs that a batch needs."""
 
     async def header(self, run_id: str) -> Header: ...
     async def runs(self, query: RunQuery) -> RunPage: ...
@@ -101,7 +101,7 @@ class Acts(Protocol):
 
 
 def check_batch(batch: Batch) -> None:
-    """Raises InvalidInput for one that names no runs, or a canary of what nobody can see fail."""
+    """Raises InvalidInput for an empty filter, or for an option that the action does not have."""
     if not (batch.workflow or batch.statuses or batch.tag or batch.since_ms or batch.before_ms or batch.failure):
         raise InvalidInput("the filter names no runs", code="empty_filter",
                            hint="name a workflow, a status, a tag, a failure, since or before when")  # fmt: skip
@@ -128,11 +128,11 @@ class Batches:
         }
 
     async def run(self, call: StepCall) -> Outcome:
-        """One page, or one look at what the canary redrove. Raises PortError: the step is then to come again."""
+        """Processes one page, or looks once at the canary's runs. Raises PortError if a port fails: retry the step."""
         try:
             batch = Batch(**call.input)
-            batch.query  # noqa: B018 - raises for a status or an action that there is not
-        except (TypeError, ValueError, LookupError) as error:  # of a run that no batch call started
+            batch.query  # noqa: B018 - raises for an unknown status or action
+        except (TypeError, ValueError, LookupError) as error:  # a run that no batch call started
             return Outcome(failure=Failure("bad_batch", "validation", f"this is no batch: {error}", call.node))
         report = Report(**(call.state.get("report") or _begun(batch)))
         job = await self._acts.header(call.run_id)
@@ -153,11 +153,11 @@ class Batches:
     # -- pages
 
     async def _page(self, batch: Batch, report: Report, job: Header) -> int:
-        """Acts on a page of runs. Returns for how long the rate asks to wait."""
+        """Acts on a page of runs. Returns how many milliseconds the rate asks to wait."""
         began_ms, acted = self._clock.now_ms(), 0
         most = _most(batch, report)
         while acted < most and not report.is_listed and self._clock.now_ms() < began_ms + limits.BATCH_MS:
-            limit = max(most - acted, limits.BATCH_SHOWN)  # more than needed, where some were redriven before
+            limit = max(most - acted, limits.BATCH_SHOWN)  # more than needed: some may have been redriven before
             page = await self._acts.runs(replace(batch.query, limit=limit, cursor=report.cursor))
             for header in page.headers:
                 if acted == most or self._clock.now_ms() >= began_ms + limits.BATCH_MS:
@@ -169,7 +169,7 @@ class Batches:
         return self._wait_ms(batch, report, began_ms, acted)
 
     async def _act(self, batch: Batch, report: Report, job: Header, header: Header) -> int:
-        """Acts on a run, and counts it. Returns 0 for one that takes none of the rate and of the canary."""
+        """Acts on a run and counts it. Returns 0 if it uses up none of the rate and of the canary, else 1."""
         report.matched += 1
         _note(report.first, header.run_id)
         if batch.dry_run:
@@ -194,7 +194,7 @@ class Batches:
     def _wait_ms(self, batch: Batch, report: Report, began_ms: int, acted: int) -> int:
         if not batch.rate or not acted:
             return 0
-        # A page that came late makes up for a second at most.
+        # A late page makes up for a second at most.
         from_ms = max(report.due_ms, began_ms - limits.SECOND_MS) if report.due_ms else began_ms
         report.due_ms = from_ms + round(acted * limits.SECOND_MS / batch.rate)
         return report.due_ms - self._clock.now_ms()
@@ -202,7 +202,7 @@ class Batches:
     # -- the canary
 
     async def _look(self, report: Report) -> int:
-        """Looks at what was redriven. Returns how long to wait until the next look, or 0 if the stage is over."""
+        """Checks the canary's redriven runs. Returns the milliseconds until the next check; 0: the stage is over."""
         is_open = False
         for run_id, failure, made in report.watched:
             header = await self._acts.header(made)
@@ -223,7 +223,7 @@ class Batches:
         report.is_over, report.watched = True, []
         report.stopped = {"reason": why, "run_id": run_id, "redriven_as": made, "failure": failure}
 
-    # -- the actions: each returns the run that it changed or made, "" where there was nothing to do
+    # -- the actions: each returns the id of the run that it changed or made, "" if there was nothing to do
 
     async def _cancel(self, batch: Batch, header: Header, job: Header) -> str:
         return header.run_id if await self._acts.cancel(header.run_id, batch.reason, batch.by) else ""
@@ -244,7 +244,7 @@ class Batches:
         return header.run_id
 
     async def _redrive(self, batch: Batch, header: Header, job: Header) -> str:
-        """Nothing to do for one that was redriven before this batch, however that ended."""
+        """Redrives the run. Returns "" if it was redriven before this batch, however that ended."""
         started = await self._acts.redrive(header.run_id, who=batch.by)
         is_ours = started.created or started.header.created_ms >= job.created_ms
         return started.header.run_id if is_ours else ""
@@ -252,12 +252,12 @@ class Batches:
     async def _purge(self, batch: Batch, header: Header, job: Header) -> str:
         try:
             await self._eraser.delete(header.run_id, force=batch.force, who=batch.by)
-        except NotFound:  # as the child of another one
+        except NotFound:  # deleted as the child of another run
             return ""
         return header.run_id
 
     async def _clean_up(self, batch: Batch, job: Header) -> None:
-        """Deletes earlier batches that name the tag in their filters, and what is left in the store's files."""
+        """Deletes earlier batches that name the same tag in their filters, and scrubs the store's files."""
         cursor, is_listed = "", batch.tag is None
         while not is_listed:
             page = await self._acts.runs(RunQuery(BATCH, TERMINAL, limit=limits.PAGE_ITEMS_MAX, cursor=cursor))
@@ -269,13 +269,13 @@ class Batches:
 
 
 def _begun(batch: Batch) -> dict[str, Json]:
-    """A report before the first page, which begins at `before_ms`: the newest runs come first."""
+    """Returns the report before the first page, which begins at `before_ms`: the newest runs come first."""
     cursor = encode_cursor(batch.before_ms, "") if batch.before_ms else ""
     return {"action": batch.action, "dry_run": batch.dry_run, "cursor": cursor}
 
 
 def _is_of(header: Header, job: Header) -> bool:
-    """Whether the run was there before the batch, and is none."""
+    """Tells whether the run is older than the batch, and no batch itself."""
     is_new = header.created_ms > job.created_ms
     was_redriven_now = header.created_ms == job.created_ms and header.origin.startswith(REDRIVE)
     return header.workflow not in BUILT_IN and not is_new and not was_redriven_now
@@ -295,14 +295,14 @@ def _is_canary(batch: Batch, report: Report) -> bool:
 
 
 def _has_moved_on(header: Header, failure: str) -> bool:
-    """Whether the run has ended, or waits at another step than the one that failed."""
+    """Tells whether the run has ended, or waits at another step than the one that failed."""
     step = failure.partition(" ")[2].partition(" ")[2]
     waits_elsewhere = header.status is Status.WAITING and header.waiting_node not in ("", step)
     return header.status in TERMINAL or waits_elsewhere
 
 
 def _mark(failure: str) -> str:
-    """The fingerprint in what a header keeps of an error."""
+    """Returns the error's fingerprint, the first word of a header's `failure`."""
     return failure.partition(" ")[0]
 
 

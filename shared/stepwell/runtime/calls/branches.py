@@ -1,4 +1,4 @@
-"""Lists branches of a fork, each with whether it may begin, and since when."""
+"""Lists branches of a fork. Each tells whether it may begin, and since when."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.ports import Log
 
-Comers = tuple[Collection[int], Collection[int]]  # the branches of a page that have ended, and its guests
+Comers = tuple[Collection[int], Collection[int]]  # indexes: the branches of a page that have ended, and its guests
 
 
 async def branches_from(logbook: Logbook, log: Log, fork: ForkedParent, first: int, limit: int) -> list[Standing]:
-    """The branches by index from `first` on, at most `limit`; a query for each page that has some of them."""
+    """Returns at most `limit` branches, from the index `first` on. Makes one query per page that has any."""
     last = min(first + limit, fork.fork.width)
     if first >= last:
         return []
@@ -43,7 +43,7 @@ async def branches_from(logbook: Logbook, log: Log, fork: ForkedParent, first: i
 
 
 async def _comers(log: Log, fork: ForkedParent, waits: Iterable[Awaited]) -> dict[int, Comers]:
-    """Who has come to the pages that branches wait for: by the joins of those."""
+    """Reads, for each page that branches wait for, which branches and guests have arrived."""
     found: dict[int, Comers] = {}
     for page in {wait.page for wait in waits if wait.count}:
         joined = await log.read_join(fork.parent.run_id, join_name(fork, page))
@@ -52,7 +52,7 @@ async def _comers(log: Log, fork: ForkedParent, waits: Iterable[Awaited]) -> dic
 
 
 def _woken(at: Standing, wait: Awaited, comers: Comers, ended: Mapping[int, int]) -> Standing:
-    """A branch that others begin, with when they did. One that needs others knows that already."""
+    """Returns the branch with the time when others let it begin. A branch with `needs` has that time already."""
     branch = at.token.branch
     if branch is None or branch.needs:
         return at
@@ -60,7 +60,7 @@ def _woken(at: Standing, wait: Awaited, comers: Comers, ended: Mapping[int, int]
 
 
 def woken_ms(wait: Awaited, comers: Comers, ended: Mapping[int, int]) -> int:
-    """Returns when others began a branch; 0: they have not, or the end of one of them was not read."""
+    """Returns when others let a branch begin; 0 if they have not, or if the end of one of them was not read."""
     own, guests = comers
     times = [ended.get(one, 0) for one in wait.branches if one in own]
     times += [ended.get(one, 0) for one in guests if one in wait.span]
@@ -68,7 +68,7 @@ def woken_ms(wait: Awaited, comers: Comers, ended: Mapping[int, int]) -> int:
 
 
 def _operations(fork: ForkedParent) -> Sequence[str]:
-    """What the branches began as: of a durable function's, only the record of their fork says so."""
+    """Returns what each branch runs, by index: operations of a function, whose fork's record has them, or a node."""
     at, last = fork.parent, fork.parent.token.last
     if last is None:
         return ()

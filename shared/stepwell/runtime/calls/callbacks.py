@@ -1,8 +1,8 @@
-"""Callbacks: what an outside system posts to a wait's own URL. It ends the wait once, and each answer is definite.
+"""Callbacks: an outside system posts to a wait's own URL and ends that wait, once. Each answer is definite.
 
-post ──▶ event under the callback's own topic (one id: the second is refused) ──▶ offered to the wait, here and now
+    post ──▶ event under the callback's own topic (one id: the second is refused) ──▶ offered to the wait, here and now
 
-One that comes before its wait is kept: the wait reads it when it registers.
+A callback that is posted before its wait is kept: the wait reads it when it registers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.ports import Event, Lane, Ports
 
-EVENT_ID = "callback"  # a callback's topic has this one event
+EVENT_ID = "callback"  # each callback's topic holds this event alone
 
 
 class Place(NamedTuple):
-    """Where a callback is waited for. kind `s`: the step that entered in this slot asks for it, or will; `w`: the wait
-    that was begun in this slot does; `f`: it is the durable function's callback of this number."""
+    """Where a callback is awaited.
+
+    `kind` is `s` for a callback that the step entered in this slot asks for, or will ask for; `w` for one of the wait
+    that began in this slot; `f` for the durable function's callback of this number.
+    """
 
     run_id: str
     token: str
@@ -46,40 +49,42 @@ class Place(NamedTuple):
 
 
 def step_callback(run_id: str, token: str, key: str) -> str | None:
-    """The callback of a step's directive, by the step's idempotency key. None for the call of a compensation, or of a
-    time-out's action, which can ask for nothing."""
+    """Returns the callback of a step's directive, from the step's idempotency key.
+
+    None for a call of a compensation or of a time-out's action, which can ask for no callback.
+    """
     entered = key.removeprefix(f"{run_id}:{token}:")
     return f"{run_id}|{token}|s{entered}" if entered.isdecimal() else None
 
 
 def wait_callback(run_id: str, token: Token) -> str | None:
-    """The callback that the token waits for now; None where it waits for none."""
+    """Returns the callback that the token waits for now; None if it waits for none."""
     arm = open_arm(token, CALLBACK.name)
     topics = token.parked.arms[arm].topics if token.parked is not None and arm is not None else ()
     return next((topic.key.removeprefix("!") for topic in topics), None)
 
 
 class Callbacks:
-    """What whoever holds a callback's link may do."""
+    """Completes, fails and heartbeats callbacks for whoever holds their links."""
 
     def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, door: Door) -> None:
         self._ports, self._logbook = ports, logbook
         self._coordinator, self._door = coordinator, door
 
     async def complete(self, link: CallbackLink, body: Json) -> None:
-        """Ends the wait with a result. Raises Conflict: `callback_used`, `callback_over`; InvalidInput."""
+        """Ends the wait with a result. Raises InvalidInput, Conflict (`callback_used`, `callback_over`)."""
         check_json(body, "body")
         await self._take(link, {"body": body})
 
     async def fail(self, link: CallbackLink, error: Mapping[str, Json]) -> None:
-        """Ends the wait with an error of the category `external`: {type, message, data}. Raises the same."""
+        """Ends the wait with an `external` error: {type, message, data}. Raises as `complete` does."""
         check_json(error, "body")
         await self._take(link, {"body": None, "error": error})
 
     async def beat(self, link: CallbackLink) -> None:
-        """Whoever works on it lives. Raises Conflict: `callback_used`, `not_waiting`.
+        """Extends the wait's heartbeat timeout. Raises Conflict: `callback_used`, `not_waiting`.
 
-        Only the record is written: nothing follows from it. The wait's timer, when it fires, is set anew.
+        Only the record is written, since nothing follows from it. The wait's timer is set anew when it fires.
         """
         topic = callback_topic(link.callback)
         await self._check_unused(topic)
@@ -100,7 +105,7 @@ class Callbacks:
         event = Event(topic, EVENT_ID, payload, now_ms, max(link.expires_ms, now_ms + EVENT_KEPT_MS))
         is_new = await mailbox.put_event(event)
         publish = Publish(event, kept=True)
-        await self._ports.queue.send(Lane.RESUME, to_json(publish))  # who offers it here may die before the run goes on
+        await self._ports.queue.send(Lane.RESUME, to_json(publish))  # this process may die before the run goes on
         await self._coordinator.publish(publish)
         if not is_new:
             raise _used()
@@ -114,7 +119,7 @@ class Callbacks:
             raise _used()
 
     async def _open(self, link: CallbackLink) -> Standing | None:
-        """The token where the callback is, or may yet be, waited for; None where that is over."""
+        """Returns the token that waits for the callback, or may yet; None if that is over."""
         place = _place_of(link.callback)
         header = await self._ports.runs.get_run(place.run_id)
         if header is None or header.status.terminal:
@@ -130,7 +135,7 @@ def _is_open(token: Token, place: Place, topic: Topic) -> bool:
     if is_there and token.resumption is None:
         return receive(token.phase, Received.EVENT) is Verdict.TAKE
     entered = token.entered_slot if token.node else token.next_slot
-    if place.kind == "f":  # a durable function may come to wait for it yet
+    if place.kind == "f":  # a durable function may still await it
         return not is_there
     if place.kind != "s" or entered != place.slot or is_there:
         return False
@@ -138,8 +143,10 @@ def _is_open(token: Token, place: Place, topic: Topic) -> bool:
 
 
 def _beat(token: Token, topic: Topic, now_ms: int) -> HeartBeat | None:
-    """The heartbeat to write down; None where nothing would change. It counts a little longer than it should, so that
-    a client that beats too often leaves a bounded number of records."""
+    """Returns the heartbeat to record; None if it would change nothing.
+
+    Each lasts a little longer than it should, so that a client that beats too often leaves a bounded number of records.
+    """
     parked = token.parked
     if parked is None or parked.heartbeat_ms is None:
         return None

@@ -1,6 +1,6 @@
-"""What the records of a run were written for: write units, messages, schedules and objects, as AWS counts them.
+"""Charges: the write units, messages, schedules and objects that a run's records led to, as AWS counts them.
 
-Nothing is stored for it. Effects are a function of a record, so folding a log again tells every call that it led to:
+Nothing is stored for this. Effects are a function of a record, so folding a log again yields every call that it led to:
 
     record ── its own item, twice in a transaction ── effects ── items, header, messages, schedules
     `by` of the records ── the messages that moved the token
@@ -82,13 +82,13 @@ _KEY_BYTES = 60  # of a record's item, beside its body, the run's id and the tok
 _EVENT_BYTES = 250  # of an event's item, beside its payload
 _HEADER_BYTES = 900  # of a header with its input; a larger input is an item of its own
 _CREATED, _PICKED_UP, _COMPLETED, _ENDED_ELSE = 3, 1, 2, 3  # write units, with the indexes: see the table in the docs
-_MET = 1  # the sweeper has put the run under its watch
+_MET = 1  # the sweeper put the run under its watch
 _BATCH = 10  # messages that one request sends
 _ATTEMPTS = frozenset({Kind.STEP, Kind.ACTED, Kind.UNDONE})
 
 
 def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
-    """The header's items, the run's permit, its first message and the timer of its time-out."""
+    """Yields the charges of a start: the header's items, the permit, the first message and the deadline's timer."""
     given = len(encode(header.input).encode())
     apart = given + _KEY_BYTES * 4 > _HEADER_BYTES
     yield "write_units", _CREATED + (_PICKED_UP if header.started_ms else 0) + (_MET if header.watched else 0)
@@ -113,10 +113,10 @@ def of_tokens(
     in_lanes: Mapping[str, int] | None = None,
     actors: set[str] | None = None,
 ) -> Counts:
-    """Counts what the records of these tokens were written for. Each token is as it was before its first one.
+    """Counts what the records of these tokens led to. Each token is given as it was before its first record.
 
-    `in_lanes`: how many of a token's records lie in its lane, which is counted by `of_lanes`.
-    `actors`: the messages that are counted already, to which those are added that are counted here.
+    `in_lanes`: how many of a token's records lie in its lane, which `of_lanes` counts. `actors`: the messages counted
+    so far; those counted here are added to it.
     """
     since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
@@ -135,9 +135,10 @@ def of_tokens(
 def _of_token(
     graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str], since_ms: int, shared: int
 ) -> Iterator[Charge]:
-    """`since_ms`: of a run that goes on from another, when it was made. Older records it only keeps.
+    """Yields what one token's records led to.
 
-    `shared`: so many records lie in a lane, and an end among them is the branch's arrival too.
+    `since_ms`: when a redriven or forked run was created: older records it only keeps. `shared`: this many of the
+    records lie in a lane, where a branch's end is its arrival too.
     """
     saved, timers = -1, dict[int, int]()
     yield from _messages(_looks(graph, records))
@@ -153,9 +154,9 @@ def _of_token(
         actors |= _messages_before(record)
         if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
             yield from _messages(1)  # the schedule fires early
-        # whoever ended the run performs the effects, and so does the worker who undoes it
+        # the caller who ended the run performs the effects, and so does the worker that undoes it
         is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
-        is_beat = record.resumption is not None and record.resumption.kind == BEAT  # nobody does more than write it
+        is_beat = record.resumption is not None and record.resumption.kind == BEAT  # a heartbeat is only written
         for effect in () if is_beat else effects(graph, token):
             if _is_free(graph, token, effect, is_shared=is_shared):
                 continue
@@ -174,10 +175,11 @@ def _of_token(
 
 
 def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> bool:
-    """Tells of a turn that is over, which leaves nothing behind, and of an end in a lane, which is the arrival too.
+    """Tells whether an effect costs nothing.
 
-    And of what a branch waited for that its fork has closed: that expires where it lies. And of a run that goes on from
-    another: that it runs is shown when its first message is taken.
+    That is the status of a redriven run, which is shown when its first message is handled; the return of a permit that
+    was returned before, or that no concurrency limit counts; an end in a lane, which is the arrival too; and the waits
+    of an ended branch, which expire where they lie.
     """
     match effect:
         case ShowStatus():
@@ -193,7 +195,10 @@ def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> 
 
 
 def _of_line(token: Token, records: Sequence[Record], place: int, effect: Effect) -> Iterator[Charge]:
-    """What shows that the token stands in line for locks, or a permit. Had by the message that asked, nothing does."""
+    """Yields the header's write for a token that stands in line for locks or a permit.
+
+    Nothing, if the message that asked for them got them at once.
+    """
     following = records[place + 1 : place + 2]
     is_had = any(one.kind is Kind.RESUMED and one.by == records[place].by for one in following)
     if isinstance(effect, TakeLocks | TakePermit) and not is_had:
@@ -201,7 +206,7 @@ def _of_line(token: Token, records: Sequence[Record], place: int, effect: Effect
 
 
 def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
-    """Their batches' items."""
+    """Yields the charges of the lanes' batches."""
     for lane in lanes:
         for batch in lane.batches:
             body = encode_batch(batch, lane.place.fork)
@@ -209,7 +214,7 @@ def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
 
 
 def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
-    """The record's item; an event that it consumes is in one transaction with it."""
+    """Yields the charges of the record's item; an event that it consumes is in one transaction with it."""
     came = record.resumption
     is_event = came is not None and came.kind in {"event", UPDATE}
     consumes = is_event and came is not None and not came.seen
@@ -219,14 +224,14 @@ def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
 
 
 def _of_record(record: Record) -> Iterator[Charge]:
-    """What it says of itself."""
+    """Yields the charges that follow from the record's own fields."""
     yield "records", 1
     if record.kind in _ATTEMPTS:
         yield "steps", 1
         yield "step_seconds", max(record.at_ms - record.started_ms, 0) / 1_000 if record.started_ms else 0
         yield "output_bytes", len(json.dumps(record.output))
     if record.kind is Kind.GATHERED and record.by.startswith(KEYED):
-        yield "write_units", 1  # its home
+        yield "write_units", 1  # the home of the start: see calls/gathering.py
     if record.kind is Kind.WAITING:
         yield "waits", 1
     if isinstance(record.next, Fork):
@@ -236,7 +241,7 @@ def _of_record(record: Record) -> Iterator[Charge]:
 
 
 def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -> Iterator[Charge]:
-    """Takes the items of a batch's records off, and adds the one that it is. `last`: the place of its last one."""
+    """Takes off the items of a batch's records, and adds the batch's own. `last`: the index of its last record."""
     batch = records[last + 1 - records[last].together : last + 1]
     for name, amount in (one for record in batch for one in _item(_size(run_id, token, record))):
         yield name, -amount
@@ -246,7 +251,7 @@ def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -
 
 
 def _looks(graph: Graph, records: Sequence[Record]) -> int:
-    """Counts how often the wake of a run that gathers starts found that others had come since."""
+    """Counts how often the wake of a debounced run found newer starts and was put off."""
     times = [record.at_ms for record in records if record.kind is Kind.GATHERED]
     if graph.gathering is None or graph.gathering.mode != DEBOUNCE or not times:
         return 0
@@ -260,7 +265,7 @@ def _looks(graph: Graph, records: Sequence[Record]) -> int:
 
 
 def _kept(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
-    """A record of another run, which had its effects: it is written, and the end of a branch arrives."""
+    """Yields the charges of a record copied from another run: no effects, only its item and a branch's arrival."""
     yield "records", 1
     yield from _item(_size(run_id, token, record))
     if token.branch is not None and token.end is not None and not _is_of_tasks(token):
@@ -272,9 +277,9 @@ def _size(run_id: str, token: Token, record: Record) -> int:
 
 
 def _messages_before(record: Record) -> set[str]:
-    """The messages without which there would be no such record: its own, and its event's.
+    """Returns the ids of the messages that led to the record: its own, and its event's.
 
-    A run's first wake, and those of branches, are counted where they are sent; and so are timers.
+    A run's first wake, the wakes of branches, and timers are left out: they are counted where they are sent.
     """
     found = set()
     came = record.resumption
@@ -291,7 +296,7 @@ def _of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]
     match effect:
         case SetTimer(_, at_ms) | SetDeadline(at_ms):
             yield from _message_at(at_ms - record.at_ms)
-        case EndChildren(parked):  # each is found there, which a refused write tells, and told
+        case EndChildren(parked):  # a refused write shows that a child is there, and it is told
             yield "write_units", len(parked.children)
             yield from _messages(len(parked.children))
         case Announce():
@@ -310,7 +315,7 @@ def _of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]
 
 
 def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
-    """Those of an effect that only writes to the table."""
+    """Yields the charges of an effect that only writes to the table."""
     match effect:
         case ShowStatus():
             yield from _of_status(token, effect)
@@ -331,7 +336,10 @@ def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
 
 
 def _of_status(token: Token, shown: ShowStatus) -> Iterator[Charge]:
-    """The header; of a branch, its mark in its page's join, and in the end what the header says of the others."""
+    """Yields the header's write units.
+
+    A branch's status is a mark in its page's join instead; a run's end also updates the indexes of its header.
+    """
     if token.branch is not None:
         yield "write_units", 0 if _is_of_tasks(token) else 1
     elif not shown.status.terminal:
@@ -341,12 +349,12 @@ def _of_status(token: Token, shown: ShowStatus) -> Iterator[Charge]:
 
 
 def _is_of_tasks(token: Token) -> bool:
-    """Tells of an operation of a durable function's tasks, which hear of its end in their own log."""
+    """Tells whether the token is an operation of a durable function's tasks: its end goes to their own log."""
     return token.branch is not None and token.branch.join == TASKS
 
 
 def reports(graph: Graph, fork: Fork, page: int, logs: Iterable[Sequence[Record]]) -> int:
-    """Counts what a page of a wide fork tells its join: that it is full, and arrivals by which the join may fire."""
+    """Counts the reports of a wide fork's page to the root join: when it is full, and when the join may fire."""
     if is_one_set(fork) or fork.is_of_tasks:
         return 0
     ends = sorted(((one.at_ms, one.next.status is not Status.COMPLETED) for records in logs for one in records[-1:]
@@ -359,19 +367,19 @@ def reports(graph: Graph, fork: Fork, page: int, logs: Iterable[Sequence[Record]
 
 
 def begun_apart(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> int:
-    """Counts the branches that began later than the others, by messages of their own."""
+    """Counts the branches that were not begun with their chunk, but later, each by its own message."""
     first = {branch_id(name, index + more) for _, index, count in first_chunks(fork) for more in range(count)}
     return sum(records[0].by == f"wake:{token}:-1" for token, records in logs.items() if token not in first)
 
 
 def _registrations(token: Token, parked: Parked) -> int:
-    """Whoever publishes to the run itself looks into its root's log instead."""
+    """Counts the topics to register. A root's own topics need no item: senders look into its log instead."""
     is_branch = token.branch is not None
     return sum(is_branch or run_of(topic) is None for arm in parked.arms for topic in arm.topics)
 
 
 def _message_at(after_ms: int) -> Iterator[Charge]:
-    """A message after so long: beyond the queue's horizon a schedule sends it."""
+    """Yields the charges of a message after a delay: beyond the queue's horizon a schedule sends it."""
     if _is_far(after_ms):
         yield "schedules", 1
     yield from _messages(1)
@@ -393,7 +401,7 @@ def _messages(count: int) -> Iterator[Charge]:
 
 
 def _item(size_bytes: int, times: int = 1) -> Iterator[Charge]:
-    """A write of an item of this size, or of one with a claim check of an object."""
+    """Yields the charges of writing an item of this size: a large one is an object and a claim check."""
     if size_bytes > ITEM_BYTES:
         yield "objects", 1
         size_bytes = _KILOBYTE

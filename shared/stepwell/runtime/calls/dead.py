@@ -1,7 +1,7 @@
-"""Dead letters: messages that nobody could take, why, and sending them back.
+"""Dead letters: lists messages that could not be handled, explains why, and sends them back.
 
-A message is sent back to the lane that it came from, with its counts begun anew, and is then deleted from where it lay.
-Whoever dies in between leaves it in both: every message may come twice.
+A message is sent back to the lane that it came from, with its counts begun anew, and is then deleted from the
+dead-letter queue. A crash in between leaves it in both: every message may come twice.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from stepwell.runtime.ports import Lane
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message where dead letters are. `queue`: where it came from. `body` is None if it is no JSON object.
+    """A message in a dead-letter queue.
 
-    `due_ms`: when it comes again by itself; None where somebody has to send it back.
+    `queue`: where it came from. `body` is None if it is no JSON object. `due_ms`: when it is redelivered by itself;
+    None if somebody has to send it back.
     """
 
     id: str
@@ -35,17 +36,17 @@ class Letter:
 
 
 class DeadQueue(Protocol):
-    """Where dead letters are. Raises PortError."""
+    """The dead-letter queues. Raises PortError."""
 
     async def letters(self, limit: int) -> Sequence[Letter]:
-        """Some of them, without taking any."""
+        """Returns up to `limit` of the messages, and takes none."""
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
-        """Sends these back, or all, except those that are no message. Returns the ids of those that it sent."""
+        """Sends these messages back, or all, but for unreadable ones. Returns the ids of those it sent."""
 
 
 class NoDeadQueue:
-    """Of a process whose queue has none."""
+    """Stands in where the process has no dead-letter queue."""
 
     async def letters(self, limit: int) -> Sequence[Letter]:
         return ()
@@ -55,7 +56,7 @@ class NoDeadQueue:
 
 
 def show_letter(letter: Letter) -> dict[str, Json]:
-    """A letter as the API shows it: without an event's payload."""
+    """Returns a dead letter as the API shows it: without an event's payload."""
     body = letter.body or {}
     message = _message(letter)
     event: Json = None
@@ -76,7 +77,7 @@ def show_letter(letter: Letter) -> dict[str, Json]:
 
 
 async def letter(dead: DeadQueue, letter_id: str, limit: int) -> Letter:
-    """Raises NotFound."""
+    """Returns the dead letter with this id. Raises NotFound."""
     found = [one for one in await dead.letters(limit) if one.id == letter_id]
     if not found:
         raise NotFound(f"there is no dead letter {letter_id!r}", code="unknown_letter",
@@ -85,7 +86,7 @@ async def letter(dead: DeadQueue, letter_id: str, limit: int) -> Letter:
 
 
 def sent_back(body: Mapping[str, Json]) -> tuple[Lane, Mapping[str, Json]]:
-    """Where a message goes, and its body with its counts begun anew. Raises EngineFault, NewerFormat."""
+    """Returns the lane for a message, and its body with fresh counts. Raises EngineFault, NewerFormat."""
     return retries.lane_of(from_json(body)), retries.fresh(body)
 
 
@@ -113,7 +114,7 @@ def _why(letter: Letter, message: Message | EngineFault | NewerFormat) -> str:
 
 
 def _again(letter: Letter) -> str:
-    """When it comes again; empty where only the sweeper or a person sends it back."""
+    """Returns when the message is redelivered by itself; "" if only the sweeper or a person sends it back."""
     return "" if letter.due_ms is None else f"it comes again by itself at {iso(letter.due_ms)}"
 
 

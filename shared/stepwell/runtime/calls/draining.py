@@ -1,4 +1,4 @@
-"""Draining: which versions of a workflow have open runs, and what the oldest of each waits for."""
+"""Draining: lists the versions of a workflow that have open runs, and what those wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPEN = frozenset(status for status in Status if not status.terminal)
 
 @dataclass
 class OpenRuns:
-    """Open runs of one version: how many, by status and by what they wait for, and the oldest."""
+    """The open runs of one version: counts in all, by status and by wait, and the oldest run."""
 
     oldest: Header
     count: int = 0
@@ -24,7 +24,7 @@ class OpenRuns:
 
 
 async def open_runs(runs: Runs, workflow: str, most: int) -> tuple[dict[str, OpenRuns], bool]:
-    """The newest `most` open runs by version; and whether those are all."""
+    """Returns the newest `most` open runs by version, and whether those are all."""
     found: dict[str, OpenRuns] = {}
     counted, cursor = 0, ""
     while counted < most:

@@ -1,10 +1,10 @@
-"""Erasing: deletes all that there is of a run and of the child runs that it waited for.
+"""Erasing: deletes a run with all its data, and the child runs that it waited for.
 
     children, each like this ── waits, events ── its snapshot ── logs ── blobs ── header
 
-The logs tell of everything else, and the header of the logs, so they go last: whoever dies on the way leaves a run
-that can be deleted again. A worker that outlives the run may still write to it. It is dead a quarter of an hour later;
-what it wrote is deleted then.
+The logs refer to everything else, and the header to the logs, so they go last: a crash on the way leaves a run that can
+be deleted again. A worker that outlives the run may still write to it, for a quarter of an hour at most; what it wrote
+is deleted then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Terminate = Callable[[str, str, str], Awaitable[bool]]
 
 
 class Files(Protocol):
-    """Where snapshots are kept."""
+    """The store of snapshots."""
 
     async def drop(self, name: str) -> None:
         """Deletes the file. Idempotent. Raises PortError."""
@@ -57,9 +57,10 @@ class Eraser:
         self._permits = Permits(ports, logbook)
 
     async def delete(self, run_id: str, *, force: bool = False, who: str = "") -> Erased:
-        """Deletes a run that has ended, and its child runs; with `force`, ends them first.
+        """Deletes an ended run and its child runs; with `force`, ends them first.
 
-        Raises NotFound, and Conflict: `run_open` where one of them has not ended, `parent_open` for a child of such.
+        Raises NotFound, and Conflict: `run_open` if one of them has not ended, `parent_open` for a child of a run that
+        has not ended.
         """
         family = await self._family(run_id)
         if not family:
@@ -69,17 +70,17 @@ class Eraser:
             raise Conflict(f"run {live[0]} is under way", code="run_open",
                            hint="wait for its end, or terminate it: --force")  # fmt: skip
         await self._check_parent(family[0][0])
-        for header, _ in family:  # also one that has ended: who ended it may have died before it returned its permit
+        for header, _ in family:  # also an ended one: its last worker may have died before it returned the permit
             await self._terminate(header.run_id, "it is deleted", who)
         if live:
-            family = await self._family(run_id)  # with what their ends have written
+            family = await self._family(run_id)  # with what their ends wrote
         items = 0
         for header, left in reversed(family):
             items += await self._erase(header, left)
         return Erased(len(family), items)
 
     async def scrub(self) -> None:
-        """Overwrites what deleted runs have left in the store's files, where it has any."""
+        """Overwrites what deleted runs left in the store's files, if it has files."""
         await self._ports.erasure.scrub()
 
     async def again(self, message: Erase) -> None:
@@ -96,7 +97,7 @@ class Eraser:
         await self._erase_beside(run_id, left, message.snapshot)
 
     async def _family(self, run_id: str) -> list[tuple[Header, Left]]:
-        """The run and the runs that it waited for, parents first, each with what its logs tell of."""
+        """Returns the run and the runs that it waited for, parents first, each with what its logs refer to."""
         header = await self._ports.runs.get_run(run_id)
         if header is None:
             return []
@@ -107,7 +108,7 @@ class Eraser:
         return found
 
     async def _check_parent(self, header: Header) -> None:
-        """Raises Conflict for a run whose parent goes on: it would wait for a run that is not there."""
+        """Raises Conflict if the run's parent has not ended: it would wait for a run that is gone."""
         caller = Caller.of(header)
         parent = await self._ports.runs.get_run(caller.run_id) if caller is not None and caller.index >= 0 else None
         if parent is not None and not parent.status.terminal:
@@ -128,7 +129,7 @@ class Eraser:
         return items
 
     async def _erase_beside(self, run_id: str, left: Left, snapshot: str) -> int:
-        """All but the header."""
+        """Deletes everything but the header. Returns how many items the logs had."""
         erasure = self._ports.erasure
         for wait in left.waits:
             await self._ports.mailbox.forget_waiter(wait)

@@ -1,8 +1,8 @@
-"""Exports: what a replay reads of a run. Its header's facts and its definition, then the records of all its tokens.
+"""Exports: what a replay needs of a run: its header's facts and definition, then the records of all its tokens.
 
     token 0, slot by slot ── then the branches of its first fork, each with its own forks ── then those of the next
 
-That order is one of places, so a page begins where the last one ended, whatever was written meanwhile.
+The order follows places in the logs, so a page begins where the last one ended, whatever was written meanwhile.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NONE, _ALL = -1, 1 << 62  # slots before and after all others
 
 @dataclass(frozen=True, slots=True)
 class ExportPage:
-    """Some of an export's lines, and where the next page begins; "" for the last one."""
+    """Some lines of an export, and the cursor of the next page; "" if this is the last one."""
 
     items: tuple[Json, ...]
     next_cursor: str = ""
 
 
 async def read_export(ports: Ports, header: Header, cursor: str, limit: int) -> ExportPage:
-    """The lines that follow the cursor: at most so many, and of about so many bytes. Raises InvalidInput."""
+    """Returns the lines after the cursor: at most `limit`, and about EXPORT_BYTES. Raises InvalidInput."""
     after = _place_of_cursor(cursor) if cursor else ()
     items: list[Json] = [] if after else [await _facts(ports, header)]
     at, size_bytes = cursor or f"{ROOT}@-1", sum(len(encode(one)) for one in items)
@@ -62,7 +62,7 @@ async def read_export(ports: Ports, header: Header, cursor: str, limit: int) -> 
 
 
 async def _facts(ports: Ports, header: Header) -> Json:
-    """The first line. Of the header only what a replay needs."""
+    """Returns the first line: the definition, and of the header only what a replay needs."""
     definition = await ports.notes.get_definition(header.version)
     run = {
         "run_id": header.run_id,
@@ -79,7 +79,7 @@ async def _facts(ports: Ports, header: Header) -> Json:
 
 
 async def _given(ports: Ports, header: Header) -> Json:
-    """The run's input, which the log has where several starts have made it."""
+    """Returns the run's input; if several starts were gathered into the run, it is in the log."""
     if not header.origin.startswith(f"{STARTS}:"):
         return header.input
     saved = await ports.log.read_log(header.run_id, ROOT)
@@ -89,7 +89,7 @@ async def _given(ports: Ports, header: Header) -> Json:
 
 
 def _shown(body: str) -> Json:
-    """A record as an export has it: each branch's records are its own."""
+    """Returns a record as an export has it: as if each branch had its own log."""
     raw = json.loads(body)
     is_shared = isinstance(raw.get("next"), dict) and raw["next"].get("lane")
     return json.loads(encode_record(without_lanes(*decode_records(body)))) if is_shared else raw
@@ -97,14 +97,14 @@ def _shown(body: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Over all records of a run that come after a place."""
+    """Walks over all records of a run that follow a place."""
 
     ports: Ports
     run_id: str
     after: Place
 
     async def token(self, token: str, read: Sequence[Saved] | None = None) -> AsyncIterator[tuple[str, int, str]]:
-        """The token's own records, then its forks'. `read`: its log, where it was read with others of its page."""
+        """Yields the token's own records, then its forks'. `read`: its log, if it was read with others of its page."""
         last = self._slot_passed(token)
         log = await self._log(token, last) if read is None else read
         bodies = self._bodies([saved for saved in log if saved.slot > last - BATCH_RECORDS])
@@ -118,7 +118,7 @@ class _Walk:
                 yield found
 
     def _slot_passed(self, token: str) -> int:
-        """The last of the token's own records that an earlier page had."""
+        """Returns the last slot of the token that an earlier page had; _NONE if none, _ALL if that had them all."""
         own = _path(token)
         if self.after and self.after[:-1] == own:
             return self.after[-1][1]
@@ -137,7 +137,7 @@ class _Walk:
                         yield found
 
     async def _page(self, name: str, fork: Fork, page: int) -> Mapping[str, Sequence[Saved]]:
-        """What lies in lanes is shown as each branch's own."""
+        """Returns the logs of a fork's page; records in lanes are shown as each branch's own."""
         names = [branch_id(name, index) for index in fork.page_indexes(page)]
         if not fork.lane:
             return await self.ports.log.read_logs(self.run_id, names)
@@ -147,12 +147,12 @@ class _Walk:
         return {token: [Saved(one.slot, encode_record(one)) for one in records] for token, records in logs.items()}
 
     async def _log(self, token: str, after: int) -> Sequence[Saved]:
-        """From there on, and the batch in which that may be."""
+        """Returns the token's records from a slot on, with the batch that this slot may be part of."""
         since = max(after - BATCH_RECORDS, -1)
         return [] if after == _ALL else await self.ports.log.read_log(self.run_id, token, since)
 
     async def _bodies(self, records: Sequence[Saved]) -> AsyncIterator[tuple[int, str]]:
-        """The records of a batch are shown apart."""
+        """Yields (slot, body) of each record, those of a batch one by one."""
         for saved in records:
             body = await fetch(saved.body, self.ports.blobs)
             found = decode_records(body) if is_batch(body) else ()
@@ -162,14 +162,14 @@ class _Walk:
                 yield saved.slot, body
 
     async def _in_full(self, token: str, bodies: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """The records of a token, with the outputs to which they refer: who reads an export need not look for them."""
+        """Returns the records with the outputs that they refer to, so that readers need not look them up."""
         referring = [record for _, body in bodies if '"output_at":' in body for record in decode_records(body)]
         whole = await in_full(self.ports.slots, self.ports.blobs, self.run_id, token, referring)
         shown = {record.slot: encode_record(changed(record, output_at=-1)) for record in whole}
         return [(slot, shown.get(slot, body)) for slot, body in bodies]
 
     async def _forks(self, records: Sequence[Saved]) -> list[tuple[int, Fork]]:
-        """Each with its slot."""
+        """Returns the forks among the records, each with its slot."""
         decoded = [decode_records(body) async for _, body in self._bodies(records)]
         return [(one.slot, one.next) for found in decoded for one in found if isinstance(one.next, Fork)]
 
@@ -180,7 +180,7 @@ def _path(token: str) -> Place:
 
 
 async def _grouped(bodies: AsyncIterator[tuple[int, str]], last: int) -> AsyncIterator[list[tuple[int, str]]]:
-    """Those after the slot `last`, some at a time: large bodies are read as a page has room for them."""
+    """Yields the bodies after slot `last` in groups: a page reads only as many large outputs as it has room for."""
     group: list[tuple[int, str]] = []
     size_bytes = 0
     async for slot, body in bodies:

@@ -1,4 +1,4 @@
-"""Answers watchers of the live feed: the entries of a run's history since their cursor."""
+"""Answers watchers of the live feed with the history entries since their cursor."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from stepwell.runtime.notify.telling import TOLD
 
 
 async def entries_since(service: Service, topic: Topic, after: str | None) -> str:
-    """Returns the frame that answers a watcher: of a run, the entries after its cursor; of many runs, none.
+    """Returns the frame that answers a watcher: the run's entries after its cursor; none for many runs.
 
-    Raises NotFound, InvalidInput for an `after` that is no entry of the run.
+    Raises NotFound, and InvalidInput for an `after` that is no entry of the run.
     """
     if not topic.run_id or after is None:
         return page_frame((), after or "", more=False)

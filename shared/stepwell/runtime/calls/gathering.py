@@ -1,12 +1,13 @@
-"""Gathering: a start of a workflow with `debounce` or `batch` becomes part of the run that gathers those of its key.
+"""Gathering: a start of a workflow with `debounce` or `batch` joins the run that gathers the starts of its key.
 
     start ── home: where it was put before ── is a record there? that run answers
-               └── the place of its key ── a run that is open ── home ── its record ── full? it is woken
-                                       └── none: another run is named there, made, and woken for when it is due
+      └── the place of its key ── a run that is open ── home ── its record ── full? it is woken
+            └── none: another run is named there, made, and woken for when it is due
 
-A home is what a start with a key, or an id, leaves behind, so that a repeated one becomes no second record. It moves
-on only from a run that has begun without it, which is for good. The place is only where to look: the run's log has
-the last word. Whoever dies on the way leaves a run that is made, woken and named by the next start, or by the sweeper.
+A home is an event that names the run of a start with a key or an id, so that a repeated start becomes no second record.
+A new home is added only if the run of the last one has begun without the start, which is for good. The place is only
+where to look: the run's log has the last word. A crash on the way leaves a run that the next start, or the sweeper,
+creates, wakes and names.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from stepwell.runtime.starts import places
 from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
 
-_HOMES = "stepwell.start"  # the topic of the homes of a start
+_HOMES = "stepwell.start"  # the topic of a start's homes
 
 
 def check_gathered(graph: Graph, request: Start) -> None:
-    """Raises InvalidInput for what a start that becomes part of a run cannot have."""
+    """Raises InvalidInput for options that a gathered start cannot have."""
     mode = graph.gathering.mode if graph.gathering is not None else ""
     named = {"start_at": request.start_at_ms, "create_only": request.create_only, "event": request.event}
     for name, given in named.items():
@@ -46,13 +47,13 @@ def check_gathered(graph: Graph, request: Start) -> None:
 
 
 async def gathered_in(ports: Ports, start_id: str) -> Sequence[Event]:
-    """The homes of a start, by the id of the run that it would make by itself, in their order."""
+    """Returns the homes of a start, oldest first, by the id of the run that it would make by itself."""
     events = await ports.mailbox.pending_events(Topic(_HOMES, start_id), ports.clock.now_ms())
     return sorted(events, key=lambda one: int(one.id))
 
 
 class Gatherer:
-    """Puts starts into runs. Everything here may be done twice."""
+    """Adds starts to the runs that gather them. Every operation may be repeated."""
 
     def __init__(
         self, ports: Ports, logbook: Logbook, starter: Starter, door: Door, advance: Advance, new_id: Callable[[], str]
@@ -61,9 +62,10 @@ class Gatherer:
         self._door, self._advance, self._new_id = door, advance, new_id
 
     async def take(self, graph: Graph, given: Header, *, is_keyed: bool) -> Started:
-        """`given`: the header of the run that the start would make by itself. `is_keyed`: it may be repeated.
+        """Adds the start to an open run, or makes a new one for it. Raises InvalidInput, Conflict (key or id reused).
 
-        Raises InvalidInput, Conflict (the key with another body).
+        `given`: the header of the run that the start would make by itself. `is_keyed`: the start has a key or an id, so
+        it may be repeated.
         """
         origin = places.origin_at(graph, given)
         is_checked = False
@@ -92,14 +94,14 @@ class Gatherer:
     # -- homes
 
     async def _homes(self, given: Header) -> Sequence[str]:
-        """The runs in which this start was to be, in their order. Raises Conflict for another body."""
+        """Returns the runs that this start was assigned to, oldest first. Raises Conflict for another body."""
         found = await gathered_in(self._ports, given.run_id)
         if found:
             _check_same(found[0].payload["fingerprint"], given)
         return [one.payload["run_id"] for one in found]
 
     async def _before(self, given: Header) -> Header | None:
-        """The run that the same start made while the workflow did not gather any."""
+        """Returns the run that the same start made before the workflow gathered any; None if there is none."""
         there = await self._ports.runs.get_run(given.run_id)
         if there is None or there.origin:
             return None
@@ -107,7 +109,7 @@ class Gatherer:
         return there
 
     async def _moved_in(self, graph: Graph, given: Header, homes: Sequence[str], run_id: str) -> bool:
-        """False where the same start, repeated, was put into another run meanwhile."""
+        """Adds a home for the start. Returns False if the same start, repeated, was put elsewhere meanwhile."""
         if homes and homes[-1] == run_id:
             return True
         now_ms = self._ports.clock.now_ms()
@@ -118,14 +120,14 @@ class Gatherer:
         )
 
     async def _slot_of(self, at: Standing, given: Header) -> int | None:
-        """Where the start is in the run's log."""
+        """Returns the slot of the start's record in the run's log; None if it has none."""
         records = await self._logbook.history(at.run_id, ROOT, -1, None)
         return next((record.slot for record in records if record.by == _by(given)), None)
 
     # -- the run
 
     async def _opened(self, graph: Graph, given: Header, origin: str) -> Standing | None:
-        """The run that gathers the starts of this place. None: others were faster, look again."""
+        """Returns the run that gathers this place's starts. None: another caller was faster, so look again."""
         named = await places.found(self._ports.notes, origin)
         at = await self._made(graph, given, named, origin) if named is not None else None
         if at is not None and is_open(at.run, at.token):
@@ -137,7 +139,7 @@ class Gatherer:
         return await self._made(graph, given, run_id, origin)
 
     async def _made(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing:
-        """The run as it is; one that nobody has made yet, or woken, is made and woken."""
+        """Loads the run; creates and wakes it if nobody has yet."""
         at = await self._logbook.load(run_id)
         if at is None:
             header = replace(given, run_id=run_id, input=None, fingerprint="", origin=origin)
@@ -157,9 +159,9 @@ class Gatherer:
         return Started(at.header, created=slot == 0, folded=slot > 0)
 
     async def _closed(self, at: Standing) -> None:
-        """Writes that a run takes no more starts, in the name of its wake: that is late, and goes on from there.
+        """Records that a run takes no more starts, in the name of its wake, which is late, and goes on from there.
 
-        The wake of a full one may have been lost with whoever filled it.
+        The wake of a full run may have been lost when the caller that filled it crashed, so it is sent again.
         """
         if is_full(at.graph, at.token):
             await self._advance.wake(at)

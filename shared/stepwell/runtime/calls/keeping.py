@@ -1,10 +1,10 @@
-"""Keeping: everything that a redriven run holds before it goes on, gathered from the logs of the run that failed.
+"""Keeping: collects what a redriven run starts out with from the logs of the run that failed.
 
     0/3.0 completed   its records, and those below it   0/5.0          and its arrival at 0/5
     0/3.1 failed      its records before the failure    0/5.1          and REDRIVEN, after which it goes on
     0/3.2 not begun   nothing
 
-The fork of a failed run is closed first: from then on no branch of it moves, so a repeated call gathers the same.
+The fork of a failed run is closed first: from then on no branch of it moves, so a repeated call collects the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTHING: Mapping[int, Begun] = {}
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """The members that a fork's join has from the beginning, of one page."""
+    """The members that the join of a fork's page starts out with."""
 
     fork_id: str
     page: int
@@ -41,7 +41,7 @@ class Arrivals:
 
 @dataclass(slots=True)
 class Plan:
-    """What is written, in this order: records, branches that go on, arrivals; and then that the run goes on."""
+    """What a redrive writes, in this order: records, branches that go on, arrivals, and that the run goes on."""
 
     root: Kept
     logs: list[tuple[str, Record]] = field(default_factory=list)  # by token
@@ -50,16 +50,16 @@ class Plan:
 
     @property
     def last_ms(self) -> int:
-        """When the newest record was written."""
+        """Returns when the newest record was written."""
         return max((record.at_ms for _, record in self.logs), default=0)
 
     def add(self, token: str, record: Record) -> None:
-        """Raises Conflict if they are many. Each branch has a log of its own in the new run."""
+        """Adds a record; each branch has its own log in the new run. Raises Conflict if there are too many."""
         self.logs.append((token, without_lanes(record)))
         self._check()
 
     def go_on(self, branch: Kept) -> None:
-        """The same for a branch that did not complete."""
+        """Adds a branch that did not complete, and goes on. Raises Conflict if there are too many."""
         self.branches.append(branch)
         self._check()
 
@@ -71,14 +71,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A step of a token. Of a function, an operation; "" for what its code does next."""
+    """A step of a token, or an operation of a function; "" for what the function's code does next."""
 
     token: str
     step: str
 
 
 def kept_steps(plan: Plan) -> list[Part]:
-    """The steps and waits that are kept with what they came to: those that have completed."""
+    """Returns the steps and waits that completed: they are kept with their results."""
     return [
         Part(token, record.node)
         for token, record in plan.logs
@@ -89,10 +89,10 @@ def kept_steps(plan: Plan) -> list[Part]:
 
 
 def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
-    """The operations of a function that completed after it failed, in tasks that began them then: they run again.
+    """Returns a function's operations that completed after it failed, in tasks that began them then: they run again.
 
-    `records`: of the failed run. Which task asked for one, the log does not say; so no result could be told to the
-    right one, if the function now goes another way.
+    `records`: of the failed run. The log does not say which task asked for an operation; so if the function now takes
+    another way, the result could reach the wrong task.
     """
     kept = {record.slot for token, record in plan.logs if token == ROOT and names_of(record)}
     begun = {
@@ -110,9 +110,9 @@ def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
 
 
 def going_on(plan: Plan, since: str) -> list[Part]:
-    """Where the new run goes on: in the branches that are not kept, or of itself.
+    """Returns where the new run goes on: in the branches that are not kept, or in its root.
 
-    `since`: the step that the caller names. Where it is one of a function's tasks, the others that are open go on too.
+    `since`: the step that the caller names. If it is one of a function's tasks, the other open tasks go on too.
     """
     named = {
         branch_id(fork_id(token, record.slot), index): name
@@ -125,12 +125,12 @@ def going_on(plan: Plan, since: str) -> list[Part]:
 
 
 class Keeper:
-    """Gathers what a redrive keeps of one run."""
+    """Collects what a redrive or a fork keeps of one run."""
 
     def __init__(
         self, logbook: Logbook, forking: Forking, run_id: str, *, is_fork: bool = False, is_dry: bool = False
     ) -> None:
-        """`is_fork`: the run may be under way, and is left alone: what is open of a function's tasks begins anew.
+        """`is_fork`: the run may be under way and is left alone: open operations of its tasks begin anew.
 
         `is_dry`: nothing is written, so branches that nobody has closed are read as they are.
         """
@@ -138,25 +138,25 @@ class Keeper:
         self._is_fork, self._is_dry = is_fork, is_dry
 
     async def plan(self, kept: Kept) -> Plan:
-        """Raises Conflict for a branch that cannot go on, or for too many records."""
+        """Returns the plan. Raises Conflict for a branch that cannot go on, or for too many records."""
         plan = Plan(kept)
         plan.root = await self._token(ROOT, ROOT, kept, plan)
         return plan
 
     async def _token(self, was: str, now: str, kept: Kept, plan: Plan) -> Kept:
-        """Adds a token that goes on. `was`: its id in the failed run; `now`: in the new one."""
+        """Adds a token that goes on. `was`: its id in the failed run; `now`: its id in the new one."""
         if kept.reopens is None:
             await self._copy(was, now, kept.records, plan, kept.token.tasks)
             await self._tasks(was, kept, plan)
             return kept
         await self._copy(was, now, kept.records[:-1], plan)
-        plan.add(now, kept.records[-1])  # it forked, and its branches are not where they were
+        plan.add(now, kept.records[-1])  # the record of its fork: its branches get new ids
         return replace(kept, reopens=await self._fork(was, now, kept, plan))
 
     async def _copy(
         self, was: str, now: str, records: Sequence[Record], plan: Plan, but: Mapping[int, Begun] = NOTHING
     ) -> None:
-        """Adds records, and all of the branches that they lead to. `but`: by slot, those that are still open."""
+        """Adds records, and those of the branches that they opened, but for branches still open (`but`, by slot)."""
         for record in records:
             plan.add(now, record)
             if not isinstance(record.next, Fork):
@@ -171,13 +171,13 @@ class Keeper:
                     await self._copy(name, below, logs.get(name, ()), plan)
 
     async def _tasks(self, was: str, kept: Kept, plan: Plan) -> None:
-        """Adds what is open of a function's tasks. What has completed is told when the others are let on."""
+        """Adds the open operations of a function's tasks. Completed ones report their result once the others resume."""
         token = kept.token
         for slot, begun in token.tasks.items():
             if self._is_fork:
                 for index in begun.open:
                     plan.go_on(replace(kept, records=(), token=Token(branch_id(fork_id(token.id, slot), index))))
-            if self._is_fork or not begun.open:  # a timer alone
+            if self._is_fork or not begun.open:  # only a timer is open
                 continue
             found = await self._logbook.fork(self._run_id, was, slot)
             if found is None:
@@ -193,7 +193,7 @@ class Keeper:
                     plan.go_on(await self._token(name, branch.id, going, plan))
 
     async def _fork(self, was: str, now: str, kept: Kept, plan: Plan) -> Fork:
-        """Adds the branches of the fork in which a token failed. The fork with those that it keeps."""
+        """Adds the branches of the fork in which a token failed. Returns the fork with the indexes that it keeps."""
         found = await self._logbook.fork(self._run_id, was, kept.fork_slot)
         if found is None or kept.reopens is None:
             raise EngineFault(f"{was} forked in no slot {kept.fork_slot}", code="broken_log")
@@ -212,7 +212,7 @@ class Keeper:
                 name, token = branch_id(found.id, index), tokens[index]
                 if index in completed:
                     await self._copy(name, token.id, log, plan)
-                elif len(log) > 1 or awaited(found.fork, index).is_over(before):  # else nothing of it can have begun
+                elif len(log) > 1 or awaited(found.fork, index).is_over(before):  # else it cannot have begun anything
                     going = kept_of_branch(f"{self._run_id}:{name}", log, Token(token.id))
                     plan.go_on(await self._token(name, token.id, going, plan))
             for page in part:
@@ -222,7 +222,7 @@ class Keeper:
         return replace(kept.reopens, needs=found.fork.needs, kept=tuple(sorted(completed)))
 
     async def _closed(self, fork: ForkedParent, pages: Iterable[int]) -> dict[int, list[Record]]:
-        """The logs of these branches, by index, once none of them moves any more."""
+        """Closes these pages, so that no branch moves any more, and returns the branches' logs by index."""
         found: dict[int, list[Record]] = {}
         for page in pages:
             if not self._is_dry:

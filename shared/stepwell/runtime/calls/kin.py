@@ -1,7 +1,7 @@
-"""Kin: the runs that were made of a run: its redrive, its reruns and its forks.
+"""Kin: the runs made from a run: its redrive, its reruns and its forks.
 
-The id of a redrive is computed from that of its original, so nothing tells of it. Of each rerun and fork an event in
-the original's own mailbox does, which is no part of any record and goes when the original is deleted.
+The id of a redrive is computed from the original's, so nothing is stored for it. Each rerun and fork is an event in the
+original's own mailbox, which is part of no record and goes when the original is deleted.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ EVENTS = ("stepwell.kin",)
 
 
 async def tell_original(ports: Ports, original: Header, run_id: str) -> None:
-    """Tells a run of one that was made of it. May be done twice."""
+    """Notes in the original's mailbox a run that was made from it. Idempotent."""
     now_ms = ports.clock.now_ms()
     expires_ms = max(original.expires_ms, now_ms + YEAR_MS)
     try:
         await ports.mailbox.put_event(Event(run_topic(*EVENTS, original.run_id), run_id, None, now_ms, expires_ms))
     except Conflict:
-        return  # so many are listed as an event's topic holds; the run itself is made, and names its original
+        return  # the topic is full and lists no more; the run itself is made, and names its original
 
 
 async def kin_ids(ports: Ports, run_id: str) -> Sequence[str]:
-    """The ids of runs that may have been made of this one, the newest first. A redrive comes last."""
+    """Returns the ids of runs that may have been made from this one, newest first, its redrive last."""
     told = await ports.mailbox.pending_events(run_topic(*EVENTS, run_id), ports.clock.now_ms())
     return [*(event.id for event in reversed(told)), redriven_id(run_id)]

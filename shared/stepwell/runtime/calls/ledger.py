@@ -1,8 +1,8 @@
-"""The ledger of a run: what it has cost so far, worked out from its records when it is asked for.
+"""The ledger of a run: what it has cost so far, computed from its records on request.
 
-Of a long run the first LEDGER_RECORDS records stand for the others; of a fork of more than HISTORY_BRANCHES, its first
-page, unless its branches were read to be shown. At most SURVEY_BRANCHES more branches are read. What was not read is
-scaled from what was.
+The first LEDGER_RECORDS records of a long run stand for the others; the first page of a fork of more than
+HISTORY_BRANCHES stands for its other pages, unless its branches were read to be shown. At most SURVEY_BRANCHES more
+branches are read. What was not read is extrapolated.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from stepwell.runtime.ports import Joined, Log
 
 Page: TypeAlias = tuple[Mapping[str, Sequence[Record]], Iterable[LaneLog]]
 
-_REQUESTS = 2  # of a message, beside the one that sends it: it is received and deleted
-_READ_UNITS = 3  # of a message: the header, the snapshot and the records
+_REQUESTS = 2  # per message, beside the one that sends it: receive and delete
+_READ_UNITS = 3  # per message: the header, the snapshot and the records
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run used. `is_whole`: no part of it is scaled from another part."""
+    """What a run used. `is_whole`: no part of it is extrapolated."""
 
     records: int
     steps: int  # attempts
@@ -52,7 +52,7 @@ class Cost:
 
 
 class Logs:
-    """A run's logs and joins, each read once for all who look at it."""
+    """A run's logs and joins, each read once for all readers."""
 
     def __init__(self, logbook: Logbook, log: Log) -> None:
         self._logbook, self._log = logbook, log
@@ -61,18 +61,18 @@ class Logs:
         self._pages: dict[tuple[str, int], Page] = {}
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
-        """A token's records with greater slots: so many of them, or all. Outputs that stand elsewhere are not read."""
+        """Returns a token's records after a slot, up to `limit` or all. Outputs that they refer to are not read."""
         place = (token_id, after, limit)
         if place not in self._histories:
             self._histories[place] = await self._logbook.lanes.token(run_id, token_id, after, limit)
         return self._histories[place]
 
     async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]:
-        """The records of the branches of a fork's page; one query. `name`: the fork's id."""
+        """Returns the records of a page's branches by token id; one query. `name`: the fork's id."""
         return (await self.branches(run_id, fork, name, page))[0]
 
     async def branches(self, run_id: str, fork: Fork, name: str, page: int) -> Page:
-        """The same, and the lanes of the page where some of these records lie."""
+        """Returns the records of a page's branches, and the lanes in which some of them lie."""
         place = name, page
         if place not in self._pages:
             logs, lanes = await self._logbook.lanes.branches(run_id, fork, name, fork.page_indexes(page))
@@ -80,7 +80,7 @@ class Logs:
         return self._pages[place]
 
     def has_read(self, name: str, page: int) -> bool:
-        """Tells whether somebody has read the branches of this page: to read them again is free."""
+        """Tells whether this page's branches were read, so that reading them again is free."""
         return (name, page) in self._pages
 
     async def read_join(self, run_id: str, join: str) -> Joined:
@@ -89,14 +89,14 @@ class Logs:
         return self._joins[join]
 
     async def page(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
-        """The join of a page, those included who ended in lanes."""
+        """Returns the join of a page, including branches that ended in lanes."""
         if not fork.lane:
             return await self.read_join(run_id, f"{name}@{page}")
         return await self._logbook.lanes.join(run_id, fork, name, page)
 
 
 class Ledger:
-    """Adds up one run. For one use."""
+    """Adds up the cost of one run. For one use."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs, self._left, self._is_whole = logs, SURVEY_BRANCHES, True
@@ -129,12 +129,12 @@ class Ledger:
         return counts
 
     async def _fork(self, at: Standing, name: str, fork: Fork, fired: Record | None) -> Counts:
-        """Counts the branches; those of the first page for all of a wide fork, unless all of it was read already.
+        """Counts the branches of a fork; a wide one by its first page, unless all of it was read already.
 
-        `fired`: what its join wrote.
+        `fired`: the record that its join wrote.
         """
         counts: Counts = Counter()
-        is_known = all(self._logs.has_read(name, page) for page in fork.pages)  # by whoever shows the run
+        is_known = all(self._logs.has_read(name, page) for page in fork.pages)  # they were read to show the run
         is_small = fork.width <= HISTORY_BRANCHES or bool(fork.needs)
         read = 0
         for page in fork.pages if is_known or is_small else fork.pages[:1]:
@@ -149,7 +149,7 @@ class Ledger:
         return self._scaled(counts, fork.width, read) + await self._guests(at, name, fork)
 
     async def _guests(self, at: Standing, name: str, fork: Fork) -> Counts:
-        """Counts what branches wrote to begin others of slower pages, which no record says."""
+        """Counts the writes by which branches began branches of slower pages: no record mentions those."""
         if is_one_set(fork) or not fork.by_arrival or not any(group.max_concurrency for group in fork.groups):
             return Counter()
         pages, found = fork.pages[:PAGES_READ], 0
@@ -171,7 +171,7 @@ class Ledger:
         for charge, amount in of_lanes(at.run_id, lanes):
             counts[charge] += amount  # type: ignore[assignment]  # as in `of_tokens`
         if fired is not None and at.header.origin and fired.at_ms < at.header.created_ms and not fork.is_of_tasks:
-            # kept with its join, so that no branch arrives again
+            # the join is kept, so that no branch arrives again
             counts["write_units"] -= sum(isinstance(log[-1].next, End) for log in logs.values() if log)
         apart = begun_apart(fork, name, logs)
         told = reports(at.graph, fork, page, logs.values())

@@ -1,4 +1,4 @@
-"""Limits as they stand: who holds their permits, who waits for one, and when the next turn of a rate comes."""
+"""The current state of limits: who holds their permits, who waits, and when a rate's next turn comes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from stepwell.runtime.waits.claimants import parts_of, run_of
 from stepwell.runtime.waits.lines import read_line
 from stepwell.runtime.waits.paces import due_ms
 
-STEPS, RUNS = "steps", "runs"  # what a limit is of
+STEPS, RUNS = "steps", "runs"  # what a limit applies to
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A limit that is deployed: a named one of steps, or a workflow's own of its runs."""
+    """A deployed limit: a named one for steps, or a workflow's own for its runs."""
 
     name: str
     of: str
     concurrency: int | None
     rate: RateLimit | None
-    key: str = ""  # of a workflow's, as its definition has it
+    key: str = ""  # the key expression of a workflow's limit
 
     @property
     def has_key(self) -> bool:
@@ -44,30 +44,33 @@ class InLine:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A limit, or that of one key, as it stands. Of those who wait, the first thousand."""
+    """The state of a limit, or of one of its keys. Lists at most a thousand waiters."""
 
     known: Known
     key: str
     under_way: tuple[InLine, ...]
     waiting: tuple[InLine, ...]
-    next_turn_ms: int | None  # of a rate: when another one may begin
+    next_turn_ms: int | None  # if it has a rate: when another one may begin
 
 
 class Limiting:
-    """Looks at limits, and changes nothing."""
+    """Reads limits, and changes nothing."""
 
     def __init__(self, notes: Notes, catalog: Catalog, clock: Clock) -> None:
         self._notes, self._catalog, self._clock = notes, catalog, clock
 
     def all(self) -> list[Known]:
-        """The limits deployed now, by name; those of steps first."""
+        """Returns the deployed limits by name, those of steps first."""
         limits = self._catalog.limits
         named = [Known(name, STEPS, limits[name].concurrency, limits[name].rate) for name in sorted(limits)]
         graphs = self._catalog.current
         return [*named, *(known for name in sorted(graphs) for known in _of_workflow(graphs[name]))]
 
     def named(self, name: str, of: str = "") -> Known:
-        """One of them; `of`: steps or runs, where a named limit and a workflow share a name. Raises NotFound."""
+        """Returns the limit of this name. Raises NotFound.
+
+        `of`: steps or runs, in case a named limit and a workflow share a name.
+        """
         for known in self.all():
             if known.name == name and of in ("", known.of):
                 return known
@@ -75,7 +78,7 @@ class Limiting:
                        hint="limits.yaml and the workflows' own limits are listed by: stepwell limits")  # fmt: skip
 
     async def line(self, known: Known, key: str = "") -> Line:
-        """The limit of this key, or of none."""
+        """Returns the state of the limit for this key, or of a limit without keys."""
         name = f"{'@' if known.of == STEPS else ''}{known.name}{f'/{key}' if key else ''}"
         board = None
         if known.concurrency is not None:

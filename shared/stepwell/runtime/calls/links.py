@@ -1,8 +1,8 @@
-"""Signed links: what somebody outside may do without any other credential. Whoever holds one may do just that.
+"""Signed links: each lets its holder do one thing, without any other credential.
 
-token = base64url(JSON of what it is for and until when) "." base64url(HMAC-SHA256 of that)
+    token = base64url(JSON of what it is for and until when) "." base64url(HMAC-SHA256 of that)
 
-Nothing of a link is kept: it is made when it is asked for, and what is kept of its use is not the token.
+No link is stored: it is made on request, and what is kept of its use is not the token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Keys = Callable[[], Sequence[bytes]]  # the first one signs; all are good
 
 @dataclass(frozen=True, slots=True)
 class CallbackLink:
-    """Ends one callback, once: `callback` is its id, as the engine's topics have it."""
+    """Ends one callback, once. `callback` is its id, as in the engine's topics."""
 
     callback: str
     expires_ms: int
@@ -32,7 +32,7 @@ class CallbackLink:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalLink:
-    """Answers one wait for an approval. `approver`: in whose name; "" where whoever holds it says who they are."""
+    """Answers one wait for an approval, in the name of `approver`; "": its holder says who they are."""
 
     run_id: str
     token: str
@@ -54,36 +54,36 @@ L = TypeVar("L", CallbackLink, ApprovalLink, StreamLink)
 
 
 class Links:
-    """Makes and reads links for one deployment. `base_url`: where its API is for others."""
+    """Makes and reads links for one deployment. `base_url`: the public URL of its API."""
 
     def __init__(self, base_url: str, keys: Keys) -> None:
         self._base_url, self._keys = base_url.rstrip("/"), keys
 
     def callback_url(self, link: CallbackLink) -> str:
-        """Raises PortError where the key cannot be had."""
+        """Returns the callback's URL. Raises PortError if the key is not available."""
         return f"{self._base_url}/callbacks/{self._signed('callback', [link.callback, link.expires_ms])}"
 
     def approval_url(self, link: ApprovalLink) -> str:
-        """Raises PortError where the key cannot be had."""
+        """Returns the approval's URL. Raises PortError if the key is not available."""
         fields = [link.run_id, link.token, link.slot, link.approver, link.expires_ms]
         return f"{self._base_url}/approvals/{self._signed('approval', fields)}"
 
     def stream_token(self, link: StreamLink) -> str:
-        """Raises PortError where the key cannot be had."""
+        """Returns the token that opens the feed. Raises PortError if the key is not available."""
         return self._signed("stream", [link.run_id, link.workflow, link.expires_ms])
 
     def callback(self, token: str, now_ms: int) -> CallbackLink:
-        """Raises NotFound for what was not made here, Conflict for what has expired."""
+        """Reads a callback's token. Raises NotFound if it was not made here, Conflict if it has expired."""
         link = CallbackLink(*self._read("callback", token))
         return _in_time(link, now_ms, "callback")
 
     def approval(self, token: str, now_ms: int) -> ApprovalLink:
-        """Raises NotFound for what was not made here, Conflict for what has expired."""
+        """Reads an approval's token. Raises NotFound if it was not made here, Conflict if it has expired."""
         link = ApprovalLink(*self._read("approval", token))
         return _in_time(link, now_ms, "approval")
 
     def stream(self, token: str, now_ms: int) -> StreamLink:
-        """Raises NotFound for what was not made here, Conflict for what has expired."""
+        """Reads a feed's token. Raises NotFound if it was not made here, Conflict if it has expired."""
         link = StreamLink(*self._read("stream", token))
         return _in_time(link, now_ms, "stream")
 
@@ -98,28 +98,28 @@ class Links:
 
 
 def sign(key: bytes, purpose: str, fields: Sequence[Json]) -> str:
-    """The token. A token of one purpose is none of another."""
+    """Returns the signed token. It is valid for this purpose alone."""
     said = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
     mac = hmac.digest(key, f"stepwell {purpose}\n".encode() + said, hashlib.sha256)
     return f"{_encode(said)}.{_encode(mac)}"
 
 
 def fields_of(keys: Sequence[bytes], purpose: str, token: str) -> Sequence[Json] | None:
-    """What the token says; None unless one of the keys made exactly this text."""
+    """Returns the token's fields; None unless one of the keys made exactly this text."""
     if len(token) > LINK_CHARACTERS or not token.isascii():
         return None
     said = token.partition(".")[0]
     try:
         fields: Json = json.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)))
         good = [sign(key, purpose, fields) for key in keys]
-    except (ValueError, RecursionError):  # of the base64 and of the text's encoding too
+    except (ValueError, RecursionError):  # also for bad base64 and encodings
         return None
-    fits = [hmac.compare_digest(one.encode(), token.encode()) for one in good]  # all: the time it takes tells nothing
+    fits = [hmac.compare_digest(one.encode(), token.encode()) for one in good]  # all: the time taken tells nothing
     return fields if any(fits) and isinstance(fields, list) else None
 
 
 def keys_in(secret: str) -> Sequence[bytes]:
-    """The keys of a secret: its whole text is one, or it is a JSON list of several. Raises PortError for a weak one."""
+    """Returns the keys of a secret: its whole text, or a JSON list of keys. Raises PortError for a weak key."""
     try:
         found = json.loads(secret)
     except ValueError:

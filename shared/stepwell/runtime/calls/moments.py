@@ -13,11 +13,11 @@ from stepwell.runtime.log.standing import Standing
 
 
 async def as_of(logbook: Logbook, at: Standing, slot: int | None) -> tuple[Standing, Standing]:
-    """Returns the run before and after the record of `slot`: twice the same for a run without one.
+    """Returns the run before and after the record of `slot`: twice the same for a run without a record.
 
-    None: after the last record, with what branches have done since. Else nothing is shown of what came after it.
-    Nothing is written. It costs one read of the log from the last snapshot before the slot, at most of the whole log.
-    Raises InvalidInput for a slot that the log does not have.
+    None means the last record, with what branches have done since; for a slot, nothing after it is shown. Nothing is
+    written. It costs one read of the log from the last snapshot before the slot, at most of the whole log. Raises
+    InvalidInput for a slot that the log does not have.
     """
     last_slot = max(at.token.slot, 0)
     if slot is not None and slot > last_slot:
@@ -38,7 +38,7 @@ def _has_open_fork(token: Token) -> bool:
 
 
 def _then(at: Standing, token: Token, *, is_now: bool = False) -> Standing:
-    """The header and the branches are those of now: what they say of waits does not hold for an earlier moment."""
+    """Returns the run with this token; for an earlier moment without the status and branches that it has now."""
     if is_now:
         return replace(at, token=token)
     return replace(at, token=token, branches=(), rollback=None, header=replace(at.header, status=Status.RUNNING))

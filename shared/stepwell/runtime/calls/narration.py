@@ -4,8 +4,8 @@
     slot 3 begins tasks ── slot 4 ── what a task did, by time ── slot 5 ── …
 
 The entries of a fork's branches stand between the entry that opened it and the one that closed it; those of tasks,
-beside which their function goes on, among its own. A fork wider than
-HISTORY_BRANCHES is narrated without its branches, unless it is a DAG: ask for one branch by its id.
+beside which their function goes on, among its own. A fork wider than HISTORY_BRANCHES is narrated without its branches,
+unless it is a DAG: ask for one branch by its id.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Narrator:
             yield entry
 
     async def _before(self, token_id: str, slot: int) -> Token:
-        """The token before this slot, and before what its open tasks began: their entries may come after the slot's.
+        """Returns the token before this slot, and before its open tasks began: their entries may follow the slot's.
 
         Raises NotFound for an unknown token.
         """
@@ -91,7 +91,7 @@ class Narrator:
             after = records[-1].slot if records else last
 
     async def _branches(self, token: Token, cursor: _Cursor, beside: _Beside) -> Sequence[Entry]:
-        """The entries of the branches of the fork where the token stands; those beside which it goes on come later."""
+        """Returns the entries of the fork at which the token stands; those of tasks are put aside for later."""
         fork = token.last.next if token.last is not None else None
         if not isinstance(fork, Fork):
             return ()
@@ -135,15 +135,15 @@ def _by_time(placed: Placed) -> tuple[int, Place]:
 
 
 class _Beside:
-    """What tasks did beside their function, until the function's own entries have come to that time."""
+    """Holds the entries of tasks until the function's own entries reach their time."""
 
     def __init__(self, cursor: _Cursor) -> None:
         self._cursor, self._waiting = cursor, list[Placed]()
-        self._is_past = not cursor.id  # the cursor: what comes now follows it
-        self._is_inside = False  # the cursor is at an entry of these
+        self._is_past = not cursor.id  # past the cursor: what comes now follows it
+        self._is_inside = False  # the cursor is at an entry of a task
 
     def add(self, found: Sequence[Placed], slot: int) -> None:
-        """Takes what the tasks did that began at this slot of the function."""
+        """Adds the entries of the tasks that began at this slot of the function."""
         self._waiting = sorted([*self._waiting, *found], key=_by_time)
         self._is_inside |= not self._cursor.is_own and slot == self._cursor.slot
 
@@ -156,12 +156,12 @@ class _Beside:
         return is_next
 
     def until(self, own: Entry) -> Iterator[Entry]:
-        """Yields what follows the cursor and came before this entry of the function."""
+        """Yields the tasks' entries that follow the cursor and precede this entry of the function."""
         while self._waiting and self._waiting[0][0] <= own.at_ms:
             yield from self._shown(self._waiting.pop(0)[2])
 
     def rest(self) -> Iterator[Entry]:
-        """Yields what follows the cursor and the function's last entry."""
+        """Yields the tasks' entries that follow the cursor and the function's last entry."""
         self._is_past |= not self._is_inside
         for _, _, entry in self._waiting:
             yield from self._shown(entry)
@@ -174,7 +174,7 @@ class _Beside:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """The last known entry, seen from the token whose history is read."""
+    """The last known entry, as seen from the token whose history is read."""
 
     id: str
     slot: int  # of the token's own record, or of its fork in which the entry is
@@ -196,11 +196,11 @@ class _Cursor:
                            hint="pass the `id` of the last known entry, or next_cursor")  # fmt: skip
 
     def is_before(self, entry: Entry) -> bool:
-        """Tells whether an own entry of the token follows."""
+        """Tells whether one of the token's own entries follows the cursor."""
         slot, number = place_of(entry.id) or (-2, 0)
         return (slot, number) > (self.slot, self.number) if self.is_own else slot > self.slot
 
     def rest_of(self, found: Sequence[Placed], slot: int) -> Sequence[Placed]:
-        """Returns what follows of the entries of this slot's branches."""
+        """Returns those entries of this slot's branches that follow the cursor."""
         ids = [] if self.is_own or slot > self.slot else [entry.id for _, _, entry in found]
         return found[ids.index(self.id) + 1 :] if self.id in ids else found

@@ -1,7 +1,7 @@
-"""The newest entry of a run's history from its last two records, however long its log is.
+"""Finds the newest entry of a run's history from its last two records, however long its log is.
 
-A snapshot is the token after a record; the record's entries ask for the token before it. What they ask of it, the
-record before tells, but for a few kinds of records.
+A snapshot is the token after a record, and narrating the record needs the token before it. For most kinds of records,
+the record before tells enough of that.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from stepwell.engine.table import Phase, walk
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 
-_OF_A_WAIT = frozenset({Kind.RECEIVED, Kind.RESUMED})  # their entries say what came of which wait
-_OF_MORE = frozenset({Kind.ACTED, Kind.REDRIVEN})  # and theirs count, or name the node before
+_OF_A_WAIT = frozenset({Kind.RECEIVED, Kind.RESUMED})  # their entries say how which wait ended
+_OF_MORE = frozenset({Kind.ACTED, Kind.REDRIVEN})  # their entries count, or name the node before
 
 
 def newest_of(token: Token, records: tuple[Record, Record], run: RunInfo) -> Entry | None:
-    """Returns the last entry of the token's last record; None where its last two records do not tell.
+    """Returns the last entry of the token's last record; None if its last two records do not tell.
 
-    None also where branches or tasks may have written since.
+    None also if branches or tasks may have written since.
     """
     previous, record = records
     if token.tasks or isinstance(record.next, Fork) or isinstance(previous.next, Fork):
@@ -32,7 +32,7 @@ def newest_of(token: Token, records: tuple[Record, Record], run: RunInfo) -> Ent
 
 
 def _before(token: Token, record: Record, previous: Record) -> Token | None:
-    """The token before its last record, in all that narrating the record's end asks for."""
+    """Returns what narrating the last record needs of the token before it; None if that is unknown."""
     is_known = record.kind not in _OF_A_WAIT or previous.kind is Kind.WAITING
     rests = {_walked(phase, previous) for phase in Phase}
     phases = [phase for phase in rests if phase is not None and _walked(phase, record) is token.phase]
@@ -43,7 +43,7 @@ def _before(token: Token, record: Record, previous: Record) -> Token | None:
 
 
 def _walked(phase: Phase, record: Record) -> Phase | None:
-    """Where a record leads from a phase; None if it cannot follow there."""
+    """Returns the phase after a record; None if the record cannot follow this phase."""
     try:
         return walk(phase, signals(record, phase))[-1]
     except EngineFault:

@@ -1,8 +1,8 @@
-"""Recovery on demand: wakes what is due and stuck, and after a restore all that waits.
+"""Recovery on demand: wakes what is due and stuck, and after a restore everything that waits.
 
-A table that was restored to an earlier time has lost its messages, and its timers may have fired. Every run stands in
-its log, so it goes on if it is woken: the effects of its last record are performed again, which registers its waits,
-sets its timers, and takes the events that are there. Nothing here runs a step that a worker may be running.
+A table that was restored to an earlier time has lost its messages, and its timers may have fired. Every run's state is
+in its log, so it goes on if it is woken: the effects of its last record are performed again, which registers its waits,
+sets its timers, and takes events that are there. Nothing here runs a step that a worker may be running.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.starts.schedules import Scheduling
 from stepwell.runtime.starts.starting import Starter
 
-_PAGE = 50  # of runs that are each read and armed: a pass ends on time
-STILL_MS = MINUTE_MS  # a run is stuck if what was due has not happened for so long
+_PAGE = 50  # runs per page: each is read and armed, and the pass has to end on time
+STILL_MS = MINUTE_MS  # a run is stuck if what is due has not happened for this long
 
 
 @dataclass
 class Report:
-    """What a pass came to. `found`: how many stood still, by the reason; `first`: some of them, with the reason.
+    """The result of a pass.
 
-    `rearmed`: runs whose waits, timers and deadlines were put down again. `next_cursor`: where the next pass begins.
+    `found`: how many runs stood still, by reason; `first`: some of them, with the reason. `rearmed`: runs whose waits,
+    timers and deadlines were registered again. `next_cursor`: where the next pass begins.
     """
 
     looked: int = 0
@@ -47,14 +48,14 @@ class Report:
     next_cursor: str = ""
 
     def add(self, found: tuple[Found, ...]) -> None:
-        """Counts what a look at a run has found."""
+        """Adds the findings of one run."""
         self.looked += 1
         self.found.update(one.why for one in found)
         self.first += [(one.run_id, one.why) for one in found[: BATCH_SHOWN - len(self.first)]]
 
 
 class Recovery:
-    """One pass after the other. Everything here may be done twice."""
+    """Recovers runs, one pass after the other. Every operation may be repeated."""
 
     def __init__(
         self, ports: Ports, logbook: Logbook, sweeper: Sweeper, starter: Starter, scheduling: Scheduling
@@ -75,7 +76,7 @@ class Recovery:
         return report
 
     async def recover_all(self, left_ms: Callable[[], int], cursor: str = "") -> Report:
-        """Looks at every run that has not ended, and arms it again. The first pass also arms the schedules."""
+        """Looks at every run that has not ended, and rearms it. The first pass also rearms the schedules."""
         report = Report(next_cursor=cursor)
         if not cursor:
             await self._scheduling.rearm()
@@ -116,7 +117,7 @@ class Recovery:
         return True
 
     async def _rearm_token(self, at: Standing) -> None:
-        """A wake has the effects of its last record performed again; a retry's comes when that is due."""
+        """Sends a wake, which has the effects of the last record performed again; for a retry, when it is due."""
         last = at.token.last
         if last is not None and isinstance(last.next, RetryAt):
             await self._alarms.arm(Lane.WORK, at.wake(), last.next.at_ms, at.run_id)
@@ -129,7 +130,7 @@ class Recovery:
             await self._ports.queue.send(Lane.WORK, to_json(Update(at.run_id, event.id)))
 
     async def _resting(self, at: Standing) -> AsyncIterator[Standing]:
-        """The run's tokens that wait, for an end of a wait or for a retry: none whose step may be running."""
+        """Yields the run's tokens that wait for an event or a retry: none whose step may be running."""
         token, last = at.token, at.token.last
         if token.ended:
             return
@@ -144,7 +145,7 @@ class Recovery:
             yield at
 
     async def _branches(self, at: Standing) -> AsyncIterator[Standing]:
-        """The branches of the fork at which the token stands, or the operations of a function's tasks."""
+        """Yields the branches of the fork at which the token stands, or the operations of a function's tasks."""
         token, last = at.token, at.token.last
         if token.has_open_tasks:
             for slot, begun in token.tasks.items():

@@ -2,8 +2,8 @@
 
     header ── the records that it keeps, and where branches arrived ── REDRIVEN: from here on it is a run like any other
 
-Each call is safe to repeat. The new run's id is computed from the old one's, so a run is redriven once, by whoever
-asks first; the record REDRIVEN is written last, and nobody moves or shows the run before it.
+Each call is safe to repeat. The new run's id is computed from the old one's, so a run is redriven once, by the first
+caller; the record REDRIVEN is written last, and nobody moves or shows the run before it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Redriver:
         self._door, self._advance, self.forking = door, advance, forking
 
     async def redrive(self, old: Header, since: str, version: str, who: str) -> Started:
-        """Makes the run that goes on, or finds the one that an earlier call made.
+        """Creates the run that goes on, or returns the one that an earlier call created.
 
         Raises Conflict, InvalidInput, NotFound (the workflow, or the version).
         """
@@ -62,13 +62,14 @@ class Redriver:
         if there is None or at is None:
             at = await self._made(old, there, asked, since, version, who)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
-            await self.push(at, by)  # also again: the first call may have died before it
+            await self.push(at, by)  # also when repeated: the first call may have died before this
         return Started(at.header, there is None)
 
     async def foretold(self, old: Header, since: str, version: str) -> dict[str, Json]:
-        """What the new run would keep, and where it would go on. Nothing is written. Raises as `redrive` does.
+        """Returns what the new run would keep, and where it would go on. Writes nothing. Raises as `redrive` does.
 
-        Of a run that is redriven already, what the call would have done, and with `refused` what it would do now.
+        For a run that is redriven already, returns what that call would have done; `refused` tells whether this call
+        would be refused.
         """
         there = await self._ports.runs.get_run(redriven_id(old.run_id))
         is_same = there is not None and there.fingerprint == _fingerprint(since, version)
@@ -88,7 +89,7 @@ class Redriver:
     async def _plan(
         self, old: Header, there: Header | None, since: str, version: str, *, is_dry: bool = False
     ) -> tuple[Graph, Plan, list[Record]]:
-        """The version, what is kept, and the records of the failed run."""
+        """Returns the version, the plan of what is kept, and the records of the failed run."""
         records = await self._logbook.history(old.run_id, ROOT, -1, None)
         if not old.status.terminal or not records:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
@@ -103,7 +104,7 @@ class Redriver:
         self, old: Header, there: Header | None, asked: str, since: str, version: str, who: str
     ) -> Standing:
         graph, plan, records = await self._plan(old, there, since, version)
-        given = with_input(run_info(old), fold(records, Token())).input  # also of a run that ended before it began
+        given = with_input(run_info(old), fold(records, Token())).input  # also for a run that ended before it began
         header = there or await self._created(
             graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked, version
         )
@@ -114,7 +115,7 @@ class Redriver:
         return await self._go_on(header, await self._starter.pinned(header), plan.root, records[-1], old, who)
 
     async def _go_on(self, header: Header, graph: Graph, kept: Kept, last: Record, old: Header, who: str) -> Standing:
-        """Writes REDRIVEN, into the log of the run or of a branch."""
+        """Writes REDRIVEN into the log of the run or of a branch."""
         at = Standing(header, run_info(header), graph, kept.token, -1)
         first_ms = kept.first_ms or max(old.created_ms, old.start_at_ms, kept.token.started_ms)
         error = _error_of(last)
@@ -129,11 +130,11 @@ class Redriver:
             await self._write(run_id, token, record)
 
     async def mark(self, at: Standing, given: Redriven, by: str) -> Standing:
-        """Writes that the run, or a branch, goes on here."""
+        """Records that the run, or a branch, goes on here. Returns it as it then is."""
         return (await self._door.put(at, given, by)).at
 
     def begun(self, at: Standing, given: Redriven, by: str) -> Standing:
-        """The same, and writes nothing."""
+        """Returns what `mark` would return, and writes nothing."""
         action = self._door.decide(at, given, by)
         return at.after(action.record) if isinstance(action, Write) else at
 
@@ -158,13 +159,13 @@ class Redriver:
                 await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
 
     async def graph_for(self, old: Header, there: Header | None, version: str) -> Graph:
-        """The version that was asked for, else the one deployed now, or a pinned run's own. Raises NotFound."""
+        """Returns the version asked for, else the one deployed now, or a pinned run's own. Raises NotFound."""
         if there is not None:
             return await self._starter.pinned(there)
         return await self._starter.versions.graph(old.workflow, asked_of(old, version), old.version)
 
     async def _created(self, graph: Graph, old: Header, last_ms: int, asked: str, version: str) -> Header:
-        now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # what it keeps is older than the run
+        now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # the records that it keeps are older than the run
         header = Header(
             run_id=redriven_id(old.run_id),
             workflow=graph.name,
@@ -189,11 +190,11 @@ class Redriver:
         await self._ports.log.append(run_id, token, record.slot, body)
 
 
-REDRIVEN = "already_redriven"  # the code of a redrive of a run that is redriven otherwise
+REDRIVEN = "already_redriven"  # the error code if the run was redriven with other options
 
 
 def redriven_id(run_id: str) -> str:
-    """Returns the id of the run that goes on from this one."""
+    """Returns the id of the run that a redrive of this run creates."""
     return "run_" + hashlib.sha256(json.dumps([REDRIVE, run_id]).encode()).hexdigest()[:26]
 
 
@@ -208,7 +209,7 @@ def _check_same(there: Header | None, asked: str, old: Header) -> None:
 
 
 def check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
-    """Raises Conflict for a version that cannot go on from there."""
+    """Raises Conflict if this version cannot go on from there."""
     has_code, had_code = graph.first.durable is not None, old.first.durable is not None
     if has_code != had_code or not (has_code or not kept.node or kept.node in graph.nodes):
         raise Conflict(f"version {graph.version} of {graph.name} has no step {kept.node!r} to go on from",
@@ -221,7 +222,7 @@ def check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
 
 
 def _branching(graph: Graph, node: str, fork: Fork) -> Json:
-    """Returns what the branches of a fork depend on: where they begin and meet, and what they get."""
+    """Returns what the branches of a fork depend on: where they begin and meet, and their inputs."""
     if fork.needs:
         return list(graph.first.members)
     there = graph.nodes.get(node)

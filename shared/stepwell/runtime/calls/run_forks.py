@@ -2,7 +2,7 @@
 
     header ── the records that it keeps ── REDRIVEN, with what is changed ── a wake
 
-The run that it is made of may be under way: what a log has does not change. The same call finds the same run.
+The original may be under way: records in a log do not change. A repeated call returns the same run.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from stepwell.runtime.starts.versions import PIN, asked_of
 
 @dataclass(frozen=True, slots=True)
 class RunFork:
-    """What a caller asks for. `input` and `result` have one value, or none where nothing is changed."""
+    """A fork request. `input` and `result` hold one value, or none if nothing is changed."""
 
     at: int
     input: tuple[Json, ...] = ()
     state: Mapping[str, Json] = field(default_factory=dict)
     result: tuple[Json, ...] = ()
-    workflow: str = ""  # another one that is deployed
+    workflow: str = ""  # another deployed workflow
     version: str = ""
-    key: str = ""  # of idempotency; without one, the same call finds the same run
+    key: str = ""  # the idempotency key; without one, the same request finds the same run
     who: str = ""
 
 
@@ -57,7 +57,7 @@ class RunForker:
         self._ports, self._logbook, self._starter, self._redriver = ports, logbook, starter, redriver
 
     async def fork(self, old: Header, asked: RunFork) -> Started:
-        """Makes the run, or finds the one that the same call made. Raises Conflict, InvalidInput, NotFound."""
+        """Creates the run, or returns the one that the same call created. Raises Conflict, InvalidInput, NotFound."""
         check_json([*asked.input, asked.state, *asked.result, asked.workflow, asked.version, asked.who], "fork")
         print_ = _fingerprint(asked)
         run_id, by = forked_id(old.run_id, asked.key or print_), f"{FORK}:{old.run_id}"
@@ -69,12 +69,12 @@ class RunForker:
         if at is None:
             at = await self._made(old, there, run_id, asked)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
-            await self._redriver.push(at, by)  # also again: the first call may have died before it
+            await self._redriver.push(at, by)  # also when repeated: the first call may have died before this
         await tell_original(self._ports, old, run_id)
         return Started(at.header, there is None)
 
     async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:
-        """The way that the new run would take, as far as the log of this run has the results. Nothing is written."""
+        """Returns the way the new run would take, as far as this run's log has the results. Writes nothing."""
         graph, records, kept = await self._kept(old, asked, None)
         header = replace(old, input=_input(old, records, asked), workflow=graph.name, version=graph.version)
         at = Standing(header, run_info(header), graph, kept.token, -1)
@@ -102,7 +102,7 @@ class RunForker:
         await self._redriver.copy(header.run_id, plan)
         at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
         mark, by = self._given(old, kept, asked), f"{FORK}:{old.run_id}"
-        for branch in plan.branches:  # of a function's tasks
+        for branch in plan.branches:  # open operations of a function's tasks
             await self._redriver.mark(changed(at, token=branch.token), replace(mark, change=Change()), by)
         return await self._redriver.mark(at, mark, by)
 
@@ -124,7 +124,7 @@ class RunForker:
         return Redriven(old.run_id, kept.first_run, first_ms, who=asked.who, change=change)
 
     async def _created(self, graph: Graph, old: Header, run_id: str, plan: Plan, asked: RunFork) -> Header:
-        now_ms = max(self._ports.clock.now_ms(), plan.last_ms + 1)  # what it keeps is older than the run
+        now_ms = max(self._ports.clock.now_ms(), plan.last_ms + 1)  # the records that it keeps are older than the run
         header = Header(
             run_id=run_id,
             workflow=graph.name,
@@ -143,7 +143,7 @@ class RunForker:
 
 
 def forked_id(run_id: str, key: str) -> str:
-    """Returns the id of the run that a call makes of this one."""
+    """Returns the id of the run that a fork of this run with this key creates."""
     return "run_" + hashlib.sha256(json.dumps([FORK, run_id, key]).encode()).hexdigest()[:26]
 
 
@@ -161,7 +161,7 @@ def _node(kept: Kept) -> str:
 
 
 def _check_change(graph: Graph, kept: Kept, records: tuple[Record, ...], asked: RunFork) -> None:
-    """Raises InvalidInput for a change that means nothing there."""
+    """Raises InvalidInput for a change that has no effect there."""
     has_code = graph.first.durable is not None
     if asked.state and has_code:
         raise InvalidInput("the state of a durable function is what its code makes of its journal", code="no_state",

@@ -1,4 +1,4 @@
-"""What callers may ask of runs: start, query, end, approve, send events. The answers are definite; wakes follow.
+"""The service: starts, queries, ends and approves runs, and sends events. Answers are definite; wakes follow.
 
 Everything that comes in is checked here, once, for every caller: a refusal is a UserError, and nothing was written.
 """
@@ -55,7 +55,7 @@ from stepwell.runtime.waits.sending import Sent
 
 T = TypeVar("T")
 
-FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two looks of a call that waits
+FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two polls of a call that waits
 LONGEST_PAUSE_MS = 500
 
 
@@ -102,7 +102,7 @@ class Service:
         return await self._begun(graph, request)
 
     async def batch(self, batch: Batch, key: str = "") -> Started:
-        """Starts a run that acts on all runs of a filter. Raises InvalidInput, Conflict (the key with another body)."""
+        """Starts a run that acts on all runs of a filter. Raises InvalidInput, Conflict (key with another body)."""
         check_batch(batch)
         return await self._begun(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
 
@@ -115,7 +115,7 @@ class Service:
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input
             check_whole(graph, request.input)
-        if request.event is not None:  # before the run: should the caller die in between, it asks again
+        if request.event is not None:  # before the run: a caller that dies in between asks again
             await self._signal(graph, there, header.run_id, request.event)
         there = there or await self._starter.create(graph, header)
         if there is not None and there.fingerprint != header.fingerprint and request.event is None:
@@ -124,7 +124,7 @@ class Service:
                            hint="repeat the first body, or take a new one")  # fmt: skip
         kept = there or header
         if not kept.idle and not kept.started_ms and not kept.status.terminal:
-            await self._starter.set_going(kept)  # again for a repeated call: the first may have died right here
+            await self._starter.set_going(kept)  # also for a repeated call: the first may have died right here
         return Started(kept, there is None)
 
     async def _signal(self, graph: Graph, there: Header | None, run_id: str, event: Signal) -> None:
@@ -163,20 +163,20 @@ class Service:
             if not answer.is_mine:
                 raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
             await self._advance.settle(answer.at, by)
-        await self._starter.set_going(at.header)  # again: the first call may have died before this
+        await self._starter.set_going(at.header)  # also when repeated: the first call may have died before this
         return await self.header(run_id)
 
     async def redrive(self, run_id: str, since: str = "", version: str = "", who: str = "") -> Started:
         """Goes on from where an ended run failed, as a new run. Raises NotFound, Conflict, InvalidInput.
 
-        `since`: the step to go on from, instead. `version`: of the definition; else the one deployed now, or its own
-        where the run is pinned.
+        `since`: the step to go on from, instead. `version`: of the definition; else the one deployed now, or the run's
+        own if it is pinned.
         """
         check_json([since, version, who], "redrive")
         return await self._redriver.redrive(await self.header(run_id), since, version, who)
 
     async def redrive_foretold(self, run_id: str, since: str = "", version: str = "") -> dict[str, Json]:
-        """What a redrive would keep, and where it would go on. Nothing is written. Raises as `redrive` does."""
+        """Returns what a redrive would keep and where it would go on. Writes nothing. Raises as `redrive`."""
         check_json([since, version], "redrive")
         return await self._redriver.foretold(await self.header(run_id), since, version)
 
@@ -197,7 +197,7 @@ class Service:
     # -- asking
 
     async def header(self, run_id: str) -> Header:
-        """Raises NotFound."""
+        """Returns the run's header. Raises NotFound."""
         check_run_id(run_id)
         header = await self.ports.runs.get_run(run_id)
         if header is None:
@@ -205,14 +205,14 @@ class Service:
         return header
 
     async def graph_of(self, header: Header) -> Graph:
-        """The definition that the run follows."""
+        """Returns the definition that the run follows."""
         return await self._starter.pinned(header)
 
     async def standing(self, run_id: str) -> Standing:
-        """The run's root token as its log has it now, with what it takes to show it. Raises NotFound.
+        """Returns the run's root token as its log has it now, with what is needed to show it. Raises NotFound.
 
-        That is the steps of a DAG, the branches of a fork of one page, who has the locks and permits that they wait
-        for, and what is undone of a run that is.
+        That is the steps of a DAG, the branches of a fork of one page, the holders of locks and permits that they wait
+        for, and the rollback of a run that is being undone.
         """
         at = await self._logbook.with_branches(await self._standing(run_id))
         at = await self._performer.permits.with_reason(await self._performer.locks.with_owners(at, LOCK_OWNERS))
@@ -220,19 +220,19 @@ class Service:
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
-        """The run's forks with their branches, to show what ran in them."""
+        """Returns the run's forks with their branches, to show what ran in them."""
         logs = Logs(self._logbook, self.ports.log)
         return await Surveyor(logs, logs).survey(at)
 
     async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
-        """The same, and what the run has cost. Each log is read once for both."""
+        """Returns the survey, and what the run has cost. Each log is read once for both."""
         logs = Logs(self._logbook, self.ports.log)
         return await Surveyor(logs, logs).survey(at), await Ledger(logs).cost(at)
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
-        """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.
+        """Returns a fork's branches, by index from `first` on; one query per hundred. Raises NotFound.
 
-        `fork`: its id, `<token>/<slot>`; "" for the one that the run stands at: none where it stands at no fork.
+        `fork`: its id, `<token>/<slot>`; "" for the fork that the run is at, with no branches if it is at none.
         """
         at = await self._standing(run_id)
         if not fork and (at.token.last is None or not isinstance(at.token.last.next, Fork)):
@@ -247,20 +247,20 @@ class Service:
         return await self.ports.runs.list_runs(query)
 
     async def narrator(self, run_id: str) -> Narrator:
-        """Reads the run's history. Raises NotFound."""
+        """Returns a reader of the run's history. Raises NotFound."""
         return Narrator(self._logbook, run_info(await self.header(run_id)))
 
     def narrator_of(self, at: Standing) -> Narrator:
-        """Reads the history of a run that has been read."""
+        """Returns a reader of the history of a run that has been loaded."""
         return Narrator(self._logbook, at.run)
 
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
-        """The root token's records, oldest first. Raises NotFound."""
+        """Returns the root token's records, oldest first. Raises NotFound."""
         await self.header(run_id)
         return tuple(await self._logbook.history(run_id, ROOT, after, limit))
 
     async def query(self, run_id: str, name: str) -> Json:
-        """What the run's function answers, as it stands. Nothing is written. Raises NotFound, Conflict."""
+        """Returns the answer of the run's function to a query. Writes nothing. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
         if at.graph.first.durable is None:
             raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
@@ -270,13 +270,13 @@ class Service:
         return await self._steps.answered(at, self._logbook, name)
 
     async def update(self, run_id: str, name: str, given: Json = None, update_id: str = "") -> str:
-        """Has the run's function take an update once it waits; its id. Raises NotFound, Conflict, InvalidInput."""
+        """Sends an update to the run's function. Returns its id. Raises NotFound, Conflict, InvalidInput."""
         update_id = update_id or f"upd_{self._new_id()}"
         await self._updates.send(await self._standing(run_id), name, given, update_id)
         return update_id
 
     async def update_answer(self, run_id: str, update_id: str, limit_ms: int = 0) -> Answered | None:
-        """What came of an update; None where it is pending when the time is up. Raises NotFound, Conflict."""
+        """Waits for the result of an update; None if it is pending after `limit_ms`. Raises NotFound, Conflict."""
 
         async def look() -> Answered | None:
             return await self._updates.answer(await self._standing(run_id), update_id)
@@ -284,12 +284,12 @@ class Service:
         return await self._poll(look, lambda found: found is not None, limit_ms, self.ports.clock.sleep_ms)
 
     async def output(self, run_id: str, after: str, limit: int) -> Sequence[Emitted]:
-        """What the run's steps emitted in the last hour, after this cursor. Raises NotFound, InvalidInput."""
+        """Returns what the run's steps emitted in the last hour after a cursor. Raises NotFound, InvalidInput."""
         await self.header(run_id)
         return await read_output(self.ports, run_id, after, limit)
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
-        """The header once the run has ended, or as it is when the time is up."""
+        """Returns the header once the run has ended, or as it is after `limit_ms`."""
         pause, look = self._pause_until(run_id), partial(self.header, run_id)
         return await self._poll(look, lambda header: header.status.terminal, limit_ms, pause)
 
@@ -300,7 +300,7 @@ class Service:
         limit_ms: int,
         pause: Callable[[int], Awaitable[None]],
     ) -> T:
-        """What `look` returns once `is_done`, or when the time is up. Looks less often the longer it takes."""
+        """Returns what `look` returns once `is_done`, or when the time is up. Polls less often the longer it takes."""
         clock = self.ports.clock
         until_ms = clock.now_ms() + limit_ms
         for pause_ms in chain(FIRST_PAUSES_MS, repeat(LONGEST_PAUSE_MS)):
@@ -314,7 +314,7 @@ class Service:
     # -- ending
 
     async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool:
-        """False when the run had ended already. Raises NotFound, Conflict while it compensates."""
+        """Cancels the run. Returns False if it had ended already. Raises NotFound, Conflict while it compensates."""
         check_json([reason, who], "reason")
         await self.header(run_id)
         answer = await self._coordinator.end(run_id, Cancelled(reason, who), f"cancel:{self._new_id()}")
@@ -323,7 +323,7 @@ class Service:
         return answer is not None and answer.is_mine
 
     async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
-        """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
+        """Fails the run now, without compensation. Returns False if it had ended already. Raises NotFound."""
         check_json([reason, who], "reason")
         await self.header(run_id)
         failure = Failure(TERMINATED, "governance", reason or "the run was terminated")
@@ -332,51 +332,51 @@ class Service:
         return answer is not None and answer.is_mine
 
     async def pause(self, run_id: str, reason: str = "", who: str = "") -> None:
-        """Stops the run before its next step. Raises NotFound, Conflict where it has ended, or is being undone."""
+        """Stops the run before its next step. Raises NotFound, Conflict if it has ended or is being undone."""
         check_json([reason, who], "reason")
         if refusal := await self._pausing.pause(await self._standing(run_id), Pause(who, reason)):
             raise refused(refusal)
 
     async def unpause(self, run_id: str) -> None:
-        """Has a paused run go on. Raises NotFound, Conflict if it is not paused."""
+        """Resumes a paused run. Raises NotFound, Conflict if it is not paused."""
         if refusal := await self._pausing.unpause(await self._standing(run_id)):
             raise refused(refusal)
 
     # -- approvals and events
 
     async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "", named: str = "") -> None:
-        """Ends the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
+        """Grants the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
 
         `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there.
         """
         await self._approvals.answer(run_id, answered("approved", {"data": data}, who, named), wait)
 
     async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "", named: str = "") -> None:
-        """The same with a no. Raises NotFound, Conflict."""
+        """Rejects the approval; otherwise as `approve`. Raises NotFound, Conflict."""
         came = answered("rejected", {"data": None, "reason": reason}, who, named)
         await self._approvals.answer(run_id, came, wait)
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
-        """`by`, who is asked for an approval, has `to` asked instead. Raises NotFound, InvalidInput, Conflict."""
+        """Asks `to` for an approval in place of `by`. Raises NotFound, InvalidInput, Conflict."""
         check_event_key(to)
         check_json([by, to], "delegation")
         await self._approvals.delegate(run_id, by, to, wait)
 
     async def answer_link(self, link: ApprovalLink, came: Resumption) -> None:
-        """Takes the answer of whoever holds the link, to its very wait. Raises NotFound, Conflict."""
+        """Takes the answer of a link's holder, to that link's wait alone. Raises NotFound, Conflict."""
         check_json([came.payload, came.by], "answer")
         await self._approvals.answer(link.run_id, came, link.token, link.slot)
 
     async def waiting(self, run_id: str, wait: str = "") -> Standing:
-        """The token that `wait` means, as for `approve`. Raises NotFound, Conflict."""
+        """Returns the token that `wait` names, as for `approve`. Raises NotFound, Conflict."""
         return await self._approvals.find(run_id, wait)
 
     async def send_event(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> str:
-        """The same as `send`. Returns the event's id."""
+        """Sends an event, as `send` does. Returns the event's id."""
         return (await self.send(name, payload, key=key, run_id=run_id, event_id=event_id)).id
 
     async def send(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> Sent:
-        """Puts an event on its way, to one run or to whoever waits for name and key.
+        """Sends an event to one run, or to the waits for this name and key.
 
         Raises NotFound (the run), Conflict (the run has ended), InvalidInput.
         """
@@ -390,7 +390,7 @@ class Service:
         return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
 
     async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
-        """Puts an event on its way to whoever waits at the topic. Raises Conflict `too_many_pending`."""
+        """Publishes an event under the topic. Raises Conflict `too_many_pending`."""
         return await self._performer.sending.publish(topic, event_id, payload)
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:

@@ -1,4 +1,4 @@
-"""What a fork wrote to show what its branches wait for: the run's header, and the marks of its pages."""
+"""Counts what a fork wrote to show the waits of its branches: the run's header, and the marks of its pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.engine.lines import Awaited, awaited
 from stepwell.engine.marks import is_in_lines, is_one_set
 from stepwell.engine.records import End, Fork, Kind, Record
 
-_Moment: TypeAlias = tuple[int, str]  # a millisecond, and the message that was handled then
+_Moment: TypeAlias = tuple[int, str]  # a time in ms, and the message that was handled then
 
 _PARKS = frozenset({Kind.WAITING, Kind.RECEIVED})
 
@@ -25,12 +25,12 @@ def shown_writes(
     order: Sequence[int] = (),
     fired: Record | None = None,
 ) -> int:
-    """Counts the changes of the header because all branches of this page waited, or no longer did, and its marks.
+    """Counts the header's changes between waiting and running through this page's branches, and its marks.
 
-    A page of a wide fork is taken for the fork: all pages are alike. The marks of branches are counted with these. Of a
-    fork in a branch, the fork around it hears each time that all wait. What a function's tasks wait for is not shown.
-    `order`: the branches as they came to the join, where it keeps that. `fired`: what the join wrote. From then on the
-    run shows what the root does, whatever branches still wait for.
+    A page of a wide fork is taken for the fork: all pages are alike. The marks of branches are included. For a fork in
+    a branch, the outer fork is told each time that all wait. The waits of a function's tasks are not shown. `order`:
+    the branches in order of arrival, if the join keeps that. `fired`: the record that the join wrote; from then on the
+    run shows the root's status, whatever branches still wait for.
     """
     if fork.is_of_tasks:
         return 0
@@ -67,7 +67,7 @@ def shown_writes(
 
 
 def _begun(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
-    """Takes out the branches that may begin by now: each is asked about only until it may."""
+    """Moves out of `awaits` the branches that may begin by now, and returns them: each is checked only until then."""
     begun = {index for index, wait in awaits.items() if wait.is_over(ended)}
     for index in begun:
         del awaits[index]
@@ -77,11 +77,11 @@ def _begun(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
 def _as_shown(
     logs: Mapping[int, Sequence[Record]], came: Sequence[int], closing: Collection[str]
 ) -> list[tuple[int, Record]]:
-    """Returns the records in the order in which it was shown what they changed, each with its branch's index.
+    """Returns the records in the order in which their changes were shown, each with its branch's index.
 
-    Of one millisecond: what woke branches from outside came after what was under way, and each branch then went on
-    until it rested again. Branches that begin or end when another ends have the message of that one, and of two
-    messages the one whose branch `came` first was handled first. The message that closed the fork came last.
+    Within one millisecond: branches woken from outside come after what was under way, and each branch then goes on
+    until it rests again. Branches that begin or end when another one ends have that one's message, and of two messages
+    the one whose branch arrived first was handled first. The message that closed the fork comes last.
     """
     turns, places = _turns(logs), {index: place for place, index in enumerate(came)}
     lived = []
@@ -109,19 +109,19 @@ def _turns(logs: Mapping[int, Sequence[Record]]) -> Mapping[_Moment, int]:
 
 
 def _closing(logs: Iterable[Sequence[Record]]) -> set[str]:
-    """Returns the messages that had the fork fire, or ended what it stands in: those that closed branches."""
+    """Returns the messages that closed branches: they made the fork fire, or ended the token around it."""
     return {record.by for records in logs for record in records if record.kind is Kind.ENDED}
 
 
 def _is_outlived(fired: Record, logs: Iterable[Sequence[Record]]) -> bool:
-    """Tells whether a branch went on when the join had fired."""
+    """Tells whether a branch went on after the join had fired."""
     return any(not isinstance(records[-1].next, End) or records[-1].at_ms > fired.at_ms for records in logs if records)
 
 
 def _shown(records: Sequence[Record], place: int) -> _Moment:
-    """When it was shown what this record changed, and by which message.
+    """Returns when the record's change was shown, and by which message.
 
-    Whoever goes on after a wait does so, before the next record, or the step of that.
+    For the end of a wait that is just before the next record, or before the step of that.
     """
     record = records[place]
     if record.kind is Kind.RESUMED and place + 1 < len(records):
@@ -131,7 +131,7 @@ def _shown(records: Sequence[Record], place: int) -> _Moment:
 
 
 def _sender(by: str, index: int) -> int:
-    """The branch whose message it is; this one, if it is no branch's."""
+    """Returns the index of the branch whose message this is; `index` if it is no branch's."""
     kind, _, rest = by.partition(":")
     number = rest.partition(":")[0].rpartition(".")[2]
     return int(number) if kind == "wake" and number.isdigit() else index

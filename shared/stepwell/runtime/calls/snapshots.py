@@ -1,8 +1,8 @@
-"""Snapshots: a run's state and history as JSON Lines, for those who keep or analyse what a run has left.
+"""Snapshots: a run's state and history as JSON Lines, for archives and analysis.
 
-The first line is the run as `GET /runs/{id}` shows it, each further one an entry of its history, oldest first, up to
-the same record. It is told from the log as it stands when it is written, never from the change that asked for it: so
-a change that comes twice, late, or after a newer one leaves the newest file there can be.
+The first line is the run as `GET /runs/{id}` shows it; each further one is an entry of its history, oldest first, up to
+the same record. A snapshot is made from the log at the time of writing, never from the change that asked for it: so a
+change that comes twice, late, or after a newer one leaves the newest file possible.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.stores.files import name_of
 from stepwell.runtime.stores.jsontext import encode
 
-View = Callable[[Service, Standing], Awaitable[Mapping[str, Json]]]  # the run as the API shows it
+View = Callable[[Service, Standing], Awaitable[Mapping[str, Json]]]  # returns the run as the API shows it
 
 
 class Files(Protocol):
-    """Where snapshots are kept."""
+    """The store of snapshots."""
 
     async def write(self, name: str, lines: AsyncIterator[str]) -> None:
-        """Replaces the file when the last line is there, and not before. Raises PortError."""
+        """Writes all lines, and replaces the file only when the last one is there. Raises PortError."""
 
 
 class Snapshots:
@@ -37,9 +37,9 @@ class Snapshots:
         self._service, self._files, self._view = service, files, view
 
     async def write_if_due(self, header: Header) -> bool:
-        """Whether this state of the run called for a snapshot. Raises PortError, EngineFault."""
+        """Writes a snapshot if this state calls for one, and tells whether. Raises PortError, EngineFault."""
         if not may_be_due(header.status):
-            return False  # without a look at the definition
+            return False  # no need to load the definition
         graph = await self._service.graph_of(header)
         if not is_due(graph, header.status):
             return False
@@ -58,12 +58,12 @@ class Snapshots:
 
 
 def may_be_due(status: Status) -> bool:
-    """Whether there are workflows whose runs are kept when they get this status."""
+    """Tells whether any workflow takes a snapshot at this status."""
     return status.terminal or status is Status.WAITING
 
 
 def is_due(graph: Graph, status: Status) -> bool:
-    """Whether a run of this workflow is kept when it gets this status."""
+    """Tells whether this workflow takes a snapshot at this status."""
     match graph.snapshot:
         case "on_end":
             return status.terminal

@@ -1,7 +1,7 @@
-"""Spending: what a run has cost until now, for its worker, who asks before each step of a workflow with `max_cost`.
+"""Spending: what a run has cost so far. Its worker asks before each step of a workflow with `max_cost`.
 
-The ledger reads the run's records. A worker that goes on with the same run looks again when what it knows, and what
-the records since have cost at the same rate twice over, comes to the limit; and after a fork or a long step at once.
+The ledger reads the run's records. A worker that goes on with the same run reads them again once the known cost, with
+the records since at twice that rate, reaches the limit; and at once after a fork or a long step.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Clock, Log
 
-_LONG_MS = SECOND_MS  # a step that takes so long costs more than its record
+_LONG_MS = SECOND_MS  # a step that takes this long costs more than its record
 _KEPT_MS = 900_000
 
 
 class Spending:
-    """Works out costs. Nothing is written."""
+    """Computes costs, and writes nothing."""
 
     def __init__(self, logbook: Logbook, log: Log, clock: Clock, catalog: Catalog) -> None:
         self._logbook, self._log, self._clock, self._catalog = logbook, log, clock, catalog
         self._known: Lately[str, tuple[int, float]] = Lately(LEDGERS_KEPT, LEDGERS_KEPT, _KEPT_MS)
 
     async def usd(self, at: Standing, cap_usd: float) -> float:
-        """What the run has cost; of one that is far from its limit, what it had when it was last looked at."""
+        """Returns what the run has cost in USD; for a run far from its limit, the last known cost."""
         now_ms = self._clock.now_ms()
         known = self._known.get(at.run_id, now_ms)
         if known is not None and not _is_heavy(at):

@@ -1,7 +1,7 @@
-"""Surveys a run's forks: each with its branches as their logs have them, or a wide one with how many have ended.
+"""Surveys a run's forks: each with its branches from their logs, or a wide one with counts of its branches.
 
-Of a fork that a graph repeats, the last one counts. At most SURVEY_RECORDS of the run's own records are read, and
-SURVEY_BRANCHES branches, those of the newest forks; the forks before them are left out.
+If a graph repeats a fork, only the last one is shown. At most SURVEY_RECORDS of the run's own records are read, and
+SURVEY_BRANCHES branches, those of the newest forks; earlier forks are left out.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from stepwell.runtime.ports import Joined
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A fork. Its branches are those that were read: all, or none of a wide one, which has counts instead."""
+    """A fork, with all its branches, or, if it is a wide one, with counts in place of branches."""
 
     id: str
     node: str
     fork: Fork
     is_open: bool
     branches: tuple[Token, ...] = ()
-    may_begin: Mapping[int, int] = field(default_factory=dict)  # without a record: since when, 0 if that was not read
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by where branches begin, by status
+    may_begin: Mapping[int, int] = field(default_factory=dict)  # since when, by index; 0: not read
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by branches' first node, by status
     inner: tuple[Surveyed, ...] = ()
     names: tuple[str, ...] = ()  # of the operations that a durable function's tasks began
 
@@ -54,16 +54,16 @@ def _is_over(rules: Iterable[object]) -> bool:
 
 
 class Joins(Protocol):
-    """Where the joins of a run are read."""
+    """Reads the joins of a run."""
 
     async def read_join(self, run_id: str, join: str) -> Joined: ...
 
     async def page(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
-        """The join of a page, those included who ended in lanes."""
+        """Returns the join of a page, including branches that ended in lanes."""
 
 
 class Records(Protocol):
-    """Where the records of a run are read."""
+    """Reads the records of a run."""
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]: ...
 
@@ -101,7 +101,7 @@ class Surveyor:
         return tuple(reversed(found))
 
     async def _fork(self, at: Standing, parent: str, record: Record, most: int, *, is_open: bool) -> Surveyed:
-        """`most`: a wider fork is counted by its joins."""
+        """Surveys one fork; one with more than `most` branches is counted by its joins."""
         name, fork = fork_id(parent, record.slot), record.next
         if not isinstance(fork, Fork):
             raise TypeError(f"{name} is no fork")
@@ -129,9 +129,9 @@ class Surveyor:
     async def _ready(
         self, at: Standing, name: str, record: Record, fork: Fork, branches: Sequence[Token]
     ) -> dict[int, int]:
-        """The branches that may begin, or have, and since when."""
+        """Returns the branches that may begin, or have begun, and since when."""
         begun = at.token.tasks.get(record.slot) if name == fork_id(at.token.id, record.slot) else None
-        forked_ms = begun.at_ms if begun is not None else record.at_ms  # what a redriven run has kept is let on later
+        forked_ms = begun.at_ms if begun is not None else record.at_ms  # a redriven run resumes kept tasks later
         ended = {index: one.last.at_ms for index, one in enumerate(branches) if one.ended and one.last}
         guests: dict[int, set[int]] = {}
         for page in fork.pages if fork.by_arrival and not is_one_set(fork) else ():
@@ -145,7 +145,7 @@ class Surveyor:
         }
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
-        """Of a wide fork: one read for each page that is under way."""
+        """Counts the branches of a wide fork; one read for each page that is under way."""
         root = Joined() if is_one_set(fork) else await self._joins.read_join(at.run_id, name)
         found: dict[str, Counter[str]] = {}
         start = 0
@@ -178,7 +178,7 @@ class Surveyor:
 
 
 def _tasks(at: Standing, record: Record, fork: Fork, later: Sequence[Record], *, is_open: bool) -> Surveyed:
-    """Counts a function's tasks, too many to be read, by operation: they have no join, and the log has their ends."""
+    """Counts a function's tasks by operation if they are too many to read: the function's log has their ends."""
     names = names_of(record)
     left = set(range(fork.width))
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
@@ -198,13 +198,13 @@ def _tasks(at: Standing, record: Record, fork: Fork, later: Sequence[Record], *,
 
 
 def _is_affordable(fork: Fork, inside: Iterable[tuple[str, Record, bool]]) -> bool:
-    """Tells whether the forks in the branches of this one are read too: each of a wide one may have a wide one."""
+    """Tells whether the forks inside this one's branches are read too: in a wide fork each may be wide."""
     widths = [one.next.width for _, one, _ in inside if isinstance(one.next, Fork)]
     return fork.width <= HISTORY_BRANCHES or sum(widths) <= SURVEY_BRANCHES
 
 
 def _hold_back(counts: Counter[str], most: int) -> None:
-    """Of branches that begin one after the other, only so many run: the rest is pending."""
+    """Moves from `running` to `pending` what the concurrency limit holds back."""
     if most:
         running = min(counts["running"], max(most - counts["waiting"], 0))
         counts["pending"] += counts["running"] - running
@@ -212,7 +212,7 @@ def _hold_back(counts: Counter[str], most: int) -> None:
 
 
 def _forks(records: Sequence[Record]) -> list[tuple[int, Record]]:
-    """Returns the records that fork, with their index: of a node the last one, of a function each."""
+    """Returns the records that fork, with their index: the last one per node, and every one of a function."""
     moved = moved_forks(records)
     found = [
         (index, record, record.next)
@@ -224,7 +224,7 @@ def _forks(records: Sequence[Record]) -> list[tuple[int, Record]]:
 
 
 def begun_branch(token_id: str, index: int, fork: Fork) -> Token:
-    """Returns a branch before its first record, without what it has of its parent."""
+    """Returns a branch before its first record, without the scope of its parent."""
     start, node = 0, ""
     for group in fork.groups:
         if start <= index < start + group.count:

@@ -1,10 +1,10 @@
-"""Updates: a caller has a durable function's own handler change it, and hears what came of that. Once for each id.
+"""Updates: a caller has a durable function's own handler change it, and gets the answer. Once for each id.
 
     caller   event under the run's own topic, a message to the workers
     worker   the function waits? ── handler runs in its session ── RECEIVED and the event's mark, in one transaction
              not now, a step is under way ── the message again, later
 
-The record is what happened: a session that comes by it calls the handler again, with the same input, in the same place.
+The record is what happened: a replay that reaches it calls the handler again, with the same input, in the same place.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.port import Steps
 
 EVENTS = ("stepwell.update", "stepwell.refused")
-_READ = 100  # records at a time, when an answer is looked for
-KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is tried for, and its answer is there
+_READ = 100  # records per read when an answer is looked up
+KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is retried, and its answer kept
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of an update. `error`: {type, message, …}; without one, `output` is what the handler returned."""
+    """The answer to an update. `error`: {type, message, …}; without one, `output` is what the handler returned."""
 
     output: Json = None
     error: Mapping[str, Any] | None = None
 
 
 class Updates:
-    """Both sides: who asks for an update, and the worker that makes it. Every message may come twice, or late."""
+    """Both sides: the caller's, and the worker's that runs the handler. Messages may come twice, or late."""
 
     def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, steps: Steps) -> None:
         self._ports, self._logbook, self._steps = ports, logbook, steps
@@ -57,7 +57,7 @@ class Updates:
     # -- the caller's side
 
     async def send(self, at: Standing, name: str, given: Json, update_id: str) -> None:
-        """Raises Conflict, InvalidInput. An id that was there before keeps its name and its input."""
+        """Sends an update; an id in use keeps its first name and input. Raises Conflict, InvalidInput."""
         check_name(name, "name of an update")
         check_event_key(update_id)
         check_json(given, "input")
@@ -73,7 +73,7 @@ class Updates:
         await self._ports.queue.send(Lane.WORK, to_json(Update(at.run_id, update_id)))
 
     async def answer(self, at: Standing, update_id: str) -> Answered | None:
-        """None while it is pending. Raises NotFound, and Conflict where the run ended before it."""
+        """Returns the answer; None while it is pending. Raises NotFound, Conflict if the run ended before it."""
         check_event_key(update_id)
         event = await self._ports.mailbox.get_event(topic_of(at.run_id), update_id)
         if event is None:
@@ -90,7 +90,7 @@ class Updates:
         return found
 
     async def _recorded(self, event: Event) -> Answered | None:
-        """The answer in the update's record, or, of a handler that awaited, in one that follows. None: it goes on."""
+        """Reads the answer from the update's record, or, if the handler awaited, a later one. None: it goes on."""
         run_id, token, slot = event.consumed_by.split("|")
         after, has_begun = int(slot) - 1, False
         while read := await self._ports.log.read_log(run_id, token, after, _READ if has_begun else 1):
@@ -109,13 +109,13 @@ class Updates:
     # -- the worker's side
 
     async def handle(self, update: Update) -> None:
-        """Raises PortError when the world did not answer: the message is to come again."""
+        """Runs the update's handler and records it. Raises PortError if a port fails: then it is redelivered."""
         event = await self._ports.mailbox.get_event(topic_of(update.run_id), update.event_id)
         at = await self._logbook.load(update.run_id, ROOT)
         if event is None or at is None:
             return
         if pushes(at.token, update.id):
-            await self._advance.push(at, update.id)  # mine, from before a crash
+            await self._advance.push(at, update.id)  # written by this message before a crash
             return
         if event.consumed_by or at.token.ended or event.expires_ms <= self._ports.clock.now_ms():
             return
@@ -136,21 +136,21 @@ class Updates:
             await self._advance.push(await self._logbook.save_if_due(made), update.id)
 
     async def _write(self, at: Standing, topic: Topic, by: str, record: Record) -> bool:
-        """Whether the record has its slot and the event is its own."""
+        """Writes the record and marks the event. Returns False if another one took the slot or the event."""
         return (await self._door.put(at, UpdateMade(record, topic), by)).is_new
 
     async def _refusal(self, run_id: str, update_id: str) -> Event | None:
-        """A refusal is no record: it is an event that nobody waits for."""
+        """Returns the refusal of the update; None if it is not refused. It is an event nobody awaits, no record."""
         return await self._ports.mailbox.get_event(_refused(run_id), update_id)
 
     async def _put_off(self, update: Update) -> None:
-        """The message anew, after 1 s, 2 s, … a minute: until it is made, the run ends, or it expires."""
+        """Sends the message again after 1 s, 2 s, 4 s, … a minute, until it is made, the run ends, or it expires."""
         at_ms = self._ports.clock.now_ms() + min(1_000 * 2 ** min(update.times, 10), MINUTE_MS)
         await self._ports.queue.send(Lane.WORK, to_json(replace(update, times=update.times + 1)), at_ms)
 
 
 def topic_of(run_id: str) -> Topic:
-    """Where a run's updates are. Nobody else may send events of this name."""
+    """Returns the topic of a run's updates. Nobody else may send events of this name."""
     return run_topic(EVENTS[0], run_id)
 
 

@@ -1,4 +1,4 @@
-"""Pauses of workflows, as callers ask for them."""
+"""Pauses of workflows, for callers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ class WorkflowPauses:
         self._ports, self._catalog, self._pauses, self._stopping = ports, catalog, pauses, stopping
 
     async def all(self) -> Mapping[str, WorkflowPause]:
-        """The pauses that there are, by workflow."""
+        """Returns the current pauses by workflow."""
         return await self._pauses.all()
 
     async def of(self, workflow: str) -> WorkflowPause | None:
-        """The pause that stops runs of this workflow: its own, or that of all."""
+        """Returns the pause that stops runs of this workflow: its own, or that of all. None: no pause does."""
         return None if workflow in BUILT_IN else await self._pauses.now(workflow)
 
     async def pause(self, workflow: str, reason: str = "", who: str = "") -> WorkflowPause:
-        """The pause, made now or before: a single write. Raises NotFound, InvalidInput, Conflict `too_many_pauses`."""
+        """Pauses the workflow with one write. Returns the pause, or the one that was there.
+
+        Raises NotFound, InvalidInput, Conflict `too_many_pauses`.
+        """
         check_json([reason, who], "reason")
         await self._check(workflow)
         if workflow != EVERY and len(await self._pauses.all()) >= WORKFLOW_PAUSES:
@@ -43,7 +46,7 @@ class WorkflowPauses:
         return pause
 
     async def unpause(self, workflow: str) -> WorkflowPause:
-        """The pause that is over now. Raises NotFound, Conflict `not_paused`."""
+        """Ends the pause and returns it. Raises NotFound, Conflict `not_paused`."""
         pause = await self._pauses.get(workflow)
         if pause is None:
             await self._check(workflow)
@@ -54,7 +57,7 @@ class WorkflowPauses:
         return pause
 
     async def _check(self, workflow: str) -> None:
-        """One that is deployed, or that has runs."""
+        """Raises NotFound unless the workflow is deployed or has runs, InvalidInput if it is built in."""
         if workflow in BUILT_IN:
             raise InvalidInput(f"{workflow} cannot be paused", code="built_in", hint="pause the run itself")
         if workflow == EVERY or workflow in self._catalog.current:

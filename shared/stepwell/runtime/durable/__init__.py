@@ -1,1 +1,1 @@
-"""Durable functions: what they are given to write with, and the sessions that run them."""
+"""Durable functions: their context `ctx`, and the sessions that run them."""

@@ -1,4 +1,4 @@
-"""What `ctx` is given: names, limits, functions and workflows, checked where they are written."""
+"""Checks the arguments of `ctx` methods: names, limits, functions and workflows, where they are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepwell.runtime.durable.operations import input_of, reader_of, result_read
 def called(
     workflow: str | Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], hint: Any
 ) -> tuple[Json, str, Callable[[Json], Any]]:
-    """(input, name, reader of the result) of a child run."""
+    """Returns a child run's input, its workflow's name, and the reader of its result. Raises InvalidInput."""
     if isinstance(workflow, str):
         if named or len(args) > 1:
             raise InvalidInput(f"child run {workflow} takes one input", code="step_input",
@@ -37,7 +37,7 @@ def called(
 
 @lru_cache(maxsize=1_024)
 def reference(function: Callable[..., Any]) -> str:
-    """Where a worker finds it. Raises InvalidInput for what has no such place."""
+    """Returns where a worker finds the function, as `python:MODULE.NAME`. Raises InvalidInput if it cannot."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not is_of_module(function):
         raise InvalidInput(f"{function!r} cannot be a step", code="bad_step",
@@ -48,23 +48,23 @@ def reference(function: Callable[..., Any]) -> str:
 
 
 def is_of_module(function: Callable[..., Any]) -> bool:
-    """Tells whether a worker finds it by its module and name."""
+    """Tells whether a worker can find the function by its module and name."""
     name = getattr(function, "__qualname__", "")
     return inspect.isroutine(function) and bool(getattr(function, "__module__", "")) and name.isidentifier()
 
 
 class Tolerate(TypedDict, total=False):
-    """How many of several may fail: a number, or a part of a hundred."""
+    """How many of several operations may fail: a number, or a percentage."""
 
     count: int
     percent: float
 
 
 def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> int:
-    """How many of so many may fail. `is_every`: all of them."""
+    """Returns how many of `width` operations may fail; all with `is_every`. Raises InvalidInput."""
     if is_every:
         return width
-    given: dict[str, Any] = {} if tolerate is None else tolerate  # type: ignore[assignment]  # it is looked at here
+    given: dict[str, Any] = {} if tolerate is None else tolerate  # type: ignore[assignment]  # checked here
     if (
         not isinstance(given, dict)
         or given.keys() - {"count", "percent"}
@@ -76,7 +76,7 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
 
 
 def limit_ms_of(what: str, given: Duration | timedelta) -> int:
-    """Raises InvalidInput for more than a year, DefinitionError for what is no duration."""
+    """Returns the duration in ms. Raises InvalidInput above a year, DefinitionError if it is no duration."""
     limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
     if limit_ms > YEAR_MS:
         raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {what}: {show_duration(YEAR_MS)}",
@@ -85,13 +85,13 @@ def limit_ms_of(what: str, given: Duration | timedelta) -> int:
 
 
 def timeout_ms_of(what: str, given: Duration | timedelta | None) -> int | None:
-    """The same for a wait, which has no limit unless its function says so."""
+    """Returns a wait's time limit in ms; None if it has none. Raises as `limit_ms_of` does."""
     return None if given is None else limit_ms_of(what, given)
 
 
 @lru_cache(maxsize=1_024)
 def condition(text: str) -> str:
-    """Raises InvalidInput for what is no CEL: nothing that comes could ever fit it."""
+    """Returns the text of a condition. Raises InvalidInput if it is not CEL, since no event could satisfy it."""
     try:
         compile_expression(text)
     except ExpressionError as error:
@@ -108,7 +108,7 @@ def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
 
 
 def event_name(name: str) -> str:
-    """Raises InvalidInput for one under which Stepwell keeps what is its own, such as a run's updates."""
+    """Returns a checked event name. Raises InvalidInput for a reserved name, such as that of a run's updates."""
     if checked_name(name).startswith(OWN_PREFIX):
         raise InvalidInput(f"nobody sends an event {name!r}", code="bad_name",
                            hint=f"names that begin with {OWN_PREFIX} are Stepwell's own")  # fmt: skip
@@ -122,7 +122,7 @@ def checked_name(name: str) -> str:
 
 
 def throttle_of(given: str | Mapping[str, Json]) -> Throttle:
-    """The limit that a step is throttled by. Raises InvalidInput."""
+    """Returns the throttle of a step. Raises InvalidInput."""
     parts = given if isinstance(given, Mapping) else {"limit": given}
     key = parts.get("key")
     is_key = key is None or (isinstance(key, str | int) and not isinstance(key, bool))

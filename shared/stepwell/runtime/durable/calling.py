@@ -1,4 +1,4 @@
-"""`ctx.run`: any callable of a durable function as a step, called in the function's own process."""
+"""`ctx.run`: runs any callable as a step, in the durable function's own process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepwell.runtime.steps.registry import defaults_of
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `ctx.run` says of the attempts; None: as the function's own `@step` says."""
+    """The attempt options of `ctx.run`; None leaves an option to the function's own `@step`."""
 
     retry: Retry | None
     timeout: Duration | None
@@ -33,7 +33,7 @@ class RunOptions:
 def called_here(
     function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], name: str | None, options: RunOptions
 ) -> Operation[Any]:
-    """The operation. Raises InvalidInput for what cannot be called so."""
+    """Returns the operation of `ctx.run`. Raises InvalidInput for what it cannot call."""
     if not callable(function) or hasattr(function, WORKFLOW_MARK):
         raise InvalidInput(f"{function!r:.80} cannot be run as a step", code="bad_step",
                            hint="give a function, a method or a lambda; run a workflow with ctx.child")  # fmt: skip
@@ -49,7 +49,7 @@ def called_here(
 
 
 def _reader_of(function: Callable[..., Any]) -> Reader:
-    """By its own return type. It is not cached: a cache would keep a closure, and with it the whole session."""
+    """Returns the reader for the callable's return type. Not cached: that would keep the closure's session alive."""
     while isinstance(function, partial):
         function = function.func
     hinted: Reader = result_reader.__wrapped__(function) if getattr(function, "__annotations__", None) else copy_of

@@ -1,4 +1,4 @@
-"""What `ctx` does with several operations at once: combinators, tasks, and waits for a condition."""
+"""Operations of `ctx` on several operations at once: combinators, tasks, and waits for a condition."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 class Combining:
-    """A part of `ctx`."""
+    """The part of `ctx` that combines operations."""
 
     __slots__ = ()
 
     def step(self, function: Callable[..., Any], *args: Any, **named: Any) -> Operation[Any]:
-        """A step, as `ctx` makes it."""
+        """Returns a step. `Context` implements it."""
         raise NotImplementedError
 
     def all(
@@ -37,10 +37,10 @@ class Combining:
         return_exceptions: bool = False,
         tolerate: Tolerate | None = None,
     ) -> Operation[list[Any]]:
-        """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
+        """Awaits all of them at once: operations or coroutines. The first failure is raised and ends the others.
 
-        Coroutines are tasks of the function. `max_concurrency`: at most so many at once. `return_exceptions`: failures
-        stand among the results; `tolerate`: up to {"count": 3} or {"percent": 10}.
+        Coroutines are tasks of the function. `max_concurrency`: how many may run at once; 0: all. `return_exceptions`:
+        failures are returned among the results; `tolerate`: only up to {"count": 3} or {"percent": 10} of them.
         """
         check_width(awaited, "all")
         tolerated = tolerated_of(tolerate, len(awaited), is_every=return_exceptions)
@@ -48,9 +48,9 @@ class Combining:
         return with_name(made, name and checked_name(name))
 
     def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
-        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
+        """Awaits the first of them to end and cancels the others. Returns a tuple with a value for each but timers.
 
-        `name`: what it is called where people look at the run, as that of a step is; so of `all`.
+        `name`: the operation's name where people look at the run, like that of a step; the same goes for `all`.
         """
         check_width(awaited, "first")
         if not awaited:
@@ -68,9 +68,9 @@ class Combining:
         tolerate: Tolerate | None = None,
         **options: Any,
     ) -> Operation[list[Any]]:
-        """A step or a coroutine for each item, at most so many at once (0: all), and their results in the items' order.
+        """Runs a step or a coroutine for each item, `max_concurrency` at once (0: all). Returns results in item order.
 
-        Steps are branches of a fork, and `options` theirs: what each costs does not grow with the number of items.
+        Steps are branches of a fork and take `options`: the cost of each does not grow with the number of items.
         Coroutines are tasks of the function.
         """
         found = list(items)
@@ -88,9 +88,9 @@ class Combining:
         return together(awaited, name=shown, max_concurrency=max_concurrency, tolerated=tolerated)
 
     def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Begins an operation or a coroutine now, as a task: awaited later, any number of times, from anywhere.
+        """Starts an operation or a coroutine now, as a task: awaited later, any number of times, from anywhere.
 
-        `cancel()` ends it and what it awaits, `done()` tells whether it has ended.
+        `cancel()` ends it and what it awaits; `done()` tells whether it has ended.
         """
         going_on()
         if not asyncio.iscoroutine(awaited):
@@ -98,7 +98,7 @@ class Combining:
         return asyncio.get_running_loop().create_task(awaited, name=name)
 
     async def as_completed(self, handles: Iterable[asyncio.Future[T]]) -> AsyncIterator[asyncio.Future[T]]:
-        """The handles, each as it ends: `async for handle in ctx.as_completed(handles)`. None is cancelled."""
+        """Yields each handle as it ends: `async for handle in ctx.as_completed(handles)`. Cancels none."""
         ended: asyncio.Queue[asyncio.Future[T]] = asyncio.Queue()
         found = list(dict.fromkeys(handles))
         for handle in found:
@@ -107,9 +107,9 @@ class Combining:
             yield await ended.get()
 
     async def until(self, condition: Callable[[], object], *, timeout: Duration | timedelta | None = None) -> None:
-        """Returns when this holds, at once where it does already. An update that changes something lets it look again.
+        """Waits until the condition is true. Raises TimeoutError after `timeout`.
 
-        Raises TimeoutError after `timeout`.
+        It is checked at once, and again when the function's tasks, or an update, may have changed something.
         """
         going_on()
         loop: Any = asyncio.get_running_loop()

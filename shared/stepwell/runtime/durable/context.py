@@ -1,4 +1,4 @@
-"""What a durable function is given: `ctx`, with which it asks for everything that is to survive."""
+"""The context of a durable function: `ctx`, through which it does everything that has to be durable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from stepwell.runtime.durable.transacting import checked
 T = TypeVar("T")
 
 _logger = logging.getLogger("stepwell.workflow")
-Url = Callable[[str, int], str]  # of a callback by its id, good until then
+Url = Callable[[str, int], str]  # makes a callback's URL from its id and its expiry in ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class Context(Combining):
         throttle: str | Mapping[str, Json] | Limit | None = None,
         **named: Any,
     ) -> Operation[Any]:
-        """Runs a function of a module with these arguments, once or, where it fails, as often as its policy says.
+        """Runs a function of a module with these arguments, and retries it as its policy says.
 
-        Its result is recorded; a failure is raised as StepFailed. `throttle`: the name of a limit of limits.yaml, or
-        {"limit": NAME, "key": KEY}; else it is that of the `ctx.limit` around it. Raises InvalidInput for arguments
-        that do not fit.
+        Its result is recorded; a failure is raised as StepFailed. `throttle`: the name of a limit in limits.yaml, or
+        {"limit": NAME, "key": KEY}; else that of the `ctx.limit` around it. Raises InvalidInput for arguments that do
+        not fit.
         """
         step = Step(
             run=reference(function),
@@ -100,17 +100,17 @@ class Context(Combining):
     ) -> Operation[Any]:
         """Runs any callable as a step, in the process where the workflow runs: a closure, a method, a lambda.
 
-        It is matched by its name on replay, and not called again: what it changes outside itself is lost then.
+        A replay matches it by its name and does not call it again, so changes that it makes outside itself are lost.
         """
         given = None if retry is None else retry.policy()
         return called_here(function, args, named, name, RunOptions(given, timeout, at_most_once))
 
     def sleep(self, duration: Duration | timedelta) -> Operation[None]:
-        """Nothing is paid while it sleeps. A number is seconds; at most a year."""
+        """Sleeps, at no cost. A number means seconds; at most a year."""
         return self._timer("sleep", duration)
 
     def timer(self, duration: Duration | timedelta) -> Operation[None]:
-        """The same, for `ctx.first`: what to do when nothing else came."""
+        """Returns a sleep for `ctx.first`: its end tells that nothing else came in time."""
         return self._timer("timer", duration)
 
     def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
@@ -125,9 +125,9 @@ class Context(Combining):
         timeout: Duration | timedelta | None = None,
         type: Any = None,  # noqa: A002 - the type of what comes
     ) -> Operation[Any]:
-        """Waits for an event of this name, and key, and gives its payload. `match`: CEL over `event`.
+        """Waits for an event of this name, and key, and returns its payload. `match`: CEL over `event`.
 
-        It waits for as long as it takes; past a `timeout`, WaitTimedOut is raised.
+        Without a `timeout` it waits as long as it takes; after one, WaitTimedOut is raised.
         """
         if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
@@ -149,7 +149,7 @@ class Context(Combining):
         need: int = 1,
         timeout: Duration | timedelta | None = None,
     ) -> Operation[Mapping[str, Json]]:
-        """Waits for a person's yes and gives {decision, by, data}; a no is raised as Rejected."""
+        """Waits for a person's approval and returns {decision, by, data}; a rejection is raised as Rejected."""
         if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
             raise InvalidInput(f"{need} of {len(approvers)} approvers cannot be asked for", code="bad_value")
         asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None
@@ -167,7 +167,7 @@ class Context(Combining):
         heartbeat: Duration | None = None,
         type: Any = None,  # noqa: A002 - the type of what comes
     ) -> Callback:
-        """Waits for what is posted to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
+        """Waits for a post to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
         session = going_on()
         session.callbacks += 1
         own = f"{session.place}|f{session.callbacks}"
@@ -194,7 +194,7 @@ class Context(Combining):
         """Starts a run of another workflow and waits for its result; its failure is raised as ChildFailed.
 
         A workflow of this folder can be given as its function, with its arguments; any other by its name, with its
-        input. `detached`: nobody waits for it; the operation gives its run's id.
+        input. `detached`: nobody waits for the run; the operation returns its id.
         """
         given, name, read = called(workflow, args, named, type)
         if detached:
@@ -205,9 +205,9 @@ class Context(Combining):
         return Operation(Asked("children", name, call=call), lambda values: read(values[name]))
 
     def lock(self, *names: str | int) -> Lock:
-        """`async with ctx.lock("room-12"): …`: one run at a time. It waits for its turn; any end lets it go.
+        """Holds a lock: `async with ctx.lock("room-12"): …`. Waits for its turn; leaving the block releases it.
 
-        Several names are taken together, in one order for everybody; a function holds one set at a time.
+        Several names are taken together, in one order for all runs; a function holds one set at a time.
         """
         texts = sorted({str(name) for name in names})
         if not 1 <= len(texts) <= LOCKS or not all(text.strip() and len(text) <= KEY_CHARACTERS for text in texts):
@@ -216,38 +216,38 @@ class Context(Combining):
         return Lock(tuple(texts))
 
     def limit(self, name: str, *, key: str | int | None = None) -> Limit:
-        """`async with ctx.limit("stripe"): …`: each step within it takes a permit of this limit of limits.yaml.
+        """Limits the steps within a block: `async with ctx.limit("stripe"): …`. The limit is one of limits.yaml.
 
-        So does `ctx.run`. An attempt that gets none waits for its turn; any end of it gives the permit back. Between
-        steps nothing is held. `key`: the limit is for each value by itself. The same as a step's `throttle`, which
-        takes it as well. Raises InvalidInput.
+        Each attempt of a step or of `ctx.run` takes a permit, waits for its turn if there is none, and gives it back
+        however it ends. Between steps no permit is held. `key`: each value has the limit to itself. A step's `throttle`
+        does the same, and takes this object too. Raises InvalidInput.
         """
         return Limit(throttle_of({"limit": name} if key is None else {"limit": name, "key": key}))
 
     def transact(self, writes: Iterable[TableWrite], *, name: str = "transact") -> Operation[None]:
-        """The user's own writes to DynamoDB tables and this operation's record in one transaction: once, or not at all.
+        """Writes to DynamoDB tables in one transaction with this operation's record: once, or not at all.
 
-        `writes`: Put, Update, Delete, Check, at most 99. Where a condition does not hold, TransactionRefused is raised
-        and nothing was written. Raises InvalidInput at once for what can never be written.
+        `writes`: Put, Update, Delete, Check, at most 99. If a condition does not hold, TransactionRefused is raised and
+        nothing was written. Raises InvalidInput at once for writes that can never succeed.
         """
         return Operation(Asked("transact", checked_name(name), transact=checked(writes)), nothing)
 
-    # -- what is the same each time
+    # -- values that are the same in each replay
 
     def now(self) -> datetime:
-        """When the last operation ended, as the log has it; UTC."""
+        """Returns when the last operation ended, from the log; UTC."""
         return datetime.fromtimestamp(running().now_ms / 1000, UTC)
 
     def random(self) -> float:
-        """A number from 0 to 1, the same in each replay."""
+        """Returns a number from 0 to 1, the same in each replay."""
         return going_on().chance.random()
 
     def uuid(self) -> UUID:
-        """An id that nobody else has, the same in each replay."""
+        """Returns a unique id, the same in each replay."""
         return UUID(int=going_on().chance.getrandbits(128), version=4)
 
     def patched(self, name: str) -> bool:
-        """Whether the code after a change is to run: true for runs that come here for the first time after it."""
+        """Tells whether to run the code after a change: true for runs that get here for the first time after it."""
         session = going_on()
         if session.is_updating:
             raise InvalidInput("an update's handler asks for no patches", code="patch_in_update",
@@ -256,14 +256,15 @@ class Context(Combining):
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """What the run shows as its state. It is stored with the next record; branches and queries have it to read."""
+        """Returns the state that the run shows. It is stored with the next record; branches and queries can read it."""
         session = running()
         return read_only(session.state) if session.is_answering else session.state
 
     def query(self, name: str, function: Callable[[], Any] | None = None) -> Any:
-        """Says what answers a query of this name: `@ctx.query("progress")` over a function without parameters.
+        """Registers the handler of a query: `@ctx.query("progress")` over a function without parameters.
 
-        It is called as the run stands, whenever somebody asks, and changes nothing: it reads variables and `ctx.state`.
+        It is called on the run's current state whenever somebody asks, and changes nothing: it reads variables and
+        `ctx.state`.
         """
 
         def register(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -277,12 +278,12 @@ class Context(Combining):
         return register if function is None else register(function)
 
     def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
-        """Says what an update of this name does: `@ctx.update("add_item")` over a function, plain or `async`.
+        """Registers the handler of an update: `@ctx.update("add_item")` over a function, plain or `async`.
 
         It is called once for each update, with the update's input as its arguments. It may change variables and
-        `ctx.state`; what it returns, or raises, is the caller's answer. An `async` one is a task of the function, and
-        may await operations. `@handler.validator` over a plain function with the same parameters refuses an update by
-        raising, before anything is written.
+        `ctx.state`; what it returns, or raises, is the caller's answer. An `async` handler is a task of the function,
+        and may await operations. `@handler.validator` over a plain function with the same parameters refuses an update
+        by raising, before anything is written.
         """
 
         def register(function: Callable[..., Any]) -> Handler:
@@ -295,14 +296,15 @@ class Context(Combining):
 
     @property
     def log(self) -> Logger:
-        """A logger that is silent in a replay."""
+        """Returns a logger that is silent in a replay."""
         return Logger(_logger, {"run_id": self.run_id, "workflow": self.workflow})
 
     def continue_as(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
-        """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before.
+        """Returns a value for the function to return: the run begins anew with these arguments.
 
-        As the same function, or as another workflow of the folder: then the run keeps its name and its options. For a
-        type checker it is what the function returns in the end.
+        Its state is kept, and nothing before is replayed. The run goes on as the same function, or as another workflow
+        of the folder; it keeps its name and options. For a type checker the value is what that function returns in the
+        end.
         """
         name = getattr(function, WORKFLOW_MARK, None)
         if name is None:
@@ -313,8 +315,8 @@ class Context(Combining):
     def send(
         self, name: str, payload: Any = None, *, key: str | int | None = None, run: str | None = None
     ) -> Operation[str]:
-        """Sends an event, once: to a run, or to whoever waits for the name, and key, now or later. Gives its id.
+        """Sends an event, once: to a run, or to any wait for the name, and key, now or later. Returns its id.
 
-        Raises StepFailed where the run is not there (`unknown_run`) or has ended (`run_ended`).
+        Raises StepFailed if the run does not exist (`unknown_run`) or has ended (`run_ended`).
         """
         return sent(name, payload, key, run)

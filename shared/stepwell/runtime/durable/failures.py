@@ -1,4 +1,4 @@
-"""What a durable function can catch: the operation that it awaited has failed."""
+"""The exceptions that a durable function can catch when an awaited operation has failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell.engine.turns import Asked
 
 
 class OperationFailed(Exception):
-    """What was awaited has failed, its retries included. Uncaught, it is the run's error, as it is."""
+    """An awaited operation failed after its retries. Uncaught, the failure becomes the run's error unchanged."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -17,30 +17,30 @@ class OperationFailed(Exception):
 
     @property
     def type(self) -> str:
-        """The class name of what a step raised, or a code of ours."""
+        """Returns the class name of the step's exception, or an error code of Stepwell."""
         return self.failure.type
 
     @property
     def category(self) -> str:
-        """A row of the table of error categories."""
+        """Returns the error's category, a row of the table of error categories."""
         return self.failure.category
 
     @property
     def data(self) -> Json:
-        """What a StepError carried, or a rejection said."""
+        """Returns the data of a StepError or of a rejection."""
         return self.failure.data
 
 
 class StepFailed(OperationFailed):
-    """A step raised, or ran out of time, and was not tried again. Where it can be, it is the step's exception, too."""
+    """A step raised or timed out, and is not retried. If possible, this is the step's own exception, too."""
 
 
 class WaitTimedOut(OperationFailed):
-    """What was waited for did not come in time."""
+    """A wait timed out."""
 
 
 class Rejected(OperationFailed):
-    """Somebody said no."""
+    """An approval was rejected."""
 
 
 class ChildFailed(OperationFailed):
@@ -48,19 +48,19 @@ class ChildFailed(OperationFailed):
 
 
 class TransactionRefused(OperationFailed):
-    """A condition of one of a transaction's writes did not hold: nothing of it was written."""
+    """The condition of one of a transaction's writes did not hold: nothing was written."""
 
     @property
     def write(self) -> int:
-        """Which one: its place among the writes, from 0. -1: it is not known."""
+        """Returns the index of the write whose condition failed, from 0; -1 if it is not known."""
         return self.data["write"] if isinstance(self.data, dict) else -1
 
 
-_OF_CHILDREN = frozenset({"child_failed", "unknown_workflow"})  # also where they failed in a branch
+_OF_CHILDREN = frozenset({"child_failed", "unknown_workflow"})  # also if they failed in a branch
 
 
 def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
-    """The failure of an operation as its function meets it. `asked`: the operation."""
+    """Returns the exception for a failed operation, as the function catches it. `asked`: the operation."""
     if failure.type == "rejected":
         return Rejected(failure)
     if failure.type == REFUSED:
@@ -77,7 +77,7 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
 
 
 def _is_child(asked: Asked | None) -> bool:
-    """Whether it starts runs of other workflows, and does nothing else."""
+    """Tells whether the operation starts runs of other workflows, and nothing else."""
     from stepwell.engine.children import DETACHED  # noqa: PLC0415 - step code imports this module, and that takes long
 
     if asked is None:

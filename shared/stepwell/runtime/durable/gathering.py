@@ -1,4 +1,4 @@
-"""Operations that are awaited together: one wait, one set of child runs, the branches of a fork, or tasks."""
+"""Operations awaited together: as one wait, one set of child runs, the branches of a fork, or tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Nothing(Operation[list[Any]]):
-    """`all` and `map` of nothing: there is nothing to ask for."""
+    """The operation of `all` and `map` without operands: it returns [] and records nothing."""
 
     def __init__(self) -> None:
         super().__init__(Asked("all", "all"), copy_of)
@@ -36,14 +36,14 @@ class Nothing(Operation[list[Any]]):
 
 
 class First(tuple[Any, ...]):
-    """What `ctx.first` gives: a value for each that was awaited, timers left out; None for those that did not win."""
+    """The result of `ctx.first`: a value for each operand but timers; None for those that did not win."""
 
-    winner: int  # its place among all that were awaited
+    winner: int  # its index among all operands
     value: Any  # the winner's
 
 
 class Mapped(Sequence[Operation[Any]]):
-    """An operation for each item, made when it is asked for."""
+    """A lazy sequence of operations: each item's is made when it is read."""
 
     def __init__(self, make: Callable[[Any], Operation[Any]], items: Sequence[Any]) -> None:
         self._make, self._items = make, items
@@ -64,7 +64,7 @@ class Mapped(Sequence[Operation[Any]]):
 def made_of(
     function: Callable[[Any], Any], items: Sequence[Any], options: dict[str, Any]
 ) -> tuple[Awaitable[Any], ...]:
-    """What the function gives for each item. Raises InvalidInput where that cannot be awaited."""
+    """Returns the function's awaitable for each item. Raises InvalidInput if one is not awaitable."""
     if options:
         raise InvalidInput(f"{', '.join(options)}: only a step has options", code="bad_value",
                            hint="map a function of a module, or give them where the operation is made")  # fmt: skip
@@ -79,9 +79,9 @@ def made_of(
 def together(
     awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0, tolerated: int = 0
 ) -> Operation[list[Any]]:
-    """All of them: one wait or one set of child runs where they are no more than that, branches, or tasks.
+    """Returns an operation for all of them, recorded as one wait, as one set of child runs, as branches or as tasks.
 
-    `tolerated`: so many may fail, and stand as exceptions among the results.
+    `tolerated`: this many may fail, and stand as exceptions among the results.
     """
     if not awaited:
         return Nothing()
@@ -103,7 +103,10 @@ def together(
 
 
 def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
-    """The first of them to end: one wait where they are all waits, else branches or tasks; the losers are cancelled."""
+    """Returns an operation for the first of them to end; the others are cancelled.
+
+    It is recorded as one wait if all of them are waits, else as branches or tasks.
+    """
     operations = _taken(awaited)
     if len(operations) == len(awaited) and _are_one_wait(operations):
         return _first_wait(operations)
@@ -120,7 +123,7 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
 
 
 def _need_tasks(awaited: Sequence[Awaitable[Any]]) -> bool:
-    """Whether there is a coroutine among them, or what somebody awaits already: a branch could not share it."""
+    """Tells whether one is a coroutine, or awaited already: a branch could not share it."""
     if isinstance(awaited, Mapped):
         return False
     return any(not isinstance(one, Operation) or isinstance(one, Gathered) or one.has_begun for one in awaited)
@@ -132,28 +135,28 @@ def _are_one_wait(operations: Sequence[Operation[Any]]) -> bool:
 
 
 def _are_one_set(operations: Sequence[Operation[Any]]) -> bool:
-    """Whether they are child runs with one time limit."""
+    """Tells whether they are child runs with one time limit."""
     calls = [one.asked.call for one in operations if one.asked.call is not None and len(one.asked.call.children) == 1]
     is_one = len(calls) == len(operations) <= CHILDREN and len({call.timeout_ms for call in calls}) == 1
     return is_one and not any(one.has_begun for one in operations)
 
 
 def _taken(awaited: Sequence[Awaitable[Any]]) -> list[Operation[Any]]:
-    """The operations among them, which are now parts of another."""
+    """Returns the operations among them, and marks them as parts of another operation."""
     if isinstance(awaited, Mapped):
         return []
     return [one.taken() for one in awaited if isinstance(one, Operation)]
 
 
 def with_name(made: Operation[T], name: str) -> Operation[T]:
-    """As it is called where people look at the run; "": as it is."""
+    """Renames the operation as shown to people, unless `name` is "". Returns it."""
     if name:
         made.asked = replace(made.asked, name=name)
     return made
 
 
 def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
-    """All of several waits, in one slot."""
+    """Returns the operation that awaits all of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
         return Operation(one.asked, lambda came: [one.read(came)])
@@ -165,7 +168,7 @@ def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
 
 
 def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
-    """The first of several waits, in one slot."""
+    """Returns the operation that awaits the first of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
         return Operation(one.asked, lambda came: _first([one], 0, one.read(came)))

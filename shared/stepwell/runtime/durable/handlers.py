@@ -1,4 +1,4 @@
-"""What users' code of a function has done: its state, its errors, and what its handlers of updates made, as records."""
+"""Turns what a function's code did into records: its state, its errors, and the results of update handlers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.threads import StepInterrupted
 
 _REACHES_OUT = frozenset({"foreign_await", "not_deterministic"})
-_DEEPEST = 20  # of causes and groups
+_DEEPEST = 20  # levels of causes and exception groups
 _logger = logging.getLogger("stepwell.worker")
 
 
 def told(at: Standing, error: BaseException) -> Failure:
-    """The failure of what users' code raised. Passes on what stops it."""
+    """Returns the failure for an exception of users' code. Raises StepInterrupted again."""
     if isinstance(error, OperationFailed):
         return error.failure
     if isinstance(error, StepInterrupted):
@@ -37,7 +37,7 @@ def told(at: Standing, error: BaseException) -> Failure:
 
 
 def _of_ours(error: BaseException, depth: int = 0) -> UserError | None:
-    """What a library has wrapped: that the function's code reached outside of it."""
+    """Returns the error of code that reached outside its function, even wrapped by a library; None if it did not."""
     if isinstance(error, UserError):
         return error if error.code in _REACHES_OUT else None
     within = [*(error.exceptions if isinstance(error, BaseExceptionGroup) else ()), error.__cause__]
@@ -46,16 +46,16 @@ def _of_ours(error: BaseException, depth: int = 0) -> UserError | None:
 
 
 def changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Json]:
-    """Of the state, what its stored form does not have yet. A name that is gone is null."""
+    """Returns the entries of the state that differ from their stored form. A deleted name is null."""
     now = {name: stored(value, f"ctx.state[{name!r}]") for name, value in state.items()}
     now |= dict.fromkeys(scope.keys() - now.keys())
     return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
 
 
 def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record | Failure:
-    """The record with what the handler did, or why its validator refused that.
+    """Runs an update's handler. Returns the record of what it did, or why its validator refused.
 
-    The handler is not called where there is none, or where its input does not fit it.
+    The handler is not called if there is none of that name, or if the input does not fit it.
     """
     was_ms, session.now_ms, payload = session.now_ms, asked.at_ms, came.payload
     try:
@@ -73,7 +73,7 @@ def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resu
         payload = {"error": failure_to_json(told(at, error))}
     try:
         writes = changed(session.state, at.token.scope)
-    except UserError as error:  # the function ends with it when it goes on
+    except UserError as error:  # the function fails with it when it goes on
         return _answered(asked, came, error=failure_to_json(told(at, error)))
     return replace(_answered(asked, came, **payload), writes=writes)
 
@@ -83,7 +83,7 @@ def _answered(asked: Record, came: Resumption, **told: Json) -> Record:
 
 
 def given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:
-    """A handler that came to no end: what it had done is forgotten with its session."""
+    """Returns the record of a handler that did not end in time: its changes are lost with its session."""
     if asked.resumption is None or isinstance(error, EngineFault | NewerFormat):
         raise error or EngineFault("an update without its parts", code="broken_record")
     failure = told(at, error or RuntimeError("the handler came to no end"))

@@ -1,4 +1,4 @@
-"""What is more than awaited: a callback has a URL, a lock is held, a limit entered. And handlers, with validators."""
+"""Objects of `ctx` that do more than be awaited: callbacks with URLs, locks, limits, and update handlers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stepwell.runtime.durable.running import going_on
 
 
 def nothing(value: Json) -> None:
-    """What is read of an operation that gives nothing."""
+    """Reads the result of an operation that returns nothing."""
 
 
 class Callback(Operation[Any]):
-    """Waits for what somebody outside posts to its URL, which works once."""
+    """Waits for a post to its URL, which works once."""
 
     def __init__(self, asked: Asked, read: Callable[[Json], Any], url: Callable[[], str]) -> None:
         super().__init__(asked, read)
@@ -29,13 +29,13 @@ class Callback(Operation[Any]):
 
     @property
     def url(self) -> str:
-        """Where the result is posted. Whoever has it may end the wait: it belongs in no result, and in no log."""
-        self.taken()  # it is in use, whether it is awaited or not
+        """Returns the URL to post the result to. Keep it out of results and logs: whoever has it can end the wait."""
+        self.taken()  # it is in use, even if it is never awaited
         return self._url()
 
 
 class Lock:
-    """Held from when it was entered until it is left: both are operations."""
+    """A lock, held from entering its block to leaving it: both are operations."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -63,34 +63,36 @@ class Limit:
         task.throttle = self.throttle
 
     async def __aexit__(self, *raised: object) -> None:
-        task = running_task()  # of somebody else, where an abandoned coroutine is closed: it need not be a task of ours
+        task = running_task()  # when an abandoned coroutine is closed, this may be any task, or none
         if _entered(task) is self.throttle:
             task.throttle = None
 
 
 def running_task() -> Any:
-    """The task that runs; None where none does, as where an abandoned coroutine is closed: a context variable would be
-    that of whoever runs then, and setting it there ended Python 3.11 with a segmentation fault.
+    """Returns the current task; None if there is none, as when an abandoned coroutine is closed.
+
+    A context variable would not do: it would belong to whatever runs at that time, and setting it there crashed Python
+    3.11 with a segmentation fault.
     """
     loop = asyncio._get_running_loop()
     return None if loop is None else asyncio.current_task(loop)
 
 
 def _entered(task: Any) -> Throttle | None:
-    """The limit whose block the task is in, or was made in."""
+    """Returns the throttle of the limit whose block the task is in, or was made in; None if there is none."""
     found: Throttle | None = getattr(task, "throttle", None)
     return found
 
 
 def limited_by(given: str | Mapping[str, Json] | Limit | None) -> Throttle | None:
-    """The limit that an operation is made under: that which it names, else that of the block."""
+    """Returns the throttle of an operation: the one that it names, else that of the block around it."""
     if given is None:
         return _entered(running_task())
     return given.throttle if isinstance(given, Limit) else throttle_of(given)
 
 
 class Handler:
-    """What `ctx.update` makes of a function, which may still be called as one."""
+    """An update's handler, as `ctx.update` returns it. It can still be called as a function."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
@@ -99,7 +101,7 @@ class Handler:
         return self._function(*args, **named)
 
     def validator(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Has the function look at each update before: what it raises refuses that. It changes nothing."""
+        """Registers a function that sees each update first: raising refuses the update. It changes nothing."""
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise InvalidInput(f"update {self._name} has a plain function as its validator, not {function!r:.80}",
                                code="bad_update_handler")  # fmt: skip

@@ -1,10 +1,10 @@
-"""What a closure has from the function around it: a replay does not call the closure, so its changes would be lost.
+"""Guards what a closure shares with its function: a replay does not call the closure, so its changes would be lost.
 
     found = []
     await ctx.run(lambda: found.append(1))     # raises `lost_in_branch`: after a replay, `found` would be empty
 
-Looks are taken at the code of the workflow folder (see watching.py): calls such as `append`, items and attributes. Only
-what the closure itself names is known, and what it is given.
+Only code of the workflow folder is checked (see watching.py): calls such as `append`, and assignments to items and
+attributes. Only what the closure itself names, or is given, is known.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _HINTS = {"lost_in_branch": "return it: a replay does not call this again",
 
 
 class Kept:
-    """The objects that were there before; of `ctx.run`, or of a query. To change one raises `code`."""
+    """The objects that `ctx.run`'s closure, or a query's, must not change: that raises an error with `code`."""
 
     def __init__(self, function: Callable[..., Any], code: str) -> None:
         self._code = code
         self._ids = {
             id(one): one for one in _held(function) if not isinstance(one, _PLAIN)
-        }  # held: no id is given anew
+        }  # kept alive, so that no id is reused
 
     def check_call(self, called: Any) -> None:
-        """Raises InvalidInput for a method that changes one of them."""
+        """Raises InvalidInput for a call of a method that changes one of the objects."""
         owner = getattr(called, "__self__", None)
         if id(owner) in self._ids and getattr(called, "__name__", "") in MUTATORS:
             self.check(owner, f"{type(owner).__name__}.{called.__name__}")
 
     def check(self, owner: Any, what: str = "") -> None:
-        """Raises InvalidInput where it is one of them: an item or an attribute of it is about to be set."""
+        """Raises InvalidInput if an item or an attribute of one of the objects is about to be set."""
         if id(owner) in self._ids:
             raise _changes(what or f"an item or attribute of a {type(owner).__name__}", here(), self._code)
 
 
 def check_rebinding(function: Callable[..., Any], code: str) -> None:
-    """Raises InvalidInput for a closure that gives a variable around it another value, and for `found.append`."""
+    """Raises InvalidInput for a closure that rebinds an outer variable, and for `found.append` itself."""
     while isinstance(function, partial):
         function = function.func
     owner = getattr(function, "__self__", None)
@@ -65,7 +65,7 @@ def _changes(what: str, where: str, code: str) -> InvalidInput:
 
 @lru_cache(maxsize=1_024)
 def _rebound(code: CodeType) -> str:
-    """The name of a free variable that the code stores; empty: none."""
+    """Returns the name of a free variable that the code rebinds; "" if it rebinds none."""
     if not code.co_freevars:
         return ""
     stored = (one.argval for one in dis.get_instructions(code) if one.opname in {"STORE_DEREF", "DELETE_DEREF"})

@@ -34,25 +34,25 @@ from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 
 T = TypeVar("T")
 _logger = logging.getLogger("stepwell.workflow")
-_UNWINDS = 100  # rounds of what is cancelled; what goes on after them is closed
-_OF_CLOSING = (Exception, GeneratorExit, asyncio.CancelledError)  # what users' code raises as it is closed
+_UNWINDS = 100  # rounds for cancelled tasks to end; a task that goes on after them is closed
+_OF_CLOSING = (Exception, GeneratorExit, asyncio.CancelledError)  # what users' code may raise while it is closed
 _Abstract: Any = asyncio.AbstractEventLoop
 
 
-class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asyncio gives them
+class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments of asyncio's
     """Runs one function and its tasks, one turn after the other. The runner of its session."""
 
     def __init__(self, body: Coroutine[Any, Any, object]) -> None:
         self.fresh: list[Pending] = []
         self.cancelled: list[Pending] = []
         self.ready: deque[Ready | events.Handle] = deque()
-        self.tasks: dict[Task, None] = {}  # those that go on, beside the function itself, in the order of their start
+        self.tasks: dict[Task, None] = {}  # open tasks beside the function itself, in the order of their start
         self._timers: list[tuple[float, int, events.TimerHandle]] = []
         self.numbers, self._names = count(), count(1)
-        self._of_left = count(-2, -1)  # in place of numbers, of what closes generators
+        self._of_left = count(-2, -1)  # numbers for tasks that close generators, apart from the others
         self._now_ms = 0
-        self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # what tasks wait for to hold
-        self._ending: list[Task] | None = None  # tasks that the function has left behind; it has ended
+        self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # conditions that tasks wait for
+        self._ending: list[Task] | None = None  # tasks still open when the function ended
         self._is_closed = self._is_last_round = False
         self._generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
         self.context = copy_context()
@@ -60,7 +60,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self.ready.append(Ready(self.main))
 
     def attach(self, session: Session) -> None:
-        """Makes the session the one that `ctx` finds."""
+        """Makes the session the current one for `ctx`."""
         self.context.run(CURRENT.set, session)
 
     # -- for the session
@@ -88,7 +88,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
 
     @contextmanager
     def at(self, now_ms: int) -> Iterator[None]:
-        """Makes it the running loop at this time: for a plain handler of an update, live and replayed alike."""
+        """Makes this the running loop at this time: for a plain handler of an update, live and replayed alike."""
         self._now_ms = now_ms
         with nullcontext() if events._get_running_loop() is self else self.running():
             yield
@@ -104,7 +104,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             self._round()
 
     def until(self, condition: Callable[[], object]) -> asyncio.Future[None]:
-        """A future of the time when this holds. It is looked at whenever nothing else can go on."""
+        """Returns a future that ends once the condition is true. It is checked whenever nothing else can go on."""
         future = self.create_future()
         self._conditions.append((condition, future))
         return future
@@ -118,7 +118,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             try:
                 if not future.done() and self.context.run(condition):
                     future.set_result(None)
-            except Exception as error:  # of any type: it is users' code
+            except Exception as error:  # users' code can raise anything
                 future.set_exception(error)
             if not future.done():
                 left.append((condition, future))
@@ -150,7 +150,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             if not self._ending:
                 ready.clear()
                 self._timers.clear()
-        else:  # as `asyncio.run` does, which hears of it one round later
+        else:  # as `asyncio.run` does, which notices one round later
             self._is_last_round = True
             ready.append(Ready(self.main))
 
@@ -165,11 +165,11 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self.ready.append(Ready(task, value, error))
 
     def interrupt(self, error: BaseException, under_way: list[Pending]) -> None:
-        self.main.interrupt(RunCancelled(*error.args))  # as asyncio does: and with it all that it awaits
+        self.main.interrupt(RunCancelled(*error.args))  # as asyncio does: with everything that it awaits
         for pending in under_way:
-            if pending.task.pending is pending:  # of a task that is left to itself
+            if pending.task.pending is pending:  # a task that the function does not await
                 self.end(pending, None, RunCancelled(*error.args))
-        self.cancelled.clear()  # nothing of them goes on: a record says so
+        self.cancelled.clear()  # none of them goes on: the record of the interrupt says so
 
     @property
     def due_ms(self) -> int | None:
@@ -194,7 +194,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             self.tasks.clear()
 
     def _unwind(self) -> None:
-        """Cancels all tasks, as `asyncio.run` does: an async generator is not left by closing what goes through it."""
+        """Cancels all tasks as `asyncio.run` does: closing a coroutine does not close the async generators in it."""
         for task in (*self.tasks, self.main):
             task.cancel()
         for _ in range(_UNWINDS):
@@ -203,7 +203,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Makes it the thread's loop, and has it hear of async generators: what is left of one is closed here."""
+        """Makes this the thread's loop and registers its async generators, so that abandoned ones are closed here."""
         before, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
         events._set_running_loop(self)
         sys.set_asyncgen_hooks(self._generators.add, self._left)
@@ -214,10 +214,10 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             events._set_running_loop(before)
 
     def _left(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Nobody has this generator any more: its `finally` runs as a task, as elsewhere in asyncio."""
+        """Closes an abandoned async generator in a task, so that its `finally` runs, as elsewhere in asyncio."""
         self._generators.discard(generator)
         if events._get_running_loop() is self and not self._is_closed:
-            numbers, self.numbers = self.numbers, self._of_left  # when it comes is not the same in each replay
+            numbers, self.numbers = self.numbers, self._of_left  # garbage collection differs between replays
             try:
                 self.create_task(generator.aclose(), name="close")
             finally:
@@ -228,7 +228,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         closing: Any = generator.aclose()
-        with suppress(*_OF_CLOSING):  # its log says where it stands, as for a coroutine
+        with suppress(*_OF_CLOSING):  # its state is in the log, as for a coroutine
             self.context.run(closing.send, None)
         with suppress(*_OF_CLOSING):
             closing.close()
@@ -236,7 +236,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
     # -- for its tasks
 
     def give_up(self, pending: Pending) -> None:
-        """A task was cancelled, and its operation with it. What has no record yet never begins."""
+        """Drops the operation of a cancelled task. If it has no record yet, it never begins."""
         if pending in self.fresh:
             self.fresh.remove(pending)
         else:
@@ -265,7 +265,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         return handle
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
-        """A timer that was cancelled is left out when it is met."""
+        """Does nothing: a cancelled timer is skipped when its time comes."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return Future(self)
@@ -279,15 +279,15 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
     ) -> asyncio.Task[T]:
         kind = ChildTask if isinstance(coro, Operation) and coro.is_child else Task
         if isinstance(coro, Operation):
-            coro = coro.__await__()  # each task that holds it has a way of its own through it
+            coro = coro.__await__()  # each task that awaits it has an iterator of its own
         elif not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         shown = f"Task-{next(self._names)}" if name is None else str(name)
         made = kind(coro, self, name=shown, context=context)
         self.tasks[made] = None
         self.ready.append(Ready(made))
-        task: Any = made  # to all that use it
-        return task  # type: ignore[no-any-return]  # as said
+        task: Any = made  # as callers see it
+        return task  # type: ignore[no-any-return]  # see above
 
     def get_task_factory(self) -> None:
         return None
@@ -302,7 +302,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """It has no debug mode."""
+        """Does nothing: this loop has no debug mode."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self._is_closed:
@@ -320,7 +320,7 @@ for _name in dir(asyncio.AbstractEventLoop):
 
 
 def _ms(when: float) -> int:
-    """A time of the loop in milliseconds; what is smaller is the rounding of floats."""
+    """Returns a time of the loop in milliseconds, rounded up, but for the rounding errors of floats."""
     return ceil(round(when * SECOND_MS, 3))
 
 
@@ -329,11 +329,11 @@ _as_completed: Any = asyncio.as_completed
 
 @wraps(_as_completed)
 def _in_order(fs: Iterable[Any], **options: Any) -> Any:
-    """Starts what it is given in that order, in a durable function. asyncio makes a set of it first, by addresses."""
+    """Starts the awaitables in the given order in a durable function; asyncio's order depends on addresses."""
     loop = events._get_running_loop()
     if isinstance(loop, Loop):
         fs = [asyncio.ensure_future(one, loop=loop) for one in dict.fromkeys(fs)]
     return _as_completed(fs, **options)
 
 
-asyncio.as_completed = asyncio.tasks.as_completed = _in_order  # outside of a durable function, as it was
+asyncio.as_completed = asyncio.tasks.as_completed = _in_order  # unchanged outside of a durable function

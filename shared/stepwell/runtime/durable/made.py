@@ -1,4 +1,4 @@
-"""The operations that a function has made: numbered, and known until somebody awaits them."""
+"""The operations that a function has made: numbered, and tracked until they are awaited."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from stepwell.runtime.durable.places import caller, shown
 
 
 class Made:
-    """Of one session. A number is the same in every replay, as the hash of an object is not."""
+    """The operations of one session. Their numbers are the same in every replay, unlike the hashes of objects."""
 
     def __init__(self) -> None:
         self._count = 0
         self._unawaited: dict[int, tuple[Asked, tuple[CodeType, int] | None]] = {}  # by number: what, and where
 
     def add(self, asked: Asked) -> int:
-        """Numbers a new operation, which is to be awaited."""
+        """Numbers a new operation, and expects it to be awaited."""
         self._count += 1
         self._unawaited[self._count] = asked, caller()
         return self._count
 
     def is_awaited(self, number: int) -> None:
-        """Notes that somebody awaits the operation, or has given it to another that is to be awaited."""
+        """Marks an operation as awaited, or as part of another one that will be."""
         self._unawaited.pop(number, None)
 
     def unawaited(self) -> list[Asked]:
-        """Returns those that nobody has awaited yet."""
+        """Returns the operations that nobody has awaited yet."""
         return [asked for asked, _ in self._unawaited.values()]
 
     def forgotten(self) -> Failure | None:
-        """What is wrong with a function that returns, and has left operations behind."""
+        """Returns the failure of a function that returned with unawaited operations; None if there are none."""
         if not self._unawaited:
             return None
         asked, place = next(iter(self._unawaited.values()))

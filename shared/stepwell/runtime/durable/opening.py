@@ -1,4 +1,4 @@
-"""Makes the session of a function, or of a branch, from its coroutine. Nothing of it runs yet."""
+"""Makes the session of a function, or of a branch, from its coroutine, without running any of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwell.runtime.log.standing import Standing
 def session_of(
     at: Standing, body: Any, slot: int, since_ms: int, state: Any, is_whole: bool = False
 ) -> FunctionSession:
-    """Of the function's coroutine, or of a branch of it. Raises UserError for what is no coroutine."""
+    """Returns a session for a coroutine, of the function or a branch. Raises UserError for any other object."""
     if not inspect.iscoroutine(body):
         raise UserError(f"{type(body).__name__} cannot run as a branch; give an `async def`", code="foreign_await")
     loop = Loop(body)
@@ -37,5 +37,5 @@ def session_of(
     session.running_loop = loop.running
     session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
     session.state, session.place = state, f"{at.run_id}|{at.token.id}"
-    session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
+    session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret
     return session

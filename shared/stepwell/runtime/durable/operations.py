@@ -1,4 +1,4 @@
-"""The operations of a durable function: what `ctx` makes, and what the function awaits."""
+"""The operations of a durable function: `ctx` makes them, and the function awaits them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
 
 T = TypeVar("T")
-_PLAIN = 2**31  # a number below it can be stored without a look
-Reader = Callable[[Json], Any]  # from what was stored to what the function gets
+_PLAIN = 2**31  # a smaller number can be stored without a check
+Reader = Callable[[Json], Any]  # from stored JSON to the function's value
 
 
 class Operation(Coroutine[Any, Any, T]):
-    """To be awaited, given to `ctx.all` or `ctx.first`, or held by a task. It is done once, however often awaited."""
+    """An operation to await, or to give to `ctx.all`, `ctx.first` or a task. Awaited twice, it still runs once."""
 
     has_begun = False  # somebody awaits it
     _made: tuple[Any, BaseException | None] | None = None
-    _steps: Generator[Any, Any, T] | None = None  # where another drives it as a coroutine
-    _others: Sequence[asyncio.Future[T]] = ()  # who else awaits it
+    _steps: Generator[Any, Any, T] | None = None  # if its caller drives it as a coroutine
+    _others: Sequence[asyncio.Future[T]] = ()  # of those who also await it
 
     def __init__(self, asked: Asked, read: Reader) -> None:
         self.asked, self.read = asked, read
@@ -64,7 +64,7 @@ class Operation(Coroutine[Any, Any, T]):
         return self is other
 
     def taken(self) -> Operation[T]:
-        """Notes that it is awaited, or a part of another that is to be awaited."""
+        """Marks the operation as awaited, or as part of another one that will be. Returns it."""
         if self._by is not None:
             self._by.is_awaited(self._number)
         return self
@@ -106,7 +106,7 @@ class Operation(Coroutine[Any, Any, T]):
             self._steps.close()
 
     def raw(self) -> Generator[Asked, Json, Json]:
-        """Asks for it, and gives what is stored: a branch leaves the reading to its parent."""
+        """Asks for the operation and returns its stored result: a branch leaves reading it to its parent."""
         return (yield self.asked)
 
     @property
@@ -122,7 +122,7 @@ class Operation(Coroutine[Any, Any, T]):
 
 
 def input_of(function: Callable[..., object], args: tuple[object, ...], named: dict[str, object]) -> dict[str, Json]:
-    """The arguments of a call by name, as JSON. Raises InvalidInput for a call that does not fit."""
+    """Returns a call's arguments by name, as JSON. Raises InvalidInput if they do not fit."""
     signature, plain = _signature(function)
     name = getattr(function, "__qualname__", None) or repr(function)
     if not named and len(args) <= len(plain):
@@ -140,7 +140,10 @@ def input_of(function: Callable[..., object], args: tuple[object, ...], named: d
 
 @lru_cache(maxsize=1_024)
 def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tuple[str, ...]]:
-    """With the names that arguments alone fill, in order: to bind them is most of what a replayed step costs."""
+    """Returns the signature without `ctx`, and the names of its positional parameters in order.
+
+    With those names most calls need no binding, which is most of what a replayed step costs.
+    """
     signature = inspect.signature(function)
     own = [one for one in signature.parameters.values() if one.name != CONTEXT]
     plain = takewhile(lambda one: one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD), own)
@@ -148,20 +151,20 @@ def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tupl
 
 
 def stored(value: Any, what: str) -> Json:
-    """The value as JSON. Raises InvalidInput, saying what it is of, for one that cannot be stored."""
+    """Returns the value as JSON. Raises InvalidInput, naming `what`, for one that cannot be stored."""
     kind = type(value)
     if value is None or kind is bool or (kind is str and value.isascii()) or (kind is int and -_PLAIN < value < _PLAIN):
         return value
     try:
         return to_json(value)
-    except Exception as error:  # its own `BadOutputError`, and whatever users' objects raise on the way
+    except Exception as error:  # `BadOutputError`, and whatever users' objects raise
         raise InvalidInput(f"{what} cannot be stored: {error}", code="not_storable",
                            hint="use JSON, a pydantic model, a dataclass or a plain type") from error  # fmt: skip
 
 
 @lru_cache(maxsize=1_024)
 def reader_of(hint: Any) -> Reader:
-    """From JSON to a type. None: JSON as it is, and the function's own copy of it."""
+    """Returns a function that converts JSON to this type; without a type it copies the JSON. Raises InvalidInput."""
     if hint is None or hint is Any:
         return copy_of
     try:
@@ -185,7 +188,7 @@ def reader_of(hint: Any) -> Reader:
 
 @lru_cache(maxsize=1_024)
 def result_reader(function: Callable[..., object]) -> Reader:
-    """By the function's own return type; JSON as it is where it has none, or one that nobody can read here."""
+    """Returns the reader for the function's return type; JSON is copied if it has none or an unresolved one."""
     try:
         hint = typing.get_type_hints(inspect.unwrap(function)).get("return")
     except (NameError, TypeError):

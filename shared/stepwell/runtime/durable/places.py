@@ -1,4 +1,4 @@
-"""Places in users' code, for errors: where a coroutine waits, and where what is running was called."""
+"""Finds places in users' code for errors: where a coroutine waits, and which line made the current call."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 import stepwell
 from stepwell.errors import InvalidInput
 
-_KNOWN: dict[CodeType, bool] = {}  # whether code is users'
+_KNOWN: dict[CodeType, bool] = {}  # whether the code is users'
 _KNOWN_MOST = 1_000
-_NOT_USERS = (str(Path(asyncio.__file__).parent), str(Path(stepwell.__file__).parent))  # and `<frozen …>`, `<string>`
+_NOT_USERS = (str(Path(asyncio.__file__).parent), str(Path(stepwell.__file__).parent))  # and `<…>`
 
 
 def foreign(what: str, place: str) -> InvalidInput:
-    """Returns the error of a function that awaits what no record can tell of."""
+    """Returns the error of a function that awaits something that no record can restore."""
     return InvalidInput(f"{what}{place}", code="foreign_await",
                         hint="a workflow awaits ctx's operations and asyncio's tasks, locks and sleeps; put the rest "
                         "into a step")  # fmt: skip
 
 
 def no_workflow() -> InvalidInput:
-    """Returns the error of code that uses `ctx` where no workflow runs."""
+    """Returns the error of code that uses `ctx` outside of a running workflow."""
     return InvalidInput(f"ctx was used outside of its workflow{here()}", code="no_workflow",
                         hint="a step gets a context of its own, as its parameter ctx; pass it values")  # fmt: skip
 
 
 def caller() -> tuple[CodeType, int] | None:
-    """Returns the innermost users' code that is running, and its line: cheap, because each operation asks for it."""
+    """Returns the innermost running users' code and its line; None if there is none. Cheap: each operation calls it."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code

@@ -1,4 +1,4 @@
-"""Coroutines that are awaited together: each is a task of the function, so that all share its variables."""
+"""Coroutines awaited together: each is a task of the function, so that they share its variables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Gathered(Operation[T]):
-    """An operation of tasks: what they await is recorded, each by itself, and nothing of the whole."""
+    """An operation made of tasks: each of their operations is recorded, but not the whole."""
 
     def __init__(self, asked: Asked, read: Reader, body: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        """`asked` and `read`: the fork that releases before 0.2 made of it."""
+        """Takes `body`, and `asked` and `read` for replaying the fork that releases before 0.2 recorded."""
         super().__init__(asked, lambda made: made)
         self._body, self._read_fork = body, read
 
@@ -34,7 +34,7 @@ class Gathered(Operation[T]):
 
 
 async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolerated: int) -> list[Any]:
-    """The results in order, with failures in their places. One more than tolerated is raised, and ends the others."""
+    """Returns the results in order, failures in their places. Too many failures raise, and cancel the others."""
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     left = iter(awaited)
     tasks = _begun(islice(left, max_concurrency or None), ended)
@@ -47,7 +47,7 @@ async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolera
             if failed > tolerated:
                 task.result()
             tasks += _begun(islice(left, 1), ended)
-    except GeneratorExit:  # closed with its session, where nothing is awaited any more
+    except GeneratorExit:  # closed with its session: nothing may be awaited any more
         raise
     except BaseException:
         await _cancelled(tasks)
@@ -58,7 +58,7 @@ async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolera
 
 
 async def first_of(awaited: Iterable[Awaitable[Any]]) -> tuple[int, Any]:
-    """The place and the result of the first to end; the others are cancelled."""
+    """Returns the index and the result of the first to end; the others are cancelled."""
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     tasks = _begun(awaited, ended)
     try:
@@ -81,7 +81,7 @@ def _begun(awaited: Iterable[Awaitable[Any]], ended: asyncio.Queue[asyncio.Task[
 
 
 def _in_loop(one: Awaitable[Any]) -> Awaitable[Any]:
-    """A timer needs no record of its own: it is one of the loop."""
+    """Returns an `asyncio.sleep` in place of a timer: the loop's timers need no record of their own."""
     if isinstance(one, Operation) and one.is_timer and one.asked.wait is not None:
         one.taken()
         return asyncio.sleep((one.asked.wait.timeout_ms or 0) / SECOND_MS)
@@ -95,7 +95,7 @@ async def _cancelled(tasks: list[asyncio.Task[Any]]) -> None:
     if left:
         await asyncio.wait(left)
     for task in tasks:
-        _outcome(task)  # else asyncio takes its exception for one that nobody has seen
+        _outcome(task)  # else asyncio warns that its exception was never retrieved
 
 
 def _outcome(task: asyncio.Task[Any]) -> Any:
@@ -107,7 +107,7 @@ def _outcome(task: asyncio.Task[Any]) -> Any:
 
 
 def _close(left: Iterator[Awaitable[Any]]) -> None:
-    """Of what has not begun: a coroutine that nobody awaits is a warning of Python's."""
+    """Closes coroutines that were never started: Python warns of those that are not awaited."""
     for one in left:
         if isinstance(one, Coroutine):
             one.close()

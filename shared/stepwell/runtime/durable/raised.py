@@ -1,4 +1,4 @@
-"""A step's exception made again for its function: as its own class, where that can be imported and built."""
+"""Rebuilds a step's exception for its function, as its own class if that can be imported and built."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stepwell.runtime.steps.raised import class_named
 
 E = TypeVar("E", bound=Exception)
 
-_OF_FAILURES = ("type", "category", "data")  # of a StepFailed; the exception's own fields of these names win
+_OF_FAILURES = ("type", "category", "data")  # properties of StepFailed; the exception's own fields of these names win
 
 
 def as_itself(failure: Failure, base: type[E]) -> E:
-    """The exception that the failure is of, which is a `base`, too; else a `base` alone."""
+    """Returns the failure as its own exception class and a `base`; as a `base` alone if that class fails."""
     told: Mapping[str, Any] = failure.raised or {}
     kind: Any = class_named(told["class"]) if told else None
     ours: Any = base
     try:
         made = _both(kind, ours) if kind is not None else None
         error: E | None = None if made is None else made.__new__(made, *told.get("args", ()))
-    except Exception:  # of any type: a class may refuse to be made so, or to be derived from
+    except Exception:  # a class may refuse to be built so, or to be subclassed
         error = None
     if kind is None or error is None:
         return base(failure)
@@ -35,17 +35,17 @@ def as_itself(failure: Failure, base: type[E]) -> E:
 
 
 def _read(kind: type[Exception], fields: Mapping[str, Json]) -> Mapping[str, Any]:
-    """The fields by the hints of the class, if it has some."""
+    """Returns the fields, converted by the type hints of the class if they can be resolved."""
     try:
         hints = typing.get_type_hints(kind)
         return {name: reader_of(hints[name])(value) if name in hints else value for name, value in fields.items()}
-    except Exception:  # of any type: a hint may name what only a type checker knows
+    except Exception:  # a hint may name what only a type checker knows
         return fields
 
 
 @lru_cache(maxsize=256)
 def _both(kind: Any, base: Any) -> Any:
-    """A class of both: the exception's own, first, and ours."""
+    """Returns a subclass of both: the exception's own class first, then `base`."""
     own: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     own |= {name: _own_first(name, base) for name in _OF_FAILURES if not hasattr(kind, name)}
     return type(kind.__name__, (kind, base), own)

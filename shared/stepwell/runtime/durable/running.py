@@ -1,4 +1,4 @@
-"""The session whose function is running now: what `ctx` asks, and what it is not asked for in a query."""
+"""The session of the function that runs now: what `ctx` uses, and what it refuses within a query."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the hand
 
 
 class FunctionSession(Session):
-    """A session with what its function has beside its journal: its state, and chance that is the same each time."""
+    """A session with its function's state and handlers, and random numbers that are the same each time."""
 
     state: MutableMapping[str, Any]
     chance: random.Random
-    queries: dict[str, Callable[[], Any]]  # what it answers who asks, by name
-    updates: dict[str, Callable[..., Any]]  # what changes it when somebody asks, by name
-    validators: dict[str, Callable[..., Any]]  # what may refuse that, by name
-    is_answering = False  # a query, which changes nothing
-    kept: Kept | None = None  # by the function, while it answers
-    is_updating = False  # a handler of an update runs
-    callbacks = 0  # given out so far
-    made: Made  # its operations
-    running_loop: Callable[[], AbstractContextManager[None]]  # while records are taken
-    outer: FunctionSession | None = None  # the parent's, of no use but for this branch
-    parent: FunctionSession | None = None  # whose code made what this branch does
-    place = ""  # of its callbacks: the run and the token
+    queries: dict[str, Callable[[], Any]]  # handlers of queries, by name
+    updates: dict[str, Callable[..., Any]]  # handlers of updates, by name
+    validators: dict[str, Callable[..., Any]]  # validators of updates, by name
+    is_answering = False  # whether a query or a validator runs, which changes nothing
+    kept: Kept | None = None  # what the handler must not change, while it answers
+    is_updating = False  # whether a handler of an update runs
+    callbacks = 0  # made so far
+    made: Made  # the operations that it made
+    running_loop: Callable[[], AbstractContextManager[None]]  # entered while records are replayed
+    outer: FunctionSession | None = None  # the parent's session if only this branch needs it
+    parent: FunctionSession | None = None  # the session whose code made this branch
+    place = ""  # prefix of its callbacks' ids: the run and the token
 
     def go_on(self, records: list[Record]) -> None:
         with self.running_loop():  # once for all of them
@@ -58,7 +58,7 @@ class FunctionSession(Session):
 
     @property
     def is_stale(self) -> bool:
-        """Tells whether its parent was let go: what that has made is as its log says no more."""
+        """Tells whether its parent session was let go: what that made no longer matches its log."""
         return self.parent is not None and (self.parent.is_closed or self.parent.is_stale)
 
     def unawaited(self) -> Iterable[Asked]:
@@ -68,7 +68,7 @@ class FunctionSession(Session):
         return self.made.forgotten()
 
     def answer(self, name: str) -> Json:
-        """What the query's handler says, as the function stands. Raises NotFound; what the handler raises, too."""
+        """Returns the answer of a query's handler. Raises NotFound, and what the handler raises."""
         if name not in self.queries:
             known = ", ".join(sorted(self.queries)) or "none"
             raise NotFound(f"the run answers no query {name!r}", code="unknown_query", hint=f"it answers: {known}")
@@ -77,7 +77,7 @@ class FunctionSession(Session):
 
     @contextmanager
     def _reading(self, handler: Callable[..., Any]) -> Iterator[None]:
-        """Makes it the session that `ctx` finds, for a handler that changes nothing."""
+        """Makes this the current session of `ctx` for a handler that changes nothing."""
         check_rebinding(handler, "read_only_query")
         token = CURRENT.set(self)
         self.is_answering, self.kept = True, Kept(handler, "read_only_query")
@@ -88,9 +88,9 @@ class FunctionSession(Session):
             CURRENT.reset(token)
 
     def bound(self, came: Resumption) -> Callable[[], dict[str, Json]]:
-        """The call of the update's handler, which gives the answer; empty for one that awaits, which goes on.
+        """Returns the call of the update's handler. It returns the answer, or nothing if the handler is `async`.
 
-        Raises UserError where there is none, or its input does not fit it.
+        Raises NotFound if there is no handler, and InvalidInput if its input does not fit.
         """
         handler = self.updates.get(came.name)
         if handler is None:
@@ -101,7 +101,7 @@ class FunctionSession(Session):
         return lambda: self._handled(handler, arguments, came)
 
     def check(self, came: Resumption) -> None:
-        """Has the update's validator look at it, which changes nothing. Raises what that raises."""
+        """Has the update's validator check it, which changes nothing. Raises what the validator raises."""
         validator = self.validators.get(came.name)
         if validator is None:
             return
@@ -128,7 +128,7 @@ class FunctionSession(Session):
             CURRENT.reset(token)
 
     async def _awaited(self, handler: Callable[..., Any], arguments: Mapping[str, object], came: Resumption) -> None:
-        """Goes on with a handler beside the function. The next record has its answer."""
+        """Runs an `async` handler beside the function. The next record holds its answer."""
         try:
             answer: Json = {"output": stored(await handler(**arguments), f"the answer to {came.name}")}
         except GeneratorExit:  # closed with its session
@@ -141,7 +141,7 @@ class FunctionSession(Session):
         self._answer(came, answer)
 
     def _answer(self, came: Resumption, answer: Json) -> None:
-        if not came.has_answer:  # else it was given at once, by a handler of other code
+        if not came.has_answer:  # else an earlier, plain handler answered at once
             self.answers[came.event_id] = answer
 
     def update(self, came: Resumption) -> Failure | None:
@@ -155,7 +155,7 @@ class FunctionSession(Session):
 
 
 class Outside:
-    """In place of a session, where a step runs that closes over `ctx`."""
+    """Stands in for a session while a step runs that closes over `ctx`."""
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
@@ -166,7 +166,7 @@ class Outside:
 
 
 class Logger(logging.LoggerAdapter[logging.Logger]):
-    """Says nothing while the function goes over what it said already."""
+    """Logs nothing while the function is replayed."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
         session = CURRENT.get(None)
@@ -177,12 +177,12 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
 
 
 def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
-    """A branch's: the run's state has one writer."""
-    return MappingProxyType(dict(state))  # type: ignore[return-value]  # to write raises TypeError, as it should
+    """Returns a read-only copy of the state, for branches and queries: the run's state has one writer."""
+    return MappingProxyType(dict(state))  # type: ignore[return-value]  # writing raises TypeError, as it should
 
 
 def running() -> FunctionSession:
-    """Raises InvalidInput where none is: `ctx` has left its workflow."""
+    """Returns the current session. Raises InvalidInput if there is none: `ctx` was used outside its workflow."""
     session = CURRENT.get(None)
     if not isinstance(session, FunctionSession):
         raise no_workflow()
@@ -190,7 +190,7 @@ def running() -> FunctionSession:
 
 
 def going_on() -> FunctionSession:
-    """The same, where what is asked for changes what the function does next."""
+    """Returns the current session for a change of what the function does next. Raises InvalidInput in a query."""
     session = running()
     if session.is_answering:
         raise InvalidInput("a query changes nothing", code="read_only_query",

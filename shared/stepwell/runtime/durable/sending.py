@@ -1,4 +1,4 @@
-"""What a durable function sends: events to runs, to whoever waits, and to the child run that a task of it waits for."""
+"""Sends events from a durable function: to runs, to any wait, and to the child run that a task waits for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stepwell.runtime.steps.binding import copy_of
 
 
 def sent(name: str, payload: Any, key: str | int | None, run: str | None) -> Operation[str]:
-    """Sends an event once. Raises InvalidInput for what cannot be sent."""
+    """Returns the operation that sends an event once. Raises InvalidInput for an event that cannot be sent."""
     given: dict[str, Json] = {"payload": stored(payload, f"the event {name}")}
     if key is not None and run is not None:
         raise InvalidInput("an event has a key or a run", code="bad_value", hint="give one of them, or neither")
@@ -49,14 +49,14 @@ class ChildTask(Task):
             self._child = self.pending
 
     def send(self, name: str, payload: Any = None) -> Operation[str]:
-        """Sends an event to the child run alone: `await handle.send("add", 2)`. It may begin to wait for it later.
+        """Sends an event to the child run alone: `await handle.send("add", 2)`. The child may await it later.
 
-        Raises StepFailed, `run_ended`, where the child has ended.
+        Raises StepFailed (`run_ended`) if the child has ended.
         """
         return _operation(name, _ToChild(self, stored(payload, f"the event {name}")))
 
     def branch(self) -> str:
-        """The branch that waits for the child; empty where it has none."""
+        """Returns the id of the branch that waits for the child; "" if it has not begun."""
         place = self._child.place if self._child is not None else None
         token = str(getattr(self.context[CURRENT], "place", "")).partition("|")[2]
         return "" if place is None else f"{token}/{place[0]}.{place[1]}"
@@ -64,7 +64,7 @@ class ChildTask(Task):
 
 @dataclass(frozen=True, slots=True)
 class _ToChild:
-    """An event to a child, whose branch is known once a record has begun it: by the time the event is sent."""
+    """The input of an event to a child. Its branch has an id once a record began it: by the time of sending."""
 
     task: ChildTask
     payload: Json

@@ -1,8 +1,8 @@
-"""Sessions of durable functions: kept warm where they can be, else replayed from their logs.
+"""Sessions of durable functions: kept warm if possible, else replayed from their logs.
 
     wake ── decide: ask the function ── session kept? the new records, else all since it began ── its turn
 
-A session lives in one process and is worth nothing but time: whatever it knows is in the log.
+A session lives in one process and only saves time: whatever it knows is in the log.
 """
 
 from __future__ import annotations
@@ -54,37 +54,37 @@ _logger = logging.getLogger("stepwell.worker")
 _GONE = Failure("cancelled", "step", "the function that began this has begun anew")
 
 
-Attempted: TypeAlias = Callable[[Callable[[], object]], Awaitable[Outcome]]  # an attempt of a function
+Attempted: TypeAlias = Callable[[Callable[[], object]], Awaitable[Outcome]]  # runs an attempt of a function
 
 
 class Functions(Protocol):
     """Finds users' code."""
 
     def function(self, run: str) -> Callable[..., object]:
-        """Whatever importing the user's module raises passes through."""
+        """Returns the function at this path. Whatever importing the user's module raises passes through."""
 
 
 class Threads(Protocol):
-    """Where users' code runs."""
+    """Runs users' code in threads."""
 
     def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
-        """What it returned, and what it raised: an AttemptTimeoutError out of time."""
+        """Returns the function's result and its exception: an AttemptTimeoutError once the time is up."""
 
 
 @dataclass(slots=True)
 class _Forked:
-    """What a function awaits in branches: its session, and which coroutines were taken from it."""
+    """The branches that a function awaits: its session, and which coroutines were taken from it."""
 
     asked: Asked
     session: FunctionSession
-    state: Mapping[str, Any]  # as it is while the branches run: what the function makes of it later is not theirs
+    state: Mapping[str, Any]  # as the branches see it: the function may change it later
     taken: set[int]
-    is_kept: bool = True  # for its other branches
-    is_own: bool = True  # else the session is the parent's, which goes on
+    is_kept: bool = True  # kept for its other branches
+    is_own: bool = True  # False: the session is the parent's own, which goes on
 
 
 class Sessions:
-    """Asks durable functions what is next. Safe to call from many threads."""
+    """Asks durable functions for their next operation. Safe to call from many threads."""
 
     def __init__(
         self,
@@ -94,21 +94,21 @@ class Sessions:
         kept: int = SESSIONS_KEPT,
         threads: Threads | None = None,
     ) -> None:
-        """`url` signs callbacks. `kept`: sessions of this process; 0 for one that is always cold."""
+        """`url` signs callbacks. `kept`: how many sessions this process keeps; 0: it always replays."""
         self._logbook, self._registry, self._url, self._kept = logbook, registry, url, kept
         self._threads: Threads = threads or StepThreads()
         self._warm: OrderedDict[tuple[str, str], FunctionSession] = OrderedDict()
         self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
         self._known: set[str] = set()  # functions whose modules are imported
         self._lock = Lock()
-        self._closed = 0  # how often all sessions were let go
+        self._closed = 0  # how often all sessions were closed
 
     async def asked(self, at: Standing) -> Standing:
-        """The token with its function's turn."""
+        """Returns the token with its function's turn."""
         return self._told(at, await self._made(at))
 
     async def answered(self, at: Standing, name: str) -> Json:
-        """What the function answers to a query, as it stands. Raises NotFound, Conflict."""
+        """Returns the function's answer to a query. Raises NotFound, Conflict."""
         session, turn = await self._made(at)
         if session is None or isinstance(turn.result, Stuck):
             self._told(at, (session, turn))
@@ -118,7 +118,7 @@ class Sessions:
         made, error = self._threads.run(partial(session.answer, name), SESSION_SECONDS)
         if isinstance(error, AttemptTimeoutError):
             raise Conflict(f"query {name} took longer than {SESSION_SECONDS} s", code="query_failed")
-        self._told(at, (session, turn))  # kept now, and not while it was busy
+        self._told(at, (session, turn))  # kept from now on, not while it was busy
         if isinstance(error, UserError):
             raise error
         if error is not None:
@@ -126,9 +126,9 @@ class Sessions:
         return made
 
     async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Updated:
-        """The token once a handler did what the record asks, or why its validator refused that.
+        """Runs the handler of an update. Returns the token after its record, or why the validator refused.
 
-        None: not now, and the session that did it is gone.
+        None: it cannot run now, or the record was not written and the session is closed.
         """
         session, turn = await self._made(at)
         if session is None or not isinstance(turn.result, Suspended | Together) or asked.resumption is None:
@@ -144,7 +144,7 @@ class Sessions:
             is_written = await write(record)
             is_kept = is_written and record is made
         finally:
-            if not is_kept:  # what it has in mind, its log has not
+            if not is_kept:  # its memory differs from its log
                 self._let_go(session)
         if is_kept:
             session.passed(record)
@@ -152,9 +152,10 @@ class Sessions:
         return at.after(record) if is_written else None
 
     async def ran(self, at: Standing, name: str, attempted: Attempted) -> Outcome | None:
-        """An attempt of what the function gave to `ctx.run`, in a session that is nobody else's meanwhile.
+        """Runs an attempt of the function given to `ctx.run`, with the session to itself. Returns its outcome.
 
-        None: it does not ask for it now. After a failure the session is let go, with what the attempt had changed.
+        None: the function does not ask for it now. After a failure the session is closed, with what the attempt
+        changed.
         """
         session, turn = await self._made(at)
         function, closed = function_of(turn, name), self._closed
@@ -169,7 +170,7 @@ class Sessions:
         return outcome
 
     async def _made(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
-        """Its session, which is nobody else's until it is kept, and the function's turn."""
+        """Returns the token's session, for this caller alone until it is kept, and the function's turn."""
         key = (at.run_id, at.token.id)
         with self._lock:
             session = self._warm.pop(key, None)
@@ -185,7 +186,7 @@ class Sessions:
         return self._run(at, partial(self._go_on, session, records, at))
 
     def close(self) -> None:
-        """Lets every session go: their code has changed, or the process is about to end."""
+        """Closes every session: their code has changed, or the process is about to end."""
         with self._lock:
             self._closed += 1
             held = [*self._warm.values(), *(one.session for one in self._forked.values() if one.is_own)]
@@ -198,7 +199,7 @@ class Sessions:
     # -- replaying
 
     async def _begun(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
-        """`anew`: nothing of it may be another session's, for a coroutine runs once."""
+        """Replays a session from its log. `anew`: it shares nothing with other sessions, as a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
             since = await self._journal(at)
@@ -217,7 +218,7 @@ class Sessions:
         return made
 
     def _no_longer(self, forked: _Forked, index: int, session: FunctionSession | None) -> None:
-        """The parent is let go: with the branch itself, where that needs what the parent's code has made."""
+        """Closes the parent's session, or leaves it to the branch if that needs objects of the parent's code."""
         one: object = forked.asked.branches[index]
         if session is not None and isinstance(one, Operation) and (one.asked.branches or one.asked.function):
             session.outer = forked.session
@@ -225,11 +226,11 @@ class Sessions:
             self._let_go(forked.session)
 
     def _take(self, forked: _Forked, index: int) -> bool:
-        """Whether the branch can begin from here. A coroutine can once, unless it was closed."""
+        """Tells whether the branch can begin from this session. A coroutine can once, unless it was closed."""
         branches = forked.asked.branches
         one: object = branches[index] if index < len(branches) else None
         if one is None or (isinstance(one, Operation) and one.asked is NO_LONGER):
-            return False  # the parent is further, and has cancelled it
+            return False  # the parent is further and has cancelled it
         if forked.session.is_closed:
             return False
         with self._lock:
@@ -239,7 +240,7 @@ class Sessions:
         return is_fresh and not (inspect.iscoroutine(one) and inspect.getcoroutinestate(one) != inspect.CORO_CREATED)
 
     async def _journal(self, at: Standing) -> Since:
-        """Of the run, or since it began anew: by what does not change any more."""
+        """Returns the records since the function began, or began anew, with the input and state of that time."""
         durable = at.graph.first.durable
         if durable is None:
             raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
@@ -253,7 +254,7 @@ class Sessions:
         return Since(path, first.output, first.writes or {}, first.at_ms, records[1:], is_own=path == durable.path)
 
     async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
-        """What the parent awaits in that slot; its turn where it cannot come there."""
+        """Returns the branches that the parent awaits in that slot, or the parent's turn if it cannot get there."""
         key = (run_id, parent, slot)
         held = None if anew else self._held(key)
         if held is not None:
@@ -261,7 +262,7 @@ class Sessions:
         fork = await self._logbook.fork(run_id, parent, slot)
         if fork is None:
             raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
-        if fork.parent.token.began_slot > slot:  # it has begun anew: nobody waits for the branch
+        if fork.parent.token.began_slot > slot:  # the parent began anew: nobody waits for the branch
             return Turn(Failed(_GONE))
         session, turn = await self._begun(fork.parent, anew=anew)
         asked = None if session is None else branches_of(session, slot)
@@ -275,7 +276,7 @@ class Sessions:
         return found
 
     def _held(self, key: tuple[str, str, int]) -> _Forked | None:
-        """Of a parent that this process knows: also as it stands there itself."""
+        """Returns the branches of a parent whose session this process holds; None if it holds none at that slot."""
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
             asked = None if found is not None or parent is None else branches_of(parent, key[2])
@@ -287,7 +288,7 @@ class Sessions:
     # -- users' code, in a thread that can be stopped
 
     def _imported(self, at: Standing, path: str) -> Result | None:
-        """Imports the function's module under a limit of its own: a turn's begins after it. Returns what goes wrong."""
+        """Imports the function's module, apart from the time limit of a turn. Returns what went wrong, else None."""
         if path in self._known:
             return None
         _, error = self._threads.run(lambda: watch(self._registry.function(path)), STEP_TIMEOUT_MS / SECOND_MS)
@@ -332,7 +333,7 @@ class Sessions:
     # -- keeping
 
     async def _new_records(self, at: Standing, after: int) -> list[Record]:
-        """Up to where the token stands here: its log may have gone on since."""
+        """Returns the records after a slot up to the token's slot: its log may have gone on since."""
         if at.token.slot == after + 1 and at.token.last is not None:
             return await self._logbook.in_full(at.run_id, at.token.id, [at.token.last])
         if at.token.slot == after:
@@ -352,7 +353,7 @@ class Sessions:
         return changed(at, turn=turn)
 
     def _drop_branches(self, run_id: str) -> None:
-        """Lets go what the branches of a function have left that has ended: nobody asks for them again."""
+        """Closes the sessions of an ended function's branches: nobody asks for them again."""
         with self._lock:
             forked = [self._forked.pop(key) for key in [*self._forked] if key[0] == run_id]
             branches = [self._warm.pop(key) for key in [*self._warm] if key[0] == run_id] if forked else []
@@ -362,7 +363,7 @@ class Sessions:
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:
             before, held[key] = held.get(key), value
-        if isinstance(before, FunctionSession) and before is not value:  # another's, while this one ran a function
+        if isinstance(before, FunctionSession) and before is not value:  # kept by another caller meanwhile
             self._let_go(before)
         self._drop_oldest(held)
 

@@ -16,18 +16,18 @@ from stepwell.runtime.steps.threads import StepInterrupted
 if TYPE_CHECKING:
     from stepwell.runtime.durable.loop import Loop
 
-_enter_task: Any = asyncio.tasks._enter_task  # they take any task that behaves as one
+_enter_task: Any = asyncio.tasks._enter_task  # these accept any object that behaves like a task
 _leave_task: Any = asyncio.tasks._leave_task
 _register_task: Any = asyncio.tasks._register_task
-_CLOSES = 20  # of one coroutine: one more for each `finally` around what it awaits
+_CLOSES = 20  # tries per coroutine: each `finally` that awaits takes one more
 
 
 class RunCancelled(Cancelled, asyncio.CancelledError):
-    """The run is cancelled: what asyncio takes for the cancel of a task."""
+    """The run is cancelled. asyncio takes it for the cancellation of a task."""
 
 
 class Ready:
-    """A task that can go on, with what it awaited."""
+    """A task that can go on, with the result or error of what it awaited."""
 
     __slots__ = ("error", "task", "value")
 
@@ -43,7 +43,7 @@ class Ready:
 
 
 class _Numbered:
-    """A hash that is the same in every replay: so are the sets that asyncio makes of futures and tasks."""
+    """Hashes by a number that is the same in every replay, and so are asyncio's sets of futures and tasks."""
 
     _number: int
 
@@ -55,14 +55,14 @@ class _Numbered:
 
 
 class Future(_Numbered, asyncio.Future[Any]):
-    """asyncio's own, with a number."""
+    """asyncio's future, with a number."""
 
     def __init__(self, loop: Loop) -> None:
         super().__init__(loop=loop)
         self._number = next(loop.numbers)
 
 
-_init: Any = asyncio.Future.__init__  # a task is a future, whose own part of it is here
+_init: Any = asyncio.Future.__init__  # the part of a task that is a future
 _cancelled: Any = asyncio.Future.cancel
 _returned: Any = asyncio.Future.set_result
 _failed: Any = asyncio.Future.set_exception
@@ -71,11 +71,11 @@ _failed: Any = asyncio.Future.set_exception
 class Task(_Numbered, asyncio.Task[Any]):
     """Drives a coroutine. An `Asked` that it yields is an operation, whose result the session brings.
 
-    asyncio's own tasks take futures alone. Libraries ask whether something is an `asyncio.Task`, so it is one; but of
-    that class it has the future alone, and all else is its own.
+    asyncio's own tasks await futures alone. Libraries check for `asyncio.Task`, so this is a subclass; but it uses only
+    the future of that class, and implements the rest itself.
     """
 
-    _coro: Any = None  # these names are asyncio's, and libraries read some of them
+    _coro: Any = None  # these names are asyncio's; libraries read some of them
     _fut_waiter: asyncio.Future[Any] | None = None
     _must_cancel: bool = False
 
@@ -85,12 +85,12 @@ class Task(_Numbered, asyncio.Task[Any]):
         self._coro, self._own, self._name = coro, loop, name
         self.context = copy_context() if context is None else context
         maker = asyncio.current_task(loop) if context is None else None
-        self.throttle: Throttle | None = getattr(maker, "throttle", None)  # of the `ctx.limit` whose block it is in
+        self.throttle: Throttle | None = getattr(maker, "throttle", None)  # of the `ctx.limit` block that it is in
         self.pending: Pending | None = None
         self._fut_waiter = None
         self._must_cancel, self._cancels, self._message = False, 0, None
         self._raised: asyncio.CancelledError | None = None
-        self._told: RunCancelled | None = None  # the cancel of its run, which it has not met yet
+        self._told: RunCancelled | None = None  # the cancel of its run, not yet raised in it
         _register_task(self)
 
     # -- running
@@ -107,7 +107,7 @@ class Task(_Numbered, asyncio.Task[Any]):
             awaited = self._coro.send(value) if error is None else self._coro.throw(error)
         except StopIteration as end:
             self._ended()
-            if self._must_cancel:  # it was cancelled as it returned
+            if self._must_cancel:  # cancelled as it returned
                 self._must_cancel = False
                 _cancelled(self, self._message)
             else:
@@ -116,7 +116,7 @@ class Task(_Numbered, asyncio.Task[Any]):
             self._ended()
             self._raised = raised
             _cancelled(self, raised.args[0] if type(raised) is asyncio.CancelledError and raised.args else None)
-        except StepInterrupted:  # its time is up
+        except StepInterrupted:  # the turn's time is up
             raise
         except BaseException as raised:
             self._ended()
@@ -127,7 +127,7 @@ class Task(_Numbered, asyncio.Task[Any]):
             _leave_task(self._own, self)
 
     def _met(self, error: BaseException | None) -> BaseException | None:
-        """The error that the coroutine meets: of a cancel that came while it could go on, or of its run's."""
+        """Returns the error to raise in the coroutine: a cancel that came while it was ready, its run's, or `error`."""
         if self._must_cancel:
             self._must_cancel = False
             if not isinstance(error, asyncio.CancelledError):
@@ -178,13 +178,13 @@ class Task(_Numbered, asyncio.Task[Any]):
         return asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)
 
     def interrupt(self, error: RunCancelled) -> None:
-        """Cancels the task, which is told why."""
+        """Cancels the task, with this error as the reason."""
         if not self.done():
             self._told = error
             self.cancel()
 
     def outcome(self) -> tuple[object, BaseException | None]:
-        """What it returned, or raised."""
+        """Returns the coroutine's result and its exception, of which one is None."""
         if self.cancelled():
             return None, self._raised or asyncio.CancelledError()
         error = self.exception()
@@ -192,7 +192,7 @@ class Task(_Numbered, asyncio.Task[Any]):
 
     def close(self) -> None:
         """Closes the coroutine. A `finally` that awaits is interrupted, too."""
-        _enter_task(self._own, self)  # what it leaves may ask which task it is
+        _enter_task(self._own, self)  # code that is closed may ask for the current task
         try:
             self.context.run(self._close)
         finally:
@@ -206,9 +206,7 @@ class Task(_Numbered, asyncio.Task[Any]):
                 self._coro.close()
             except RuntimeError:
                 continue
-            except (
-                Exception
-            ):  # its log says where it stands: what a `finally` meets here will be met again in its place
+            except Exception:  # its state is in the log: errors of a `finally` here will be met again on replay
                 return
             return
 
@@ -251,7 +249,7 @@ class Task(_Numbered, asyncio.Task[Any]):
         return [] if frame is None else [frame]
 
     def print_stack(self, *, limit: int | None = None, file: Any = None) -> None:
-        """A function's place is in its run's history."""
+        """Does nothing: a function's place is in its run's history."""
 
     def set_result(self, result: Any) -> NoReturn:
         raise RuntimeError("Task does not support set_result operation")

@@ -1,4 +1,4 @@
-"""What is checked of a transaction when a function asks for it: values, sizes, and that no two writes meet."""
+"""Checks a transaction when a function asks for it: values, sizes, and that no two writes share an item."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 def checked(writes: Iterable[TableWrite]) -> tuple[TableWrite, ...]:
-    """The writes with their values as DynamoDB has them, the function's own objects copied.
+    """Returns the writes with their values as DynamoDB stores them, copied from the function's own objects.
 
-    Raises InvalidInput for what could never be written.
+    Raises InvalidInput for writes that can never succeed.
     """
     found = list(writes)
     if not found or len(found) > TRANSACT_WRITES:
@@ -103,7 +103,7 @@ def _refuse_twice(writes: tuple[TableWrite, ...]) -> None:
 
 
 def _size_bytes(write: TableWrite) -> int:
-    """Of all that is sent of it: no less than the item that it makes of nothing."""
+    """Returns the size of all that is sent for a write: at least that of an item that it creates."""
     own = (getattr(write, field.name) for field in fields(write) if field.name not in {"table", "exists"})
     return sum(size_bytes(part) for part in own if part)
 
@@ -148,7 +148,7 @@ def _text(value: str, what: str) -> str:
         value.encode()
     except UnicodeError as error:
         raise InvalidInput(f"{what} holds half a character: {error}", code="not_storable") from error
-    return str.__str__(value)  # of an enum's member, the text alone
+    return str.__str__(value)  # for a member of an enum, the text alone
 
 
 def _number(value: float | Decimal, what: str) -> Decimal:

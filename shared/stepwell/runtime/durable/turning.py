@@ -1,4 +1,4 @@
-"""What a session is asked, and what comes of a turn: its branches, its result, and what goes wrong around it."""
+"""Reads sessions: the branches that their functions await, the result of a turn, and errors around it."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
-NO_LONGER = Asked("step", "ended")  # of an operation of tasks that has ended: nobody asks for it
+NO_LONGER = Asked("step", "ended")  # stands for an operation of tasks that has ended: nobody asks for it
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """How a function begins: as which one, with its input and its state, when; and its records since."""
+    """How a function begins: its path, input, state and time, and its records since."""
 
     path: str
     input: Json
     state: Mapping[str, Json]
     began_ms: int
     records: list[Record]
-    is_own: bool = True  # else the run goes on as another workflow's function
+    is_own: bool = True  # False: the run goes on as another workflow's function
 
 
 async def only(one: Operation[Any]) -> Json:
-    """The body of a branch that is one operation."""
+    """Awaits the one operation of a branch and returns its stored result."""
     return await _Raw(one)
 
 
@@ -51,7 +51,7 @@ class _Raw:
 
 
 def branches_of(session: FunctionSession, slot: int) -> Asked | None:
-    """What the function awaits that began in this slot: in a fork, or by its tasks."""
+    """Returns the operations that began in this slot, in a fork or by tasks; None if the function awaits none."""
     if session.stands_at(slot):
         return session.asked if session.asked and session.asked.branches else None
     begun = {index: one.asked for (began, index), one in session.open.items() if began == slot}
@@ -62,7 +62,7 @@ def branches_of(session: FunctionSession, slot: int) -> Asked | None:
 
 
 def function_of(turn: Turn, name: str) -> Callable[[], object] | None:
-    """What the function gave to `ctx.run` under this name, if it awaits that. It runs outside of the session."""
+    """Returns the callable that `ctx.run` awaits under this name, to be run outside of the session; or None."""
     asked = turn.result.asked if isinstance(turn.result, Suspended) else None
     if asked is None or asked.function is None or asked.name != name:
         return None
@@ -87,15 +87,15 @@ def turn_of(session: FunctionSession, at: Standing) -> Turn:
 
 
 def can_go_on(session: FunctionSession, at: Standing) -> bool:
-    """Whether what it has seen is the beginning of this log, in its present life, and what it has of others stands."""
+    """Tells whether the session, neither ended nor stale, is at a record of this log since that last began anew."""
     is_of_log = at.token.began_slot <= session.slot <= at.token.slot
     return is_of_log and not session.has_ended and not session.is_stale
 
 
 def check(at: Standing, function: Callable[..., object], path: str, *, is_own: bool = True) -> None:
-    """Raises UnknownStepError for a function that is not the run's, and what is wrong with one that is none.
+    """Raises UnknownStepError if this function is not the run's, and the error of one that is no valid workflow.
 
-    `is_own`: it is the workflow's own, not one that the run goes on as.
+    `is_own`: it is the workflow's own function, not one that the run continues as.
     """
     wrong: UserError | None = getattr(function, WORKFLOW_WRONG, None)
     if wrong is not None:
@@ -108,7 +108,7 @@ def check(at: Standing, function: Callable[..., object], path: str, *, is_own: b
 
 
 def of_error(at: Standing, error: BaseException | None) -> Result:
-    """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
+    """Returns the result of a turn that failed around the function: bad input fails the run, bad code stops it."""
     if isinstance(error, UserError) and error.code == "step_input":
         return Failed(told(at, error))
     if isinstance(error, AttemptTimeoutError):
@@ -120,6 +120,6 @@ def of_error(at: Standing, error: BaseException | None) -> Result:
 
 
 def elsewhere(turn: Turn) -> Turn:
-    """The function does not await what its log says it did."""
+    """Returns the turn of a function that does not await what its log says it did."""
     message = "the function does not come to the branches that its log has"
     return Turn(Stuck(Failure("non_determinism", "validation", message)))

@@ -1,9 +1,9 @@
-"""Raises `not_deterministic` where a function's turn calls what gives another result in a replay.
+"""Raises `not_deterministic` if a function's turn calls something whose result differs in a replay.
 
     order["at"] = now(UTC)     is compiled as     order["at"] = __stepwell_look__(now, True)(UTC)
 
-The functions of the workflow folder are compiled anew, so that a look is taken at what each call calls. It costs
-nothing elsewhere: steps and libraries keep their code. Whatever a library calls is left alone.
+The functions of the workflow folder are recompiled so that each call is checked first. It costs nothing elsewhere:
+steps and libraries keep their code. Calls within a library are not checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HARMLESS = frozenset(dir(builtins)) - {"open", "input"}
 
 
 def watch(function: Callable[..., object]) -> None:
-    """Has the calls in the function's module looked at, and in those modules of the folder whose code it uses."""
+    """Has the calls in the function's module checked, and in those modules of the folder whose code it uses."""
     left = [function.__module__]
     while left:
         module = sys.modules.get(left.pop())
@@ -53,13 +53,13 @@ def _home(value: object) -> object:
 
 
 def _compile_anew(module: ModuleType, file: Path) -> None:
-    """Gives the module's functions their watched code, each by its name and line. Steps keep what they have."""
+    """Gives the module's functions their checked code, matched by name and line. Steps keep their own."""
     functions = list(_functions(module))
     if not functions:
         return
     try:
         tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):  # the file has changed since its import, and is about to be reloaded
+    except (OSError, SyntaxError, ValueError):  # the file has changed since its import and will be reloaded
         return
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     watched = ast.fix_missing_locations(_Watched(_HARMLESS | own).visit(tree))
@@ -86,7 +86,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """Yields the functions and methods that were written in this module, but for steps."""
+    """Yields the functions and methods written in this module, but for steps."""
     left: list[Any] = list(vars(module).values())
     seen: set[int] = set()
     while left:
@@ -107,11 +107,11 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
 
 
 class _Watched(ast.NodeTransformer):
-    """Puts a look into each call, but for those of names that are known to be harmless, and of `ctx`."""
+    """Adds a check to each call, but for calls of names known to be harmless, and of `ctx`."""
 
     def __init__(self, harmless: frozenset[str] | set[str]) -> None:
         self._harmless, self._depth = harmless, 0
-        self._is_flow = False  # within the code of an `async def` of the module itself: no closure's
+        self._is_flow = False  # within an `async def` at module level, not in a closure
 
     def _within(self, node: ast.AST) -> ast.AST:
         was = self._is_flow
@@ -147,7 +147,7 @@ class _Watched(ast.NodeTransformer):
         return self._with_owner(node)
 
     def _with_owner(self, node: _Part) -> _Part:
-        """Has a look taken at the object of which a function sets a part: one that `ctx.run` may be given."""
+        """Adds a check of the object whose item or attribute a closure sets: `ctx.run` may be given that closure."""
         is_closure = self._depth > 1 or not self._is_flow
         if is_closure and isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load):
             look = ast.Call(ast.Name(_LOOK_AT_OWNER, ast.Load()), [node.value], [])
@@ -161,10 +161,10 @@ class _Watched(ast.NodeTransformer):
 
 
 def _look(called: Any, has_arguments: bool) -> Any:
-    """Returns what is about to be called. Raises InvalidInput for what a function must not call in its turn."""
+    """Returns the callable about to be called. Raises InvalidInput if a function must not call it in its turn."""
     session = CURRENT.get(None)
     kept = getattr(session, "kept", None)
-    if kept is not None:  # code of `ctx.run`, or a query's
+    if kept is not None:  # in code of `ctx.run`, or in a query
         kept.check_call(called)
     if session is None or kept is not None:
         return called
@@ -176,7 +176,7 @@ def _look(called: Any, has_arguments: bool) -> Any:
 
 
 def _look_at_owner(owner: Any) -> Any:
-    """Returns the object of which an item or an attribute is about to be set. Raises InvalidInput if it may not be."""
+    """Returns the object of which an item or attribute is about to be set. Raises InvalidInput if it may not."""
     kept = getattr(CURRENT.get(None), "kept", None)
     if kept is not None:
         kept.check(owner)
@@ -190,13 +190,13 @@ def _source(name: str, has_arguments: bool) -> Source | None:
 
 
 def _name_of(called: Any) -> str:
-    """The full name of what the standard library has, as its documentation calls it; empty for all else."""
+    """Returns the documented full name of a callable of the standard library; "" for any other."""
     while isinstance(called, partial):
         called = called.func
     name, owner = getattr(called, "__qualname__", None), getattr(called, "__self__", None)
     if not isinstance(name, str):
         return ""
-    if isinstance(owner, random.Random):  # the functions of `random` are methods of one of these
+    if isinstance(owner, random.Random):  # the functions of `random` are methods of a shared instance
         is_shared = owner is getattr(random, "_inst", None) or isinstance(owner, random.SystemRandom)
         return f"random.{called.__name__}" if is_shared else ""
     module = getattr(called, "__module__", None)

@@ -1,1 +1,1 @@
-"""Forks in the world: branches, child runs, and what a rollback undoes."""
+"""Performs the effects of forks: branches, child runs, and what a rollback undoes."""

@@ -1,4 +1,4 @@
-"""Child runs in the world: started, told of to their parent when they end, ended when nobody waits for them.
+"""Performs the effects of waits for child runs: starts children, tells parents of their ends, ends or leaves them.
 
 start   the wait's record ── a header and a wake for each child
 tell    the child's end ── its siblings' set ── complete? ── resumed, into the parent's log, and a wake for it
@@ -48,13 +48,13 @@ _BEGINS_ANYHOW_MS = 2 * MINUTE_MS  # longer than a living worker takes to make a
 
 
 class Children:
-    """Effects of waits for child runs. Each may be performed twice."""
+    """Performs the effects of waits for child runs. Each may be performed twice."""
 
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
 
     async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren) -> list[Found]:
-        """What ends the wait for the children already, if anything does."""
+        """Performs the effect. Returns the input that ends the wait already, if there is one."""
         match effect:
             case StartChildren(parked, slot):
                 return await self.start(at, parked, slot)
@@ -65,7 +65,7 @@ class Children:
         return []
 
     async def start(self, at: Standing, parked: Parked, slot: int) -> list[Found]:
-        """Makes the children and sets them going. What ends the wait: one cannot be started, or all have ended."""
+        """Creates and wakes the children. Returns the end of the wait if one cannot start, or all have ended."""
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
@@ -75,7 +75,7 @@ class Children:
             if not header.status.terminal:
                 await self._starter.set_going(header)
                 continue
-            child = await self._logbook.load(run_id)  # who ended it may have died before it told
+            child = await self._logbook.load(run_id)  # its worker may have died before it told the parent
             if child is not None and (found := await self._came(at, child)):
                 return found
         return []
@@ -95,7 +95,7 @@ class Children:
         return Outcome(run_id, started_ms=now_ms)
 
     async def _made(self, at: Standing, one: Called, run_id: str, caller: Caller) -> Header:
-        """The child's header, made now or before. Raises UserError for one that cannot be."""
+        """Creates the child if it is not there, and returns its header. Raises UserError if it cannot be created."""
         if caller.depth > CHILD_DEPTH:
             raise InvalidInput(f"{CHILD_DEPTH} runs are above it; workflows that call each other need an end",
                                code="child_depth")  # fmt: skip
@@ -108,15 +108,15 @@ class Children:
             there = await self._ports.runs.get_run(run_id)
             if there is None:
                 raise
-            return there  # made before, whatever today's definition says of its input
-        if caller.index < 0:  # nobody ends what this begins: should its maker die with the next line, it begins then
+            return there  # created before, whatever today's definition says of its input
+        if caller.index < 0:  # nobody waits for this run: if this worker dies at the next line, the run still begins
             await self._starter.set_going(header, self._ports.clock.now_ms() + _BEGINS_ANYHOW_MS)
         return await self._starter.create(graph, header) or header
 
     # -- their ends
 
     async def tell(self, child: Standing) -> list[Found]:
-        """What the end of a run means for the run that waits for it, if one does."""
+        """Returns the end of a run as an input for the run that waits for it; nothing if none does."""
         caller = Caller.of(child.header)
         if caller is None or caller.index < 0 or not child.token.ended or child.token.branch is not None:
             return []
@@ -125,11 +125,11 @@ class Children:
             return []
         by, last = f"child:{child.run_id}", parent.token.last
         if last is not None and last.kind is Kind.RESUMED and pushes(parent.token, by):
-            return [Found(parent, None)]  # mine, from before a crash
+            return [Found(parent, None)]  # written by this child's end before a crash
         return [replace(found, by=by) for found in await self._came(parent, child)]
 
     async def _came(self, parent: Standing, child: Standing) -> list[Found]:
-        """What this end makes of its parent's wait; nothing while others are waited for."""
+        """Returns the end of the parent's wait if this child completes it; nothing while others are awaited."""
         caller, end = Caller.of(child.header), child.token.end
         if caller is None or not _awaits(parent.token, caller):
             return []
@@ -150,7 +150,7 @@ class Children:
         return [_over(parent, caller, results_of(call, ended), [token for _, _, token in ended])]
 
     async def _ended(self, parent: Standing, caller: Caller, index: int, known: Standing) -> tuple[str, Token]:
-        """(run id, root token) of the child with this index, which has ended; `known` is the caller's own."""
+        """Returns (run id, root token) of the ended child with this index. `known`: the child that has just ended."""
         run_id = child_id(parent.run_id, parent.token.id, caller.slot, index)
         child = known if run_id == known.run_id else await self._logbook.load(run_id)
         if child is None:
@@ -158,31 +158,31 @@ class Children:
         return run_id, child.token
 
     async def end(self, at: Standing, parked: Parked, slot: int) -> None:
-        """A message for each child. One that is not there yet is made first, so that nobody can start it after this."""
+        """Sends each child a message to end. A missing one is created first, so that nobody can start it afterwards."""
         messages = []
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
                 await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
             except UserError:
-                continue  # it cannot be started by anybody
+                continue  # nobody can start it
             messages.append(to_json(EndRun(run_id, at.run_id, at.token.id, slot)))
         await self._ports.queue.send_all(Lane.RESUME, messages)
 
     async def leave(self, at: Standing, parked: Parked, slot: int) -> None:
-        """Whoever was to start them may have died, and nobody comes again for a wait that is over."""
+        """Starts children that nobody has started: their starter may have died, and the ended wait retries nothing."""
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
                 header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
             except UserError:
-                continue  # it cannot be started by anybody
+                continue  # nobody can start it
             if header.status is Status.PENDING:
                 await self._starter.set_going(header)
 
 
 def _awaits(parent: Token, caller: Caller) -> bool:
-    """Whether it stands at the wait that started the child. An update leaves it there, one slot further."""
+    """Tells whether the parent is at the wait that started the child. An update moves only its slot, not the wait's."""
     return parent.waiting_slot == caller.slot and receive(parent.phase, Received.CHILD) is Verdict.TAKE
 
 

@@ -1,4 +1,4 @@
-"""What a run's logs tell of that it has left elsewhere: for who deletes it.
+"""Finds what a run's logs refer to elsewhere, for its deletion.
 
 A wait for child runs leaves the set of those that ended, as a fork of one page does.
 """
@@ -24,9 +24,10 @@ Found: TypeAlias = list[tuple[str, int, int]]
 
 @dataclass(slots=True)
 class Left:
-    """`forks`: (id, width, pages), the innermost first. `children`: ids of runs, some of which may never have begun.
+    """What a run has left elsewhere.
 
-    `offered`: events that the run may have consumed. `sent`: events that it sent of itself.
+    `forks`: (id, width, pages), the innermost first. `children`: ids of runs, some of which may never have begun.
+    `offered`: events that the run may have consumed. `sent`: events that the engine sent for it.
     """
 
     forks: Found = field(default_factory=list)
@@ -37,7 +38,7 @@ class Left:
 
 
 async def forks_of(log: Log, blobs: Blobs, run_id: str) -> Found:
-    """(id, width, pages) of each fork. One query for each page."""
+    """Returns (id, width, pages) of each fork. One query for each page."""
     return (await left_by(log, blobs, run_id)).forks
 
 
@@ -49,7 +50,7 @@ async def left_by(log: Log, blobs: Blobs, run_id: str) -> Left:
 
 
 async def _add_log(lanes: Lanes, run_id: str, token: str, records: Iterable[Record], left: Left) -> None:
-    topics: list[Topic] = []  # of the wait at which the token stands
+    topics: list[Topic] = []  # of the token's current wait
     for record in records:
         if record.parked is not None:
             topics = [topic for arm in record.parked.arms for topic in arm.topics]
@@ -78,7 +79,7 @@ def _add_wait(run_id: str, token: str, slot: int, parked: Parked, left: Left) ->
 
 
 def _sent(run_id: str, token: str, record: Record) -> Iterator[EventRef]:
-    """Events of Stepwell's own that this record's effects may have sent: see `engine.effects`."""
+    """Yields Stepwell's own events that this record's effects may have sent: see `engine.effects`."""
     event_id = f"{run_id}:{token}@{record.slot}"
     if record.kind is Kind.STEP and record.error is not None and isinstance(record.next, Pause):
         yield event_topic(GOVERNANCE, ""), event_id

@@ -1,4 +1,4 @@
-"""Forks in the world: branches are let begin, arrive at their join, and are ended when nobody waits for them any more.
+"""Performs the effects of forks: branches are woken, arrive at their join, and are ended once nobody awaits them.
 
 open     the fork's record ── one message for each ten branches
 arrive   branch's end ── its page's set ── full? ── the fork's own numbers ── complete? ── joined, by who completed it
@@ -50,7 +50,7 @@ from stepwell.runtime.waits.throttling import Throttling
 
 
 class Forking:
-    """Effects of forks. Each may be performed twice."""
+    """Performs the effects of forks. Each may be performed twice."""
 
     def __init__(
         self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, throttling: Throttling, door: Door
@@ -64,7 +64,7 @@ class Forking:
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
     ) -> list[Found]:
-        """What a branch's arrival has led to."""
+        """Performs the effect. Returns the inputs that a branch's arrival leads to."""
         match effect:
             case Open() if effect.fork.is_reopened:
                 return await self._reopen(at, effect)
@@ -77,7 +77,7 @@ class Forking:
         return []
 
     async def open(self, at: Standing, effect: Open) -> None:
-        """Wakes the branches that begin at once, by tens."""
+        """Wakes the branches that begin at once, one message for each chunk."""
         fork = fork_id(at.token.id, effect.slot)
         chunks = [("", index, 1) for index in effect.only] if effect.only else first_chunks(effect.fork)
         await self._send(Lane.WORK, (
@@ -85,7 +85,7 @@ class Forking:
             for node, first, count in chunks))  # fmt: skip
 
     async def _reopen(self, at: Standing, effect: Open) -> list[Found]:
-        """Wakes the branches of a redriven run that begin at once, or joins: it may have all that it needs."""
+        """Wakes a redriven run's branches that begin at once, or joins if those that it kept suffice."""
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
             raise EngineFault(f"{at.token.id} has no fork in slot {effect.slot}", code="broken_log")
@@ -101,16 +101,16 @@ class Forking:
         return []
 
     async def _wake_again(self, fork: ForkedParent, indexes: Iterable[int]) -> None:
-        """Wakes what a redriven run has kept of a function's tasks. What has ended tells its parent of that."""
+        """Wakes the open tasks that a redriven run kept. Ended ones tell their parent."""
         found = await self._logbook.branches_at(fork, indexes)
         await self._send(Lane.WORK, (one.wake() for one in found if one.token.ended or is_to_begin(one.token)))
 
     # -- arriving
 
     async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> list[Found]:
-        """Tells the join of this branch's end. What follows: its parent joins, or is ours to push on already;
+        """Adds the branch to its join. Returns what follows: its parent, to join or to be pushed on already.
 
-        else a branch that can begin now, because this one has ended.
+        Otherwise it is a branch that can begin now because this one has ended, or nothing.
         """
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
@@ -137,16 +137,16 @@ class Forking:
         first = await self._logbook.load(at.run_id, number, known) if number else None
         if first is not None and pushes(first.token, *in_place_of(at.token, by)) and not _is_cancelled(first):
             await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
-            return [Found(first, None)]  # it was begun by us, so our arrival did not complete the join
+            return [Found(first, None)]  # this message began it, so its arrival did not complete the join
         if is_complete:
             return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
         await self._wake(fork, following[1:])
         return [Found(first, None)] if first is not None and is_to_begin(first.token) else []
 
     async def _arrived(self, at: Standing, fork: ForkedParent, page: int) -> Joined | None:
-        """The page's join, this arrival included; None where a later one of the branch's lane asks for it.
+        """Adds the branch to its page's join and returns the join; None if a later branch of its lane will do that.
 
-        A branch that ended in its lane has arrived by that. Of two who write last, the later one sees both.
+        A branch that ended in its lane has arrived with that record. Of two that write last, the later one sees both.
         """
         if at.lane is not None and at.lane.state.has_arrived(at.index):
             return await self._page(fork, page) if at.lane.state.asks(at.index) else None
@@ -161,7 +161,10 @@ class Forking:
         return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
     async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[Found]:
-        """The end of an operation is for its parent, unless it was cancelled. Or the parent is ours to push on."""
+        """Returns the end of an operation as its parent's input, or the parent if this message pushes it on.
+
+        Nothing, if the parent has cancelled the operation or knows its end, and another message pushes it on.
+        """
         parent = await self._logbook.load(at.run_id, effect.parent)
         if parent is None:
             return []
@@ -176,7 +179,7 @@ class Forking:
         return begun is not None and effect.index in begun.open
 
     async def again(self, at: Standing, by: Collection[str], sent_for: int = -1) -> None:
-        """Carries out what these actors wrote for a function's tasks, after which others have written."""
+        """Performs the effects of what these actors wrote for a function's tasks if others have written since."""
         for effect in overtaken(at.token, by, sent_for):
             match effect:
                 case Open():
@@ -189,9 +192,9 @@ class Forking:
                     await self._alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
 
     async def _parent(self, at: Standing, effect: Arrive, by: str) -> Standing | None:
-        """The parent, where it is still to join, or is ours to push on; None where it is with somebody else.
+        """Returns the parent if it has yet to join, or if this message pushes it on; None if another actor has it.
 
-        It never comes back from them. So it is read once, not by each of the branches that arrive after the join.
+        That actor never hands it back. So it is read once, not by each of the branches that arrive after the join.
         """
         place, now_ms = (at.run_id, effect.parent, effect.slot), self._ports.clock.now_ms()
         other = self._logbook.pushers.get(place, now_ms)
@@ -206,19 +209,22 @@ class Forking:
         return None
 
     async def _begun(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
-        """Of several, those that are ours to push: when we come again, more may have ended, and others can begin."""
+        """Returns those of several branches that this message pushes: on a redelivery more branches may be ready."""
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
         names = in_place_of(at.token, by)
         return [one for one in found if pushes(one.token, *names) and not _is_cancelled(one)]
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
-        """The branches that begin when this one has ended."""
+        """Returns the indexes of the branches that begin when this one has ended."""
         if fork.fork.needs:
             return ready(fork.fork, indexes_of(joined.members), index)
         return next_in_line(fork.fork, index, joined.order)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
-        """The first of the branches that can begin goes on without a message; the others have one each."""
+        """Wakes these branches, one message each; in a reopened fork only those that have yet to begin.
+
+        The first branch that an arrival lets begin is not among them: it goes on without a message.
+        """
         if fork.fork.is_reopened and indexes:
             found = await self._logbook.branches_at(fork, indexes)
             await self._send(Lane.WORK, (branch.wake() for branch in found if is_to_begin(branch.token)))
@@ -232,9 +238,9 @@ class Forking:
     async def _completes(
         self, at: Standing, fork: ForkedParent, page: int, members: frozenset[str]
     ) -> tuple[bool, Joined | None]:
-        """Whether the join has all it needs, this arrival included; and the fork's own join, where it was told.
+        """Tells whether the join is complete with this arrival. Also returns the fork's own join if it was told.
 
-        A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
+        A fork of one page has its page's set alone; a wider one is told by its pages when something may follow.
         """
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
         heard: Joined | None = None
@@ -246,9 +252,9 @@ class Forking:
         return fires(fan_in, width, tally), heard
 
     async def _joining(self, parent: Standing, fork: ForkedParent) -> JoinCompleted:
-        """The fork's join, with what its branches brought."""
+        """Returns the input that joins the fork, with the results of its branches."""
         ended: list[Arrival] = []
-        for page in fork.fork.pages:  # of all branches but a page's only what is merged is held
+        for page in fork.fork.pages:  # one page at a time: of others only what is merged is held
             found = await self._logbook.branches(fork, page)
             ended += [arrival_of(fork.fork, one.token) for one in found if one.token.ended]
         return JoinCompleted(fork.parent.token.slot, ended)
@@ -256,7 +262,7 @@ class Forking:
     # -- closing
 
     async def close(self, at: Standing, effect: Close, by: str) -> None:
-        """Ends what still runs: here where it is one page, else by a message for each."""
+        """Cancels the fork's open branches: here if there is one page, else by a message for each page."""
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
             return
@@ -271,7 +277,7 @@ class Forking:
         await self._send(Lane.RESUME, [Shut(at.run_id, at.token.id, effect.slot, page) for page in numbers])
 
     async def shut(self, message: Shut, by: str) -> None:
-        """Ends every branch of one page, and what those have forked in turn."""
+        """Ends every branch of one page, and the forks inside them."""
         fork = await self._logbook.fork(message.run_id, message.parent, message.slot)
         if fork is not None:
             await self.end_page(fork, message.page, by)
@@ -288,7 +294,7 @@ class Forking:
             crew.close()
 
     async def _end(self, at: Standing, by: str) -> None:
-        """Cancels the branch if it still runs. One that was cancelled before has its own fork closed again."""
+        """Cancels the branch if it still runs. If it was cancelled before, closes its own fork again."""
         await self.close_nested((await self._door.put(at, Closed(), by)).at, by)
 
     async def close_nested(self, at: Standing, by: str) -> None:
@@ -304,7 +310,7 @@ class Forking:
                     await self._throttling.give_back_all(at, effect)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
-        """So many at once: a wide fork makes a thousand."""
+        """Sends messages in groups: a wide fork makes a thousand."""
         rest = iter(messages)
         while bodies := [to_json(message) for message in islice(rest, PAGE_BRANCHES)]:
             await self._ports.queue.send_all(lane, bodies)

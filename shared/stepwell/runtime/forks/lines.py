@@ -1,7 +1,7 @@
-"""Lines in the world: a branch that ends where all have begun begins one that another page holds back.
+"""Begins branches in other pages: if a page's own line is empty, its ending branches serve a slower page's line.
 
 The choice of a page is written before anything follows from it, so a copy of the message goes the same way. It costs
-two write units for each branch that a slow one held back, and nothing where no page is slow.
+two write units for each branch that a slow one held back, and nothing if no page is slow.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from stepwell.runtime.ports import Joined, Log
 
 
 class Lines:
-    """The lines of forks that let so many branches run at a time. Each call may be made twice."""
+    """The lines of branches in forks with `max_concurrency`. Each call may be repeated."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     async def begun_elsewhere(self, fork: ForkedParent, index: int, joined: Joined, *, may_choose: bool) -> list[int]:
-        """The branch of another page's line that this one begins. `joined`: the join of its own page.
+        """Returns the branch of another page's line that this one begins, if there is one.
 
-        `may_choose`: False once the fork's join is complete: what was begun before may still be left to push.
+        `joined`: the join of its own page. `may_choose`: False once the fork's join is complete: only branches begun
+        before may still have to be pushed.
         """
         if is_one_set(fork.fork) or not other_lines(fork.fork, index, ()):
             return []
@@ -42,7 +43,7 @@ class Lines:
             joined = await self._log.arrive(run_id, own, as_choice(index, free), in_order=True)
 
     async def _with_room(self, fork: ForkedParent, index: int) -> int | None:
-        """The first page that holds back a branch. The fork's own join tells which have none that could be slow."""
+        """Returns the first page that holds back a branch. Pages that the fork's join knows to be full are skipped."""
         run_id = fork.parent.run_id
         numbers = (await self._log.read_join(run_id, fork.id)).numbers
         full = [page for page in fork.fork.pages
@@ -55,7 +56,7 @@ class Lines:
 
 
 async def guests_in(log: Log, fork: ForkedParent) -> dict[int, set[int]]:
-    """The branches that came into the lines of other pages than their own, by page."""
+    """Returns, by page, the branches of other pages that joined its line."""
     if is_one_set(fork.fork) or not fork.fork.by_arrival:
         return {}
     run_id = fork.parent.run_id

@@ -1,4 +1,4 @@
-"""Rollback: reads off a run's logs what is to be undone, once nothing in it runs any more."""
+"""Rollback: reads from a run's logs what is to be undone, once nothing in it runs any more."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ BeforePage: TypeAlias = Callable[[ForkedParent, int], Awaitable[None]]  # is cal
 
 
 class Rollback:
-    """Prepares runs that are being undone. Whoever goes on with one reads its logs anew, and reads the same."""
+    """Prepares runs that are being undone. A redelivery reads their logs again, and reads the same."""
 
     def __init__(self, logbook: Logbook, forking: Forking) -> None:
         self._logbook, self._forking = logbook, forking
 
     async def prepare(self, at: Standing, by: str) -> Standing:
-        """The run with what is to be undone. Its branches have ended then, so that nothing more is committed."""
+        """Ends the branches of a run that is being undone, and returns the run with what is to be undone."""
         if at.token.undoing is None or at.token.ended or at.rollback is not None:
             return at
         return changed(at, rollback=await self._read(at, by, partial(self._forking.end_page, by=by)))
 
     async def plan(self, at: Standing) -> tuple[Undo, ...] | None:
-        """What is to be undone, or was, the last first, for who only looks: no branch is ended.
+        """Returns what is to be undone, or was, newest first, without ending branches: for those who only look.
 
-        None for a run that is not undone, and for one whose logs are too long to be read for that.
+        None for a run that is not being undone, and for one whose logs are too long to be read for this.
         """
         if at.token.undoing is None or at.token.slot >= ROLLBACK_RECORDS:
             return None
@@ -56,7 +56,7 @@ class Rollback:
     async def _committed(
         self, begun: Standing, records: Sequence[Record], by: str, before: BeforePage, since_ms: int = 0
     ) -> list[Undo]:
-        """Of one token and of all that it forked. `since_ms`: when what it had to wait for had ended."""
+        """Returns what one token and its forks have to undo. `since_ms`: when what it waited for had ended."""
         found: list[Undo] = []
         moment, moved = self._logbook.moment(begun, by), moved_forks(records)
         for token, undo in committed(moment, begun.token, records):
@@ -69,7 +69,7 @@ class Rollback:
         return found
 
     async def _of_fork(self, fork: ForkedParent, by: str, before: BeforePage, since_ms: int) -> list[Undo]:
-        """Of its branches. One that began when another had ended is no older than that, whatever its clock said."""
+        """Returns what the branches have to undo. A branch begun by another's end is no older than that end."""
         found: dict[int, list[Undo]] = {}
         ended_ms: dict[int, int] = {}
         for page in fork.fork.pages:
@@ -90,11 +90,11 @@ def _index(branch: Standing) -> int:
 
 
 class _TooMuchError(Exception):
-    """There are more pages than somebody who only looks may read."""
+    """Reading the run would take more pages than an observer may read."""
 
 
 class _Allowance:
-    """How many pages may still be read."""
+    """Counts how many pages may still be read."""
 
     def __init__(self, pages_left: int) -> None:
         self._left = pages_left

@@ -4,8 +4,8 @@
     it goes on     ── its mark ── header: running           it ends ── its arrival brings the marks of the others
 
 Nothing is written for a fork whose branches do not wait. The header is read again after each change, because another
-branch may have changed what it should say. A fork in a branch is looked at from the fork around it: at each change that
-lets all branches of one wait, every fork in a branch is read, at most a hundred of them in ten pages; not where a
+branch may have changed what it should say. A fork in a branch is evaluated from the fork around it: at each change that
+lets all branches of one wait, every fork in a branch is read, at most a hundred of them in ten pages; not if a
 function's tasks began it. Of a fork of several pages whose branches begin one after the other (`max_concurrency`), the
 pages that are under way are read; not if more than ten pages may be under way.
 """
@@ -52,13 +52,13 @@ from stepwell.runtime.stores.answers import unpaused
 
 
 class Showing:
-    """Keeps a forked run's header true. Each call may be made twice."""
+    """Keeps a forked run's header up to date. Each call may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._log, self._runs, self._clock, self._logbook = ports.log, ports.runs, ports.clock, logbook
 
     async def show_root(self, at: Standing, effect: ShowStatus) -> bool:
-        """The header says what the log says; an older change never undoes a newer one."""
+        """Writes to the header what the log says; an older change never overwrites a newer one."""
         parked = effect.parked
         error = at.token.end.error if effect.status in {Status.FAILED, Status.TIMED_OUT} and at.token.end else None
         change = StatusChange(
@@ -88,18 +88,18 @@ class Showing:
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
         if fork.fork.lane:
             joined = await self._page(fork, page)
-        is_told = is_in_lines(fork.fork) and not is_waiting(at.token)  # that some have waited: nothing else is asked
+        is_told = is_in_lines(fork.fork) and not is_waiting(at.token)  # its fork only has to know that some waited
         if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
         await self._climb(fork, joined)
 
     async def show_again(self, at: Standing) -> None:
-        """For a message that comes again: its worker may have died before it read again what it had shown.
+        """Repeats a change for a redelivered message: its worker may have died before it checked the header.
 
-        worker   reads: all wait ──────────────────────── header: waiting ── dies, and its message comes again
-        another                    goes on ── header: running                       the branch is further on
+            worker   reads: all wait ──────────────────────── header: waiting ── dies, and its message comes again
+            another                    goes on ── header: running                       the branch is further on
 
-        That the branch's own fork does not wait says nothing any more of those around it, where it may be over.
+        If the branch's own fork does not wait any more, it may be over: that says nothing of the forks around it.
         """
         fork = await self._fork_of(at)
         if fork is None:
@@ -109,7 +109,7 @@ class Showing:
             await self._climb(fork, joined, is_late=True)
 
     async def _fork_of(self, at: Standing) -> ForkedParent | None:
-        """The fork of a branch; None where a function's tasks began it: the function's own records show those waits."""
+        """Returns the branch's fork; None if a function's tasks began it: the function's records show those waits."""
         place = parent_of(at.token.id)
         fork = None if place is None else await self._logbook.fork(at.run_id, place[0], place[1])
         return None if fork is None or fork.fork.is_of_tasks else fork
@@ -117,10 +117,10 @@ class Showing:
     async def arrived(
         self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None, *, is_guest: bool = False
     ) -> None:
-        """Shows that a branch ended, and the fork goes on.
+        """Shows that a branch ended while its fork goes on.
 
-        `joined` is what its page's join was right after, `heard` what the fork's was, if the page told it. `is_guest`:
-        it begins a branch of another page.
+        `joined`: its page's join right after that; `heard`: the fork's join, if the page reported to it. `is_guest`: it
+        begins a branch of another page.
         """
         if is_in_lines(fork.fork) and (joined.numbers or is_guest):
             await self._climb(fork, joined)
@@ -135,14 +135,14 @@ class Showing:
         return page_mark(fork.fork, fork.fork.page_indexes(page), joined.members, joined.numbers)
 
     async def _tell_page(self, fork: ForkedParent, page: int, mark: Mark) -> Joined:
-        """Tells the fork's join how the page is."""
+        """Reports the page's state to the fork's join, and returns that join."""
         value = packed_page(mark, fork.fork.page_indexes(page))
         return await self._log.report(fork.parent.run_id, fork.id, place_of_page(page), value)
 
     async def _climb(self, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
-        """Shows it at the run's own fork. A fork in a branch is looked at from there once all its branches wait.
+        """Shows the change at the run's outermost fork. A fork around this one is read if all inside it wait.
 
-        `is_late`: and also if they do not.
+        `is_late`: also if they do not.
         """
         first = await self._first(fork, joined)
         while (place := parent_of(fork.parent.token.id)) is not None:
@@ -157,18 +157,18 @@ class Showing:
         await self._show(fork, first)
 
     async def _told_inside(self, fork: ForkedParent, index: int) -> Joined:
-        """Tells that the branches of this branch wait. Returns the one set, or the fork's join, after that."""
+        """Reports that the branches inside this branch wait. Returns the one set, or the fork's join, after that."""
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(index)
         joined = await self._log.report(fork.parent.run_id, join_name(fork, page), place_of_branches(index), 1)
         joined = await self._page(fork, page) if fork.fork.lane else joined
-        return (
-            joined if is_one_set(fork.fork) else await self._tell_page(fork, page, self._page_mark(fork, page, joined))
-        )
+        if is_one_set(fork.fork):
+            return joined
+        return await self._tell_page(fork, page, self._page_mark(fork, page, joined))
 
     async def _first(self, fork: ForkedParent, joined: Joined) -> Standing | None:
-        """The branch that is shown, if all wait that have begun and not ended; None if one does not.
+        """Returns the branch to show if all live branches wait; None if one does not.
 
-        `joined`: the one set, else the fork's join.
+        `joined`: the join of the only page, else the fork's own.
         """
         if is_in_lines(fork.fork):
             waiting = await self._waits_in_line(fork)
@@ -179,7 +179,7 @@ class Showing:
         return None if waiting is None else await self._lowest(fork, waiting)
 
     async def _lowest(self, fork: ForkedParent, waiting: Waits) -> Standing | None:
-        """The branch with the lowest rank; None if a fork in a branch does not wait, or there are too many of them."""
+        """Returns the branch with the lowest rank; None if a fork in a branch does not wait, or too many have forks."""
         if len(waiting.inside) > FORKS_READ:
             return None
         found: list[tuple[int, Standing]] = []
@@ -195,7 +195,7 @@ class Showing:
         return min(found, key=lambda one: one[0])[1] if found else None
 
     async def _first_inside(self, branch: Standing) -> Standing | None:
-        """The same for the fork at which a branch stands."""
+        """Returns the branch to show for the fork at which a branch stands; None if one does not wait."""
         last = branch.token.last
         if branch.token.ended or last is None or not isinstance(last.next, Fork):
             return None
@@ -205,17 +205,17 @@ class Showing:
         return await self._first(fork, await self._own_join(fork))
 
     async def _own_join(self, fork: ForkedParent) -> Joined:
-        """The one set, else the fork's join."""
+        """Returns the join of the only page, else the fork's own."""
         if is_one_set(fork.fork):
             return await self._page(fork, 0)
         return await self._log.read_join(fork.parent.run_id, fork.id)
 
     async def _page(self, fork: ForkedParent, page: int) -> Joined:
-        """The join of a page, those included who ended in lanes."""
+        """Returns the join of a page, including branches that ended in lanes."""
         return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
     async def _waits_in_pages(self, fork: ForkedParent, joined: Joined) -> Waits | None:
-        """By the marks of the pages. Those are read of whose branches some stand at forks of their own."""
+        """Returns the waits by the marks of the pages, reading pages with forks in branches; None if one runs."""
         pages = waiting_pages(fork.fork, joined.numbers)
         if not pages or sum(mark.is_inside for mark in pages.values()) > PAGES_READ:
             return None
@@ -229,7 +229,7 @@ class Showing:
         return found
 
     async def _waits_in_line(self, fork: ForkedParent) -> Waits | None:
-        """Of branches that begin one after the other: reads the pages whose branches have begun and not all ended."""
+        """Returns the waits of branches that begin one by one, reading the pages under way; None if one runs."""
         run_id = fork.parent.run_id
         numbers = (await self._log.read_join(run_id, fork.id)).numbers
         begun = {index for first in first_begun(fork.fork) for index in first}
@@ -256,7 +256,7 @@ class Showing:
             if change is None or header is None or header.rev > change.rev or _says(header, change):
                 return
             root = await self._logbook.load(run_id)
-            if root is None or root.token.slot != fork.parent.token.slot:  # branches that nobody waits for any more
+            if root is None or root.token.slot != fork.parent.token.slot:  # the branches are not awaited any more
                 if change.status is Status.WAITING and unpaused(header) is not Status.WAITING:
                     return
                 change = _running(change)
@@ -265,13 +265,13 @@ class Showing:
             first = await self._first(fork, await self._own_join(fork))
 
     async def _expect(self, header: Header, change: StatusChange) -> None:
-        """A run that the sweeper watches is due no later than what is shown."""
+        """Makes a watched run due no later than the wait that is shown."""
         until_ms = None if change.waiting_until_ms is None else whole_minute(change.waiting_until_ms)
         if header.watched and until_ms is not None and (header.due_ms is None or until_ms < header.due_ms):
             await self._runs.watch(header.run_id, until_ms, replace(header, rev=change.rev))
 
     def _change(self, fork: ForkedParent, first: Standing | None) -> StatusChange | None:
-        """What the header should say; None if the branch that comes first has gone on: it shows that itself."""
+        """Returns the header's change; None if the first branch has gone on: it shows that itself."""
         run_id, rev, now_ms = fork.parent.run_id, 2 * fork.parent.token.slot, self._clock.now_ms()
         if first is None:
             return _running(StatusChange(run_id, rev, Status.RUNNING, now_ms))
@@ -296,6 +296,6 @@ def _running(change: StatusChange) -> StatusChange:
 
 
 def _says(header: Header, change: StatusChange) -> bool:
-    """Whether nothing would change for a reader."""
+    """Tells whether the header says already what the change would."""
     told = ("waiting_for", "waiting_node", "waiting_since_ms", "waiting_until_ms")
     return unpaused(header) is change.status and all(getattr(header, name) == getattr(change, name) for name in told)

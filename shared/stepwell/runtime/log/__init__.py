@@ -1,1 +1,1 @@
-"""The log of a run: read, moved through one door, and the messages that say where to look."""
+"""The log of a run: reading it, appending to it in one place, and the messages that point into it."""

@@ -1,4 +1,4 @@
-"""One line of log for each action, a node with a label: that it began, waits or ended; no data."""
+"""Logs one line for each action, a node with a label: that it began, waits or ended. Without data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepw
 
 
 def log_started(at: Standing, action: RunStep) -> None:
-    """A function is about to run, as an action or as one of a time-out's."""
+    """Logs that a function is about to run as an action, or as an action of a time-out."""
     node = at.graph.nodes.get(action.node)
     if node and node.label and action.undo is None:
         _log(at, node.name, node.label, "timeout action started" if action.action else "started")
 
 
 def log_written(at: Standing, record: Record) -> None:
-    """A record was written: `at` is what it follows."""
+    """Logs that a record was written. `at`: the token before it."""
     if is_for_code(record) and record.parked is not None:
         error, durable = record.parked.data, at.graph.first.durable
         code, ids = error.get("code", durable and durable.path), {"run_id": at.run_id, "step": record.node}

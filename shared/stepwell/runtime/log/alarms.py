@@ -1,4 +1,4 @@
-"""Alarms: messages that are to come at a time, however far off it is."""
+"""Alarms: messages for a given time, however far off."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from stepwell.limits import MINUTE_MS
 from stepwell.runtime.log.messages import Deadline, Message, Timer, Wake, to_json
 from stepwell.runtime.ports import Lane, Ports
 
-QUEUE_HORIZON_MS = 15 * MINUTE_MS  # what a queue's own delay can cover; beyond it a timer is set
+QUEUE_HORIZON_MS = 15 * MINUTE_MS  # the longest delay of a queue; beyond it a timer is set
 
 
 class Alarms:
-    """Messages for later. Everything here may be done twice."""
+    """Sends messages for later. Every operation may be repeated."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
     async def arm(self, lane: Lane, message: Message, at_ms: int, run_id: str) -> None:
-        """The message at that time: by the queue's delay within 15 minutes, by a timer beyond."""
+        """Schedules the message for a time: by the queue's delay within 15 minutes, by a timer beyond."""
         if at_ms - self._ports.clock.now_ms() <= QUEUE_HORIZON_MS:
             await self._ports.queue.send(lane, to_json(message), at_ms)
         else:
             await self._ports.timers.set(f"{run_id}.{message.id}", lane, to_json(message), at_ms)
 
     async def look_again(self, lane: Lane, message: Wake | Timer | Deadline, at_ms: int, came: Message) -> None:
-        """Arms the message; one that just came, too early by this machine's clock, goes on by the queue.
+        """Schedules the message; by the queue if it is the one that just came, too early by this machine's clock.
 
         A timer's name is used up once it has fired: setting it again would change nothing.
         """

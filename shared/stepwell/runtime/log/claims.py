@@ -1,4 +1,4 @@
-"""Claim checks: a large body is a blob of its run, and the log has the reference."""
+"""Claim checks: a large body is stored as a blob of its run, and the log has the reference."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stepwell.limits import CLAIM_CHECK_BYTES
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import of_run
 
-_CLAIM = "claim"  # no record, snapshot or batch begins with it: their first field is another
+_CLAIM = "claim"  # no record, snapshot or batch has this as its first field
 _BEGINS = f'{{"{_CLAIM}":'
-_WIDEST = 4  # bytes of a character in UTF-8
+_WIDEST = 4  # the most bytes of a character in UTF-8
 
 
 async def stow(
@@ -23,9 +23,10 @@ async def stow(
     most_bytes: int = CLAIM_CHECK_BYTES,
     beside: Mapping[str, Json] | None = None,
 ) -> str:
-    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one.
+    """Returns the body; if it is too large, stores it as a blob and returns a claim check.
 
-    `beside`: what the claim check says as well, for those who need not fetch the body.
+    The blob belongs to the run; to none if `run_id` is "". `beside`: more fields of the claim check, for readers that
+    need not fetch the body.
     """
     if len(body) * _WIDEST <= most_bytes or len(data := body.encode()) <= most_bytes:
         return body
@@ -37,13 +38,13 @@ def claim_check(reference: str, beside: Mapping[str, Json] | None = None) -> str
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
-    """The inverse of `stow`. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
+    """Returns the body that was stowed. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
     reference = claim_of(body)
     return (await blobs.get(reference)).decode() if reference else body
 
 
 def claim_of(body: str) -> str:
-    """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
+    """Returns the reference of a claim check; "" if the body is not one. Raises as `fetch` does."""
     if not body.startswith(_BEGINS):
         return ""
     try:

@@ -1,9 +1,9 @@
 """The door: the one place that appends to a log.
 
 input ── decide ── Write ── append ── none there, or mine ── the token after it
-            ▲        │        └────── another's: the token after that, and decide again
-            └────────┼────────────────────┘      a mark: the run's header, and decide again
-                     └── or it waits in the token's open batch for those that follow it: `durability: batch`
+   ▲        │        └────── another's: the token after that, and decide again
+   └────────┼────────────────────┘      a mark: the run's header, and decide again
+     └── or it waits in the token's open batch for those that follow it: `durability: batch`
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _Found: TypeAlias = Sequence[Record] | Refusal | EventTaken | Marked | None
 
 
 class Budget(Protocol):
-    """How long whoever works on a message may still go on."""
+    """How long the worker of a message may still go on."""
 
     def left_ms(self) -> int | None:
-        """The time left for steps; None where nobody counts."""
+        """Returns the milliseconds left for steps; None if there is no limit."""
 
     def holds(self) -> bool:
-        """Whether the message is still this worker's. Its lease may have run out while it was held up."""
+        """Tells whether the message still belongs to this worker. Its lease may have run out during a delay."""
 
     def is_first(self) -> bool:
-        """Whether nobody had the message before. Who did may have died of a step."""
+        """Tells whether this is the first delivery. The worker of an earlier one may have died of a step."""
 
 
 class Unlimited:
@@ -62,44 +62,46 @@ UNLIMITED = Unlimited()
 @quick
 @dataclass(frozen=True)
 class Answer:
-    """What became of an input: the token as it stands now, and what was decided last."""
+    """The result of an input: the token as it is now, and the last decision."""
 
     at: Standing
     action: Action
-    is_mine: bool = False  # the record stands, written now or by an earlier delivery of the same message
-    is_new: bool = False  # it was written now
-    is_taken: bool = False  # the event that was offered has been consumed by another
+    is_mine: bool = False  # the record is in the log, written now or by an earlier delivery
+    is_new: bool = False  # it was written by this call
+    is_taken: bool = False  # another token consumed the event
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An input that performing an effect has found. None: the token was moved before, and wants pushing on."""
+    """An input that performing an effect has found.
+
+    None: the token was moved before, and has to be pushed on.
+    """
 
     at: Standing
     given: Input | None
-    by: str = ""  # under which it is put; "": under the same as the effect
+    by: str = ""  # the actor that puts it; "": the effect's own
 
 
 class Door:
-    """Puts inputs to tokens."""
+    """Passes inputs to tokens."""
 
     def __init__(self, logbook: Logbook, jitter: Callable[[], float]) -> None:
         self._logbook, self._jitter = logbook, jitter
 
     def decide(self, at: Standing, given: Input, by: str) -> Action:
-        """What the token would do about the input now. Nothing is written."""
+        """Returns what the token would do about the input now. Writes nothing."""
         return decide(self._logbook.moment(at, by, self._jitter()), at.token, given)
 
     async def put(
         self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED, *, transacts: bool = True
     ) -> Answer:
-        """Decides until what is decided stands, or is nothing to write, or waits in the token's open batch.
+        """Decides on the input and appends, until the record is in the log or the open batch, or none is to be written.
 
-        Where another wrote first, what waited there is lost, and the token stands as the log has it.
-
-        `transacts`: whether this worker may write to the user's tables; else the Write is answered, not written. So is
-        one while the batch is open: a transaction has one record.
-        Raises LeaseLost when the message has become another worker's, PortError when the store did not answer.
+        If another actor wrote first, the records in the open batch are lost, and the token is as the log has it.
+        `transacts`: whether this worker may write to the user's tables; if not, such a Write is returned and not
+        written. The same goes while the batch is open: a transaction has one record. Raises LeaseLost if another worker
+        has the message now, PortError if the store did not answer.
         """
         while True:
             action = self.decide(at, given, by)
@@ -122,7 +124,7 @@ class Door:
                         return answer
 
     async def close(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> Answer:
-        """Appends what waits in the token's open batch. `is_new`: the token stands where it stood."""
+        """Appends the records of the token's open batch. `is_new`: nobody else moved the token."""
         answer: Answer | None = None
         while at.is_open and answer is None:
             records = _together(at.open_records[:-1], at.open_records[-1])
@@ -136,7 +138,10 @@ class Door:
     async def _appended(
         self, at: Standing, action: Write, records: Sequence[Record], by: str, budget: Budget
     ) -> tuple[Standing, _Found]:
-        """What stands in the records' way. A mark does until the header was looked at, and it was decided again."""
+        """Appends the records. Returns what stands in their way, if anything does.
+
+        A mark does, until the header was read and the input decided again.
+        """
         if not budget.holds():
             raise LeaseLost(f"the lease of {by} ran out before its record {records[0].slot}")
         if at.is_marked or at.run.is_paused:
@@ -148,7 +153,7 @@ class Door:
 
 
 def _outrun(at: Standing, by: str) -> Answer | None:
-    """The answer where another was first while the token's step ran, and its batch was to be closed."""
+    """Returns the answer if another actor wrote while the token's step ran and its batch was to be closed."""
     if at.batch is None or at.batch.lost is None:
         return None
     lost, at.batch.lost = at.batch.lost, None
@@ -156,7 +161,7 @@ def _outrun(at: Standing, by: str) -> Answer | None:
 
 
 def _gathered(at: Standing, action: Write) -> Answer | None:
-    """The token after a record that waits in its open batch; None where it is to be appended."""
+    """Adds the record to the open batch if it may wait there, and returns the answer; else None."""
     if at.batch is None or at.is_marked or at.run.is_paused or not at.batch.has_room(action.record):
         return None
     after = at.after(action.record)
@@ -171,7 +176,7 @@ def _together(before: Sequence[Record], last: Record) -> Sequence[Record]:
 
 
 def _written(at: Standing, after: Standing, records: Sequence[Record]) -> Standing:
-    """The token after its records were appended."""
+    """Logs the records that were appended, clears the open batch, and returns the token after them."""
     for record in records:
         log_written(at, record)
     if at.batch is not None:
@@ -180,10 +185,10 @@ def _written(at: Standing, after: Standing, records: Sequence[Record]) -> Standi
 
 
 def _behind(at: Standing, found: Sequence[Record], by: str, action: Action) -> tuple[Standing, Answer | None]:
-    """The token behind the records that hold its next slot. None: whatever was to be written is to be decided again.
+    """Returns the token after the records that took its next slot. An answer of None means: decide again.
 
-    What waited in its open batch is gone, with what a step made of it. But where that batch's own beginning stands
-    there, an append succeeded that did not answer: then the rest of it still waits.
+    The open batch is lost, with the results of its steps. But if the records are the beginning of that batch, then an
+    append succeeded whose answer was lost: the rest of the batch still waits.
     """
     was_open = at.is_open
     if at.batch is not None and at.batch.token is not None and was_open:

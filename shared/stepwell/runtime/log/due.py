@@ -1,4 +1,4 @@
-"""When something is expected of a run: by then the sweeper looks at it, and not before."""
+"""Computes when a run is due: the sweeper looks at it then, and not before."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _PART_OF_WAIT = 4
 
 
 def whole_minute(at_ms: int) -> int:
-    """The minute in which it is: a run that is due anew within that minute keeps its entry in the index."""
+    """Returns the start of the minute. A run that becomes due again within it keeps its index entry."""
     return at_ms - at_ms % MINUTE_MS
 
 
 def earliest(*times_ms: int | None) -> int | None:
-    """The first of these times, without those that are None."""
+    """Returns the earliest of these times; None if all are None."""
     return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
 
 def due_when_shown(at: Standing, shown: ShowStatus) -> int | None:
-    """What a header says of it. A run under way is due at once: the sweeper works out by when it should have moved."""
+    """Returns when the header says that the run is due; None for an ended run.
+
+    A run under way is due at once: the sweeper computes by when it should have moved.
+    """
     if shown.status.terminal:
         return None
     own_ms = shown.at_ms if shown.status in _UNDER_WAY else due_of_wait(at, shown.at_ms)
@@ -34,10 +37,11 @@ def due_when_shown(at: Standing, shown: ShowStatus) -> int | None:
 
 
 def due_of_wait(at: Standing, now_ms: int) -> int | None:
-    """When a parked token is due: at its timer; where it waits for other runs, also when it is time to check them.
+    """Returns when a parked token is due: at its timer, or when the runs that it waits for are to be checked.
 
     Whoever cancels a child run, or the owner of a lock, may die before it tells those who wait. Such a wait is checked
-    each time that it has lasted a quarter longer: about 20 times in a day.
+    each time that it has lasted a quarter longer: about 20 times in a day. None: the token is not parked, or nothing is
+    due.
     """
     parked = at.token.parked
     if parked is None:

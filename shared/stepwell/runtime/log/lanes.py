@@ -1,13 +1,12 @@
-"""Lanes in the world: logs that the branches of a message share, written by one put for all that is ready.
+"""Lanes: logs shared by the branches of one message, written by one put for all records that are ready.
 
-    branch 20   step ── its record waits ──┐                         ┌── ended
-    branch 21   step ── its record waits ──┼── one put into the lane ┼── ended
-    branch 22   parks ── it is to move ────┘                         └── its own log: waiting …
+     branch 20   step ── its record waits ──┐                         ┌── ended
+     branch 21   step ── its record waits ──┼── one put into the lane ┼── ended
+     branch 22   parks ── it is to move ────┘                         └── its own log: waiting …
 
-The results of a large batch are a blob, so that who asks who has arrived does not read them.
-
-A refused put learns what the winner decided, and puts the rest one slot further. Whoever has one branch alone, such as
-a message of its own, puts a batch of one. Everybody else reads the records of branches, wherever they lie.
+The results of a large batch are a blob, so that reading who has arrived does not read them. A refused put returns the
+winner's batch, and puts the rest one slot further. A message for a single branch puts a batch of one. Everybody else
+reads the records of branches wherever they lie.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ OnwardWake: TypeAlias = Callable[[], Wake]
 
 
 class Lanes:
-    """Reads lanes, and what lies in them."""
+    """Reads lanes and their records."""
 
     def __init__(self, log: Log, blobs: Blobs) -> None:
         self._log, self._blobs = log, blobs
 
     async def read(self, run_id: str, place: LanePlace) -> RunLane:
-        """One query."""
+        """Reads one lane: one query."""
         saved = await self._log.read_log(run_id, place.name)
         return RunLane(self._log, self._blobs, run_id, await self._state(place, saved))
 
     async def page(self, run_id: str, fork: Fork, name: str, page: int) -> list[RunLane]:
-        """The lanes of a page: one query."""
+        """Reads the lanes of a page: one query."""
         places = lanes_in(fork, name, page)
         found = (await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])).lanes
         return [RunLane(self._log, self._blobs, run_id, await self._state(place, found.get(place.name, ())))
                 for place in places]  # fmt: skip
 
     async def join(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
-        """The join of a page, those included who ended in lanes."""
+        """Returns the join of a page, including branches that ended in lanes."""
         places = lanes_in(fork, name, page)
         joined = await self._log.read_join(run_id, f"{name}@{page}", [place.name for place in places])
         bodies = [one.body for saved in joined.lanes.values() for one in saved]
@@ -61,7 +60,7 @@ class Lanes:
     async def branches(
         self, run_id: str, fork: Fork, name: str, indexes: Iterable[int]
     ) -> tuple[dict[str, list[Record]], dict[int, RunLane]]:
-        """The records of these branches of one page, if they have any, and their lanes by index."""
+        """Returns the records of these branches by token id, if they have any, and their lanes by index."""
         wanted = list(indexes)
         if not fork.lane:
             logs = await self._log.read_logs(run_id, [branch_id(name, index) for index in wanted])
@@ -80,7 +79,7 @@ class Lanes:
         return found, {index: of[index] for index in wanted}
 
     async def token(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> list[Record]:
-        """A token's records with greater slots, in order. Its lane is read only if its own log does not go on there."""
+        """Returns a token's records after a slot, in order. Reads its lane only if its own log does not start there."""
         own = await self.own(run_id, token, after, limit)
         if parent_of(token) is None or (own and own[0].slot == after + 1):
             return own
@@ -89,14 +88,14 @@ class Lanes:
             return own
         index = int(token.rpartition(".")[2])
         lane = (await self.read(run_id, place)).state
-        if lane.has_moved(index) and not own:  # it may have moved meanwhile
+        if lane.has_moved(index) and not own:  # it may have moved since the first read
             own = await self.own(run_id, token, after, limit)
         found = [record for record in lane.records(index) if record.slot > after] + own
         return found if limit is None else found[:limit]
 
     async def own(self, run_id: str, token: str, after: int, limit: int | None) -> list[Record]:
-        """The records with greater slots of a token's own log; also of a batch that begins before."""
-        before = max(after - 1, -1)  # the record there tells whether that is so
+        """Returns the records after a slot of a token's own log, also from a batch that begins before it."""
+        before = max(after - 1, -1)  # the record there tells whether such a batch is there
         saved = await self._log.read_log(run_id, token, before, None if limit is None else limit + after - before)
         if after > 0 and (not saved or saved[0].slot > after):
             saved = [*(await self._log.read_log(run_id, token, max(after - BATCH_RECORDS, -1), BATCH_RECORDS)), *saved]
@@ -108,7 +107,7 @@ class Lanes:
         return [record for one in saved for record in decode_records(await fetch(one.body, self._blobs))]
 
     async def _place(self, run_id: str, token: str) -> LanePlace | None:
-        """The lane of a branch, by its fork's record, which lies in its parent's own log."""
+        """Returns the lane of a branch from its fork's record in its parent's own log; None if it has none."""
         place = parent_of(token)
         if place is None:
             return None
@@ -123,17 +122,17 @@ class Lanes:
 
 
 class RunLane:
-    """A lane of a run, to be written."""
+    """A lane of a run, for writing."""
 
     def __init__(self, log: Log, blobs: Blobs, run_id: str, state: LaneLog) -> None:
         self._log, self._blobs, self._run_id, self.state = log, blobs, run_id, state
-        self.is_shared = False  # by the branches of a message, whose records are gathered
-        self._may_be_closed = False  # one of them has failed, which may have ended the others
+        self.is_shared = False  # by the branches of a message: records are collected
+        self._may_be_closed = False  # a failure of one may have ended the others
         self._ready: dict[int, Record] = {}
         self._leaving: set[int] = set()
 
     async def append(self, index: int, record: Record, wake: OnwardWake) -> None:
-        """Writes the next record of a branch, if it is to lie here: ask `decided` what has its slot."""
+        """Writes a branch's next record if its slot lies in this lane. `decided` then tells which record is there."""
         self._ready[index] = record
         if self.is_shared and not _is_urgent(record):
             await Ready(self, index, record, None if isinstance(record.next, End) else wake)
@@ -142,7 +141,7 @@ class RunLane:
             self._may_be_closed = self.is_shared
 
     async def leave(self, index: int, wake: OnwardWake, *, at_once: bool) -> None:
-        """From now on the branch's next slot lies in its own log, unless it has ended."""
+        """Moves the branch's next slot to its own log, unless the branch has ended."""
         if self.state.holds(index):
             self._leaving.add(index)
             if self.is_shared and not at_once:
@@ -151,20 +150,20 @@ class RunLane:
                 await self.commit()
 
     async def look_again(self) -> None:
-        """Reads what others have written, if a failure may have made them: no step begins that nobody waits for."""
+        """Reads what others wrote if one of these branches failed: no step begins in a fork that has closed."""
         if self._may_be_closed:
             self._may_be_closed = False
             for one in await self._log.read_log(self._run_id, self.state.place.name, self.state.next_slot - 1):
                 self.state.add(decode_batch(await fetch(one.body, self._blobs), self.state.place.fork))
 
     async def commit(self, leaving: Iterable[int] = (), going_on: Collection[int] = ()) -> None:
-        """Puts what is ready at the next slot; after a refusal, what of it is still to be decided, one slot further.
+        """Puts what is ready at the next slot; after a refusal, what is still undecided, one slot further.
 
-        this worker   slot 0: 20, 21, 22, 23 ── refused: the winner has 20 and 21 ── slot 1: 22, 23
-        its twin      slot 0: 20, 21
+            this worker   slot 0: 20, 21, 22, 23 ── refused: the winner has 20 and 21 ── slot 1: 22, 23
+            its twin      slot 0: 20, 21
 
-        A large record that nobody shares a put with goes to its branch's own log, if that is among those that go on
-        at once: in the lane, all who ask for the page would read it.
+        A large record that is alone in its put goes to its branch's own log if the branch is among those that go on at
+        once: in the lane, everybody who asks for the page would read it.
         """
         self._leaving.update(leaving)
         while (batch := self._batch()) is not None:
@@ -191,20 +190,21 @@ class RunLane:
         return Batch(records, moved) if records or moved else None
 
     def _is_next(self, index: int, record: Record) -> bool:
-        """Whether this record's slot is still open, and lies here."""
+        """Tells whether this record's slot is still open, and lies here."""
         return self.state.holds(index) and len(self.state.records(index)) == record.slot
 
 
 def _is_urgent(record: Record) -> bool:
-    """Whether others wait for it: a failure may end the fork before they begin."""
+    """Tells whether others wait for the record: a failure may end the fork before they begin."""
     return isinstance(record.next, End) and record.next.status not in (Status.COMPLETED, Status.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """Awaited, it suspends a coroutine until what it has ready is written together with that of others.
+    """Awaiting it suspends the coroutine until its record is written together with those of others.
 
-    `record` None: its branch is to leave the lane. `wake`: with which another message could go on; None: it has ended.
+    `record` None: its branch is to leave the lane. `wake`: makes the message by which the branch could go on; None: the
+    branch has ended.
     """
 
     lane: RunLane
@@ -217,14 +217,14 @@ class Ready:
 
     @property
     def may_go(self) -> bool:
-        """Whether nothing is lost if another message goes on with the branch."""
+        """Tells whether another message can go on with the branch, with nothing lost."""
         state = self.lane.state
         is_done = self.record is None or state.decided(self.index, self.record.slot) is self.record
         return self.wake is not None and is_done and not state.holds(self.index)
 
 
 class _Until:
-    """Awaited, it drives a coroutine to its end, or to where it has something ready."""
+    """Awaiting it drives a coroutine to its end, or until it has a record ready."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -246,21 +246,21 @@ class _Until:
 
 
 class Crew:
-    """The branches of one message, which take turns: each goes as far as it has something ready; that is then written.
+    """Runs the branches of one message in turns: each until it has a record ready; then those are written.
 
-    `holds`: whether they may still write.
+    `holds`: tells whether they may still write.
     """
 
     def __init__(self, lanes: Iterable[RunLane], holds: Callable[[], bool]) -> None:
         self._lanes, self._holds = list(lanes), holds
         self._waiting: deque[tuple[Work, Ready]] = deque()
-        self._written: deque[tuple[Work, Ready]] = deque()  # they have waited, and are to go on
+        self._written: deque[tuple[Work, Ready]] = deque()  # they are written, and their branches go on
         for lane in self._lanes:
             lane.is_shared = True
 
     @property
     def must_not_wait(self) -> bool:
-        """Whether some here have something to be written, or are to go on: neither may wait for another's step."""
+        """Tells whether records are to be written or branches to go on: neither may wait for another's step."""
         return bool(self._waiting) or any(ready.wake is not None for _, ready in self._written)
 
     @property
@@ -268,7 +268,7 @@ class Crew:
         return [*self._written, *self._waiting]
 
     async def run(self, work: Work) -> None:
-        """Drives one until it ends, or has something ready."""
+        """Drives one branch until it ends, or has a record ready."""
         if not self._lanes:
             await work
             return
@@ -279,7 +279,7 @@ class Crew:
             await lane.look_again()
 
     async def finish(self) -> None:
-        """Writes what is ready, and has all go on, until each has ended."""
+        """Writes what is ready and runs all branches to their ends."""
         while self._all:
             if not self._written:
                 await self.leave((), going_on=[ready.index for _, ready in self._waiting])
@@ -287,14 +287,14 @@ class Crew:
             await self.run(self._written.popleft()[0])
 
     async def leave(self, indexes: Collection[int], going_on: Collection[int] = ()) -> None:
-        """Writes what is ready, and that these branches have left their lanes."""
+        """Writes what is ready, and moves these branches out of their lanes. Raises LeaseLost."""
         if self._lanes and not self._holds():
             raise LeaseLost("the lease ran out before what was ready was written")
         for lane in self._lanes:
             await lane.commit([index for index in indexes if index in lane.state.place.indexes], going_on)
 
     async def let_go(self, indexes: Collection[int], send: Callable[[list[Wake]], Awaitable[None]]) -> None:
-        """The same, and for those who wait here to go on: they do so by messages, so that no step holds them up."""
+        """Writes what is ready, and has waiting branches go on by messages, so that no step holds them up."""
         await self.leave({*indexes, *(ready.index for _, ready in self._all if ready.wake is not None)})
         going = [(work, ready) for work, ready in self._all if ready.may_go]
         await send([ready.wake() for _, ready in going if ready.wake is not None])
@@ -304,6 +304,6 @@ class Crew:
             work.close()
 
     def close(self) -> None:
-        """Stops those who wait: their message comes again."""
+        """Stops the branches that wait: their message is redelivered."""
         for work, _ in self._all:
             work.close()

@@ -1,4 +1,4 @@
-"""What was read lately, kept for the next message to this process: bounded by count, by size and by time."""
+"""A cache of recent reads for the next messages to this process, bounded by count, size and time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ V = TypeVar("V")
 
 
 class Lately(Generic[K, V]):
-    """Values that do not change, by their keys; the one that was asked for longest ago goes first. For any thread."""
+    """A thread-safe cache of immutable values. It evicts the least recently used first."""
 
     def __init__(self, count: int, size_bytes: int, kept_ms: int) -> None:
-        """At most so many values, of so many bytes together; 0 of either: none. None is given after `kept_ms`."""
+        """Holds `count` values of `size_bytes` in all, each for `kept_ms`; nothing if count or size is 0."""
         self._count, self._size_bytes, self._kept_ms = count, size_bytes, kept_ms
         self._held: OrderedDict[K, tuple[V, int, int]] = OrderedDict()  # value, bytes, until when
         self._held_bytes = 0
@@ -26,14 +26,14 @@ class Lately(Generic[K, V]):
             found = self._held.get(key)
             if found is None:
                 return None
-            if not found[2] - self._kept_ms <= now_ms < found[2]:  # a clock that was set back makes nothing last longer
+            if not found[2] - self._kept_ms <= now_ms < found[2]:  # also if the clock was set back
                 self._drop(key)
                 return None
             self._held.move_to_end(key)
             return found[0]
 
     def keep(self, key: K, value: V, size_bytes: int, now_ms: int) -> None:
-        """Unless it is larger than all that may be held."""
+        """Adds the value, unless it is larger than the whole cache."""
         with self._lock:
             self._drop(key)
             if size_bytes > self._size_bytes or not self._count:

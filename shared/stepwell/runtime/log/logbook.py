@@ -1,4 +1,4 @@
-"""Reading and writing a token's log: bodies to records, snapshots, claim checks for what is large."""
+"""Reads and writes tokens' logs: decodes records, saves snapshots, and stores large bodies as claim checks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
 
 
 class Logbook:
-    """The log seen through the engine's eyes."""
+    """The log in the engine's types."""
 
     def __init__(
         self,
@@ -54,28 +54,28 @@ class Logbook:
         forks_kept: int = FORKS_KEPT,
         lane: int = 0,
     ) -> None:
-        """`lane`: so many branches of a new fork share a log; 0: none do."""
+        """`lane`: how many branches of a new fork share a log; 0: none do."""
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
         self._log, self._slots, self._runs, self._notes = ports.log, ports.slots, ports.runs, ports.notes
         self._blobs, self._clock, self._catalog = ports.blobs, ports.clock, catalog
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
-        """Who pushed a fork's parent when it was last seen, past that fork."""
+        """The actor that last pushed a fork's parent past that fork, by the fork's place."""
         self._waypoints, self._lane = Waypoints(), lane
         self.lanes = Lanes(ports.log, ports.blobs)
 
     @property
     def limits(self) -> Mapping[str, Limit]:
-        """The named limits deployed now."""
+        """Returns the named limits deployed now."""
         return self._catalog.limits
 
     async def load(
         self, run_id: str, token_id: str = ROOT, known: Forks | None = None, *, fresh: bool = False
     ) -> Standing | None:
-        """The token folded from its last snapshot and what follows it; None for an unknown run.
+        """Returns the token, folded from its last snapshot on; None for an unknown run or branch.
 
-        `known`: forks that were read before. A fork stands still, so they need not be read again.
-        `fresh`: most likely a branch has no record yet, which one read tells.
+        `known`: forks that were read before: a fork does not change. `fresh`: the branch most likely has no record yet,
+        which one read can tell.
         """
         place = parent_of(token_id)
         if place is None:
@@ -100,7 +100,7 @@ class Logbook:
     async def _in_lane(
         self, begun: Standing, fork: ForkedParent, index: int, known: Forks | None, *, fresh: bool
     ) -> Standing:
-        """A branch that begins in a lane. The lane's word comes first: it never takes back that a branch has moved."""
+        """Returns a branch that begins in a lane. The lane is read first: a branch never moves back into it."""
         place = lane_at(fork.fork, fork.id, index)
         lane = known.lanes.get(place.name) if known is not None else None
         lane = lane or await self.lanes.read(begun.run_id, place)
@@ -111,7 +111,7 @@ class Logbook:
         return await self.refreshed(at) if at.run.is_paused else at
 
     async def share_lanes(self, run_id: str, tokens: Sequence[str], known: Forks) -> list[RunLane]:
-        """The lanes where these branches of one fork begin, to be written together; none where it has no lanes."""
+        """Reads the lanes where these branches of one fork begin, to write them together; [] if there are none."""
         place = parent_of(tokens[0])
         fork = None if place is None else await self.fork(run_id, place[0], place[1], known)
         if fork is None or not fork.fork.lane:
@@ -122,7 +122,7 @@ class Logbook:
         return list(known.lanes.values())
 
     async def leave(self, at: Standing, *, at_once: bool = False) -> Standing:
-        """Has the token's next slot lie in its own log. The token as it stands then."""
+        """Moves the token's next slot to its own log. Returns the token as it is then."""
         lane = at.lane_held
         if lane is None:
             return at
@@ -130,12 +130,12 @@ class Logbook:
         return at.caught_up
 
     async def refreshed(self, at: Standing) -> Standing:
-        """Looks at the run's header again. A fork that was read before has the one of then."""
+        """Returns the token with the run's header read again. A fork that was read before has an older one."""
         header = await self._runs.get_run(at.run_id)
         return at if header is None else changed(at, header=header, run=run_info(header, at.run))
 
     async def behind_mark(self, at: Standing, records: Sequence[Record]) -> Standing:
-        """Clears the way for records. While the run is paused, the mark goes to the slot behind them first.
+        """Clears the way for records. While the run is paused, the mark first goes to the slot behind them.
 
         pause    header ── mark in slot 5
         worker                             5 is refused: header: paused ── mark in 6 ── none in 5 ── its record in 5
@@ -149,7 +149,7 @@ class Logbook:
         return changed(at, is_marked=False)
 
     async def mark(self, at: Standing) -> Standing:
-        """Has whoever writes the token's next record look at the header first. The token as it stands then."""
+        """Puts a mark in the token's next slot, so that its next writer reads the header first. Returns the token."""
         at = await self.leave(at, at_once=True)
         while not at.token.ended and not await self._slots.mark(at.run_id, at.token.id, at.token.next_slot):
             saved = await self._log.read_log(at.run_id, at.token.id, at.token.slot)
@@ -158,7 +158,7 @@ class Logbook:
         return at
 
     async def _begun(self, fork: ForkedParent, index: int) -> Standing:
-        """The branch before its first record, with what those that it needs have brought."""
+        """Returns the branch before its first record, with the results of the branches that it needs."""
         at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1, lane=None)
         branch = at.token.branch
         if branch is None or not branch.needs:
@@ -168,7 +168,7 @@ class Logbook:
         return changed(at, token=changed(at.token, branch=known))
 
     async def _folded(self, at: Standing) -> Standing:
-        """From its last snapshot on; what a branch has of its parent is in `at` already."""
+        """Returns the token folded from its last snapshot on; `at` has what a branch gets from its parent."""
         saved, records, is_marked = await self._loaded(at.run_id, at.token.id)
         token = at.token if saved is None else saved
         token = token if token.branch is at.token.branch else changed(token, branch=at.token.branch)
@@ -177,9 +177,9 @@ class Logbook:
         return await self.refreshed(at) if is_marked or (at.run.is_paused and at.token.branch) else at
 
     async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved], bool]:
-        """The last snapshot and what follows it; None and the whole log where another fold made the snapshot.
+        """Returns the last snapshot, the records after it, and whether a mark lies behind them.
 
-        And whether a mark lies behind it.
+        If another fold made the snapshot, it is None and the whole log is returned.
         """
         loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None:
@@ -189,9 +189,9 @@ class Logbook:
         return saved, records, loaded.is_marked
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
-        """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
+        """Returns the parent as it was when it forked in this slot; None if there is no such run, or no fork there.
 
-        A warm process may have it still, with the run's header as it was.
+        A warm process may return a cached one, whose header may be older.
         """
         place = (parent_id, slot)
         if known is not None and place in known:
@@ -209,17 +209,18 @@ class Logbook:
         return found
 
     async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:
-        if at.token.slot > slot:  # it has gone on: its tasks do, or of an abandoned branch, or of a late message
+        if at.token.slot > slot:  # the parent went on: it has tasks, or this branch or message is late
             at = await self._turned_back(at, slot) or await self._as_it_was(at, slot)
         if at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
             return None
         return ForkedParent(at, Branches(self.moment(at, ""), at.token))
 
     async def with_branches(self, at: Standing) -> Standing:
-        """The run with its first node's members, once they may begin, or its branches at a fork of one page.
+        """Returns the run with the members of its first node once they may begin, or with its fork's branches.
 
-        Of a function's tasks, the open operations, up to a hundred: a query for each record that began some. Else it
-        costs a query for each hundred. Other runs are returned as they are.
+        Only the branches of a fork of one page are read. For a function's tasks these are the open operations, up to a
+        hundred: a query for each record that began some. Else it costs a query for each hundred. Other runs are
+        returned as they are.
         """
         if 0 < at.token.open_tasks <= HISTORY_BRANCHES and not at.token.ended:
             forks = [(await self._forked(at, slot), one.open) for slot, one in at.token.tasks.items() if one.open]
@@ -235,7 +236,7 @@ class Logbook:
         return changed(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
 
     async def _slot_of_members(self, at: Standing) -> int:
-        """Where a DAG forked; of a redriven run, where it did so last."""
+        """Returns the slot in which a DAG forked; for a redriven run, in which it did so last."""
         slot = int(at.run.idle) + (2 if at.graph.lock else 0)
         if not at.token.origin and at.token.gathered is None:
             return slot
@@ -244,14 +245,14 @@ class Logbook:
         return max((record.slot for record in records if isinstance(record.next, Fork)), default=-1)
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
-        """A function as it began operations of its tasks, which read nothing of its log; None for others."""
+        """Returns a function's token as it began tasks in this slot: they read nothing of its log. Else None."""
         for record in await self.lanes.own(at.run_id, at.token.id, slot - 1, 1):
             if isinstance(record.next, Fork) and record.next.is_of_tasks:
                 return changed(at, token=changed(at.token, slot=slot, last=record))
         return None
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
-        """The whole log is read up to there: only for what comes after a fork has closed."""
+        """Returns the token at this slot. Reads the whole log up to there: only for messages after a fork closed."""
         branch = at.token.branch
         begun = new_token(at.token.id)
         if branch is not None:
@@ -260,26 +261,26 @@ class Logbook:
         return changed(at, token=fold(records, begun))
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
-        """All branches of one page, those without a record too."""
+        """Returns all branches of one page, also those without a record."""
         return await self.branches_at(fork, fork.fork.page_indexes(page))
 
     async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
-        """Each branch of the page as it began, and its records: those that have any."""
+        """Returns those branches of the page that have records, as they began, each with its records."""
         found = await self.page_logs(fork, page)
         return [(await self._begun(fork, token.branch.index), log) for token, log in found if token.branch]
 
     async def page_logs(self, fork: ForkedParent, page: int) -> list[tuple[Token, list[Record]]]:
-        """The same in one query: the branches know nothing here of those that they need."""
+        """Returns the same as `logs` in one query, without the results of the branches that they need."""
         logs = await self.logs_of(fork.parent.run_id, fork.fork, fork.id, page)
         branches = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
         return [(fork.branches.at(branches[name]), records) for name, records in logs.items()]
 
     async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> dict[str, list[Record]]:
-        """The records of the branches of a fork's page, which have any; one query. `name`: the fork's id."""
+        """Returns the records of a page's branches by token id, if they have any; one query. `name`: the fork's id."""
         return (await self.lanes.branches(run_id, fork, name, fork.page_indexes(page)))[0]
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
-        """By index, ascending. They know nothing here of the branches that they need."""
+        """Returns these branches by ascending index, without the results of the branches that they need."""
         found: list[Standing] = []
         for _, page in groupby(indexes, fork.fork.page_of):
             tokens = [fork.branches.at(index) for index in page]
@@ -291,7 +292,7 @@ class Logbook:
         return found
 
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
-        """By index, ascending; one query for each page."""
+        """Returns the tokens of these branches by ascending index; one query for each page."""
         return [branch.token for branch in await self.branches_at(fork, indexes)]
 
     async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
@@ -299,7 +300,7 @@ class Logbook:
         return [record for body in bodies for record in decode_records(body)]
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
-        """The last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
+        """Returns the last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
         begun = NEW
         if (place := parent_of(token_id)) is not None:
             parent_id, fork_slot, index = place
@@ -315,29 +316,29 @@ class Logbook:
         saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
         return begun if saved is None else changed(saved, branch=begun.branch)
 
-    def passed(self, run_id: str, token: Token) -> None:  # by a reader
+    def passed(self, run_id: str, token: Token) -> None:  # called by readers of history
         self._waypoints.keep(run_id, token, self._clock.now_ms())
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
-        """Records with their outputs, for people and replays."""
+        """Returns records with their outputs, for people and replays."""
         return await self.in_full(run_id, token_id, await self.lanes.token(run_id, token_id, after, limit))
 
     async def in_full(self, run_id: str, token_id: str, records: Sequence[Record]) -> list[Record]:
-        """The records with the outputs to which they only refer, which no fold needs."""
+        """Returns the records with the outputs that they refer to, which no fold needs."""
         return await in_full(self._slots, self._blobs, run_id, token_id, records)
 
     async def expose(self, at: Standing, record: Record) -> None:
-        """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.
+        """Makes a run due now, so that the sweeper finds it, before a record that moves it from outside is appended.
 
-            caller    due: now ── append ── dies
-            sweeper                           └── finds the run, and wakes it
+             caller    due: now ── append ── dies
+             sweeper                           └── finds the run, and wakes it
 
-        A run that the sweeper has not met yet needs none of this: it will.
+        A run that the sweeper has not met yet needs none of this: the sweeper will find it.
         """
         header, is_branch = at.header, at.token.branch is not None
         if record.kind not in _FROM_OUTSIDE:
             return
-        if record.kind is Kind.ENDED and is_branch:  # the run itself has moved before
+        if record.kind is Kind.ENDED and is_branch:  # the run itself moved before
             return
         now_ms = whole_minute(self._clock.now_ms())
         if header.due_ms is None or header.due_ms > now_ms:
@@ -346,9 +347,9 @@ class Logbook:
     async def append(
         self, at: Standing, write: Write, records: Sequence[Record]
     ) -> Sequence[Record] | Refusal | EventTaken | Marked | None:
-        """None when the records took their slots, else those that hold them, or why nothing was written.
+        """Appends the records. Returns None, or the records that hold their slots, or why nothing was written.
 
-        `records`: that of the write, after those that waited for it.
+        `records`: the open batch, if there is one, and last the record of the write.
         """
         if at.header.watched:
             await self.expose(at, write.record)
@@ -361,7 +362,7 @@ class Logbook:
         return decode_records(await self._fetch(found)) if isinstance(found, str) else found
 
     async def _lane_decided(self, at: Standing, lane: RunLane, write: Write) -> Record | None:
-        """What has the record's slot in the lane where its branch began, maybe now; None: it lies in its own log."""
+        """Returns the record that has this slot in the lane, written now or before; None: it is in the own log."""
         if lane.state.holds(at.index):
             if stays(write):
                 await lane.append(at.index, write.record, lambda: at.after(write.record).wake())
@@ -370,9 +371,10 @@ class Logbook:
         return lane.state.decided(at.index, write.record.slot)
 
     async def save_if_due(self, at: Standing) -> Standing:
-        """A snapshot each time enough records follow the last, so that loading does not grow with history.
+        """Saves a snapshot if enough records follow the last one, so that loading does not grow with history.
 
-        And of a wide fork, whose parent is read again by each message to its branches. None while a batch is open.
+        For a wide fork two records are enough, as each message to its branches reads the parent again. While a batch is
+        open, nothing is saved.
         """
         if at.is_open:
             return at

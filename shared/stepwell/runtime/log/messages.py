@@ -1,4 +1,4 @@
-"""Messages: they say where to look, never what is true. Each has an id that is the same in every copy of it."""
+"""Messages: they say where to look, never what is true. All copies of a message have the same id."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
 from stepwell.runtime.ports import Event, Schedule
 
-# EventBridge Scheduler puts the time here for which an invocation was scheduled: 2030-01-31T09:00:00Z.
+# EventBridge Scheduler replaces this by the time of the invocation, such as 2030-01-31T09:00:00Z.
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
 
 
 @quick
 @dataclass(frozen=True)
 class Wake:
-    """Record `slot` of `token` wants pushing on; slot -1: the token has no record yet.
+    """Record `slot` of `token` has to be pushed on; slot -1: the token has no record yet.
 
-    `pool` says which workers it is for, `hops` how many messages there have been about this record before.
-    `count`: so many branches from `token` on, each of which has no record yet.
+    `pool`: the workers that it is for; `hops`: how many messages there were about this record before. `count`: how many
+    branches it is about, from `token` on, each of which has no record yet.
     """
 
     run_id: str
@@ -42,7 +42,7 @@ class Wake:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens it is about."""
+        """Returns the ids of the tokens that it is about."""
         if self.count == 1:
             return (self.token,)
         fork, _, first = self.token.rpartition(".")
@@ -50,13 +50,13 @@ class Wake:
 
     @property
     def each(self) -> tuple[Wake, ...]:
-        """A wake for each of its tokens, whose records name their own."""
+        """Returns a wake for each of its tokens, to be named in the records of that token."""
         return (self,) if self.count == 1 else tuple(changed(self, token=token, count=1) for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """The time of the wait in `slot` is up."""
+    """The time limit of the wait in `slot` has passed."""
 
     run_id: str
     slot: int
@@ -69,7 +69,7 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The run's own time is up."""
+    """The run's time limit has passed."""
 
     run_id: str
 
@@ -103,7 +103,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A durable function's handler is to change it; `times`: how often it could not be done yet."""
+    """A durable function's update handler has to run. `times`: how often it could not run yet."""
 
     run_id: str
     event_id: str
@@ -116,7 +116,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Shut:
-    """One page of a fork's branches is to end: nobody waits for them any more."""
+    """The branches of one page of a fork have to end: nobody waits for them any more."""
 
     run_id: str
     parent: str
@@ -130,9 +130,9 @@ class Shut:
 
 @dataclass(frozen=True, slots=True)
 class HoldPage:
-    """One page's branches are to be held, because the run is paused; or to go on.
+    """The branches of one page have to be held because the run is paused, or to go on.
 
-    `after_ms`: the time of the pause that is over; 0: they are to be held.
+    `after_ms`: the time of the pause that is over; 0: they have to be held.
     """
 
     run_id: str
@@ -148,7 +148,7 @@ class HoldPage:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """The run is to go on, from its pause of this time."""
+    """The run has to go on from its pause of this time."""
 
     run_id: str
     paused_ms: int
@@ -160,7 +160,7 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class GoOnAll:
-    """The runs that a workflow's pause has stopped are to go on.
+    """The runs that a workflow's pause has stopped have to go on.
 
     `note`: the pause as it was stored. `cursor`: where the page of runs begins. `again`: they were listed before.
     """
@@ -177,9 +177,9 @@ class GoOnAll:
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """A child run is to end: the wait for it, in this place of its parent's log, is over.
+    """A child run has to end: the wait for it, in this place of its parent's log, is over.
 
-    `slot` -1: a run that takes another's place under their limit, and is no parent of it.
+    `slot` -1: a run takes another's place under their limit, and is no parent of it.
     """
 
     run_id: str
@@ -194,9 +194,9 @@ class EndRun:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A time of a schedule has come. `made`: the schedule itself, of one that a caller made.
+    """A time of a schedule has come. `made`: the schedule itself, if a caller made it.
 
-    `at_ms` 0: whoever sends it says when; an emulator does not.
+    `at_ms` 0: the sender knows no time, as an emulator that does not fill in SCHEDULED_TIME.
     """
 
     schedule: str
@@ -210,7 +210,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """Code was deployed: whoever waits for code is to try it."""
+    """Code was deployed: tokens that wait for code have to try it."""
 
     deploy_id: str
 
@@ -221,7 +221,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """The run was deleted: what a late worker has written to it since is to go too. `forks` are those it had."""
+    """The run was deleted: what a late worker has written to it since has to go too. `forks`: those that it had."""
 
     run_id: str
     snapshot: str = ""
@@ -251,7 +251,7 @@ Message: TypeAlias = (
 
 
 def to_json(message: Message) -> dict[str, Json]:
-    """The message as a queue carries it, with its format's number."""
+    """Returns the message as a queue carries it, with the number of its format."""
     return {**_body(message), formats.KEY: formats.FORMAT}
 
 
@@ -291,7 +291,7 @@ def _body(message: Message) -> dict[str, Json]:
 
 
 def from_json(raw: Mapping[str, Json]) -> Message:
-    """Raises NewerFormat for a message of newer code, EngineFault for something that is none of our messages."""
+    """Decodes a message. Raises NewerFormat for one of newer code, EngineFault for one that is broken or unknown."""
     try:
         formats.check_format(raw.get(formats.KEY, formats.OLDEST), "message")
         match raw["type"]:

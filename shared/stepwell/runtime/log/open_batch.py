@@ -1,9 +1,9 @@
 """The open batch: records that a token's worker has made, and that its log does not have yet.
 
-    step ── step ── step ── 10 records, 16 KB, a quarter of a second, or what others may rely on ── one append
-    └─ dies ── its message comes again: these steps run again, one append each
+     step ── step ── step ── 10 records, 16 KB, a quarter of a second, or what others may rely on ── one append
+     └─ dies ── its message comes again: these steps run again, one append each
 
-What is in it has no effects, so nobody has seen anything of it. It is worth its steps' time, and nothing else.
+Its records have no effects yet, so nobody has seen anything of them: losing it costs only its steps' time.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class OpenBatch:
-    """Records of one token that are to be appended together. For the one worker that makes them."""
+    """The records of one token that are to be appended together. For the one worker that makes them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since_ms, self._bytes = 0, 0
         self.records: tuple[Record, ...] = ()
-        self.token: Token | None = None  # as its log has it
-        self.lost: Standing | None = None  # another was first: where the token is since, while a step still runs here
-        self.is_shut = False  # its run is paused, or its workflow: the next record is to be written, and looked at
+        self.token: Token | None = None  # the token as its log has it
+        self.lost: Standing | None = None  # set if another actor wrote first: the token since then
+        self.is_shut = False  # its run or workflow is paused: write the next record at once
 
     def has_room(self, record: Record) -> bool:
-        """Whether the record may wait too."""
+        """Tells whether the record may wait too."""
         if self.is_shut:
             return False
         if not self.records:
@@ -42,23 +42,23 @@ class OpenBatch:
         return not is_full and self.left_ms() > 0
 
     def left_ms(self) -> int:
-        """For how long its records may still wait."""
+        """Returns for how many milliseconds its records may still wait."""
         return max(self._since_ms + BATCH_OPEN_MS - self._clock.now_ms(), 0)
 
     def add(self, token: Token, record: Record) -> None:
-        """Keeps the record. `token`: as it is before it."""
+        """Adds the record. `token`: as it is before the record."""
         if not self.records:
             self.token, self._since_ms, self._bytes = token, self._clock.now_ms(), 0
         self.records += (record,)
         self._bytes += _size_bytes(record)
 
     def written(self, token: Token, rest: Sequence[Record] = ()) -> None:
-        """The log has what was in it, but for the rest; or another's record. `token`: as its log has it."""
+        """Keeps only `rest`: the log has the other records, or another actor's. `token`: as its log has it."""
         self.records, self.token, self.is_shut = tuple(rest), token, False
 
 
 def _took_long(record: Record) -> bool:
-    """Whether a cancel or a pause may stand in its slot for longer than a batch is open."""
+    """Tells whether the step took longer than a batch is open, so that a cancel or pause may have its slot."""
     return bool(record.started_ms) and record.at_ms - record.started_ms >= BATCH_OPEN_MS
 
 

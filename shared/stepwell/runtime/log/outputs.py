@@ -1,4 +1,4 @@
-"""Reads the outputs to which records refer (`engine.referring`): a hundred of them in one request."""
+"""Reads the outputs that records refer to (`engine.referring`): a hundred in one request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.runtime.ports import Blobs, Slots
 
 
 async def in_full(slots: Slots, blobs: Blobs, run_id: str, token: str, records: Sequence[Record]) -> list[Record]:
-    """The records of a token with their outputs, wherever these are stored. Raises EngineFault for one that is lost."""
+    """Returns a token's records with their outputs, wherever those are stored. Raises EngineFault for a lost one."""
     wanted = sources(token, records)
     if not wanted:
         return list(records)

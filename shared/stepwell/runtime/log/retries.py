@@ -1,4 +1,4 @@
-"""Counts in a message's body: how often it was put off, and how often it was taken out of the dead-letter queue."""
+"""Counters in a message's body: how often it was put off, and how often it left the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ PUT_OFF, REPUBLISHED = "put_off", "republished"
 
 
 def lane_of(message: Message) -> Lane:
-    """The lane that carries such messages."""
+    """Returns the lane that carries such messages."""
     return Lane.WORK if isinstance(message, Wake | Update | Erase) else Lane.RESUME
 
 
 def fresh(body: Mapping[str, Json]) -> dict[str, Json]:
-    """A message as it was sent first."""
+    """Returns the message's body without the counters, as it was first sent."""
     return {name: value for name, value in body.items() if name not in (PUT_OFF, REPUBLISHED)}
 
 
 def times(body: Mapping[str, Json], counter: str) -> int:
-    """How often that has happened to the message."""
+    """Returns the counter's value; 0 if the message has none."""
     return int(body.get(counter, 0))

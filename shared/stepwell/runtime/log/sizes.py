@@ -1,4 +1,4 @@
-"""About how many bytes values take, for bounds that need not be exact."""
+"""Estimates how many bytes values take, for bounds that need not be exact."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from stepwell.engine.token import Token
 
-_WITHOUT_REFERENCES = 2  # the format of `marshal` that writes a value as often as it stands there
+_WITHOUT_REFERENCES = 2  # the format of `marshal` without references: a repeated value is written again
 
 
 def about_bytes(value: Any) -> int:
-    """The bytes of a value that JSON could hold: `marshal` takes a quarter of the time that JSON takes."""
+    """Returns the size of a JSON value in `marshal`, which takes a quarter of the time of JSON."""
     return len(marshal.dumps(value, _WITHOUT_REFERENCES))
 
 
 def token_bytes(token: Token) -> int:
-    """The bytes of what a token holds of its own."""
+    """Returns the size of the token's own data: its scope, outputs and result."""
     outputs = [view.output for view in token.steps.values()]
     return about_bytes([dict(token.scope), outputs, token.result])

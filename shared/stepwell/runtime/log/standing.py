@@ -1,4 +1,4 @@
-"""Where tokens stand: each with what is needed to move it, and the forks whose branches share what was read."""
+"""Tokens with what is needed to move them, and forks, whose branches share what was read."""
 
 from __future__ import annotations
 
@@ -31,27 +31,28 @@ class Standing:
     run: RunInfo
     graph: Graph
     token: Token
-    saved_slot: int  # of its last snapshot, -1 for none
-    branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
+    saved_slot: int  # the slot of its last snapshot, -1 for none
+    branches: tuple[Token, ...] = ()  # to be shown: its first node's members, or its small fork's branches
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
-    may_begin: bool = False  # a branch without a record that nothing holds back, once it was looked at
-    operation: str = ""  # of a branch of a function: what it began as, to be shown
+    may_begin: bool = False  # a branch without a record that nothing holds back, once that was checked
+    operation: str = ""  # to be shown: the name of the operation that a function's branch began as
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
     is_marked: bool = False  # a mark holds up the next record; the header was looked at since
-    permitted: bool = False  # it may begin, once it has asked
-    spent_usd: float | None = None  # what the run has cost, once that was looked at for its next record
-    held: Held | None = None  # what it waits for before it begins: to be shown
-    lane: RunLane | None = None  # of a branch that begins in one, wherever it is now
-    batch: OpenBatch | None = None  # where its worker gathers records; None: each is appended by itself
+    permitted: bool = False  # its start is permitted, once that was asked
+    spent_usd: float | None = None  # what the run has cost, once that was computed for its next record
+    held: Held | None = None  # to be shown: what it waits for before it begins
+    lane: RunLane | None = None  # the lane in which the branch began, wherever it is now
+    batch: OpenBatch | None = None  # collects its worker's records; None: each is appended by itself
 
     @property
     def run_id(self) -> str:
         return self.header.run_id
 
     def wake(self, hops: int = 0) -> Wake:
-        """Says that the token's last record wants pushing on, to the workers who run the step where it stands.
+        """Returns the message that pushes the token's last record on, for the workers of its current step.
 
-        A run that gathers starts has one for when it is due, and one for when it is full. Who has it begin goes on.
+        A run that gathers starts has one for when it is due and one for when it is full. The one that lets it begin
+        pushes on.
         """
         pool = pool_at(self.graph, node_of(self.graph, self.token))
         slot, last = self.token.slot, self.token.last
@@ -63,33 +64,33 @@ class Standing:
 
     @property
     def index(self) -> int:
-        """Which branch it is; 0 for the root."""
+        """Returns the index of the branch; 0 for the root."""
         return self.token.branch.index if self.token.branch else 0
 
     @property
     def open_records(self) -> tuple[Record, ...]:
-        """Its last records, which its log does not have yet."""
+        """Returns its last records, which its log does not have yet."""
         return self.batch.records if self.batch is not None else ()
 
     @property
     def is_open(self) -> bool:
-        """Whether there are such records."""
+        """Tells whether there are records that the log does not have yet."""
         return self.batch is not None and bool(self.batch.records)
 
     @property
     def is_whole(self) -> bool:
-        """Whether a run that goes on from another has all that it keeps of that. Until then nobody moves it."""
+        """Tells whether a redriven or forked run has all records that it keeps. Until then nobody moves it."""
         kind, _, origin = self.header.origin.partition(":")
         return kind not in {REDRIVE, FORK} or self.token.origin == origin
 
     @property
     def lane_held(self) -> RunLane | None:
-        """The lane in which the token's next slot lies; None: it lies in its own log."""
+        """Returns the lane that has the token's next slot; None: it lies in its own log."""
         return self.lane if self.lane is not None and self.lane.state.holds(self.index) else None
 
     @property
     def caught_up(self) -> Standing:
-        """After the records that its lane is known to have by now."""
+        """Returns the token after all records that its lane is known to have."""
         at = self
         while at.lane is not None and (record := at.lane.state.decided(at.index, at.token.next_slot)) is not None:
             at = at.after(record)
@@ -102,7 +103,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class ForkedParent:
-    """A token as it stood when it forked, and its branches."""
+    """A token as it was when it forked, and its branches."""
 
     parent: Standing
     branches: Branches
@@ -124,14 +125,14 @@ class Forks(dict[tuple[str, int], ForkedParent]):
         self.lanes: dict[str, RunLane] = {}
 
     def apart(self) -> Forks:
-        """The forks, for whoever runs beside the others and shares no lane with them."""
+        """Returns the forks without the lanes, for a branch that runs beside the others and shares no lane."""
         found = Forks()
         found.update(self)
         return found
 
 
 def run_info(header: Header, known: RunInfo | None = None) -> RunInfo:
-    """What the engine may know of a run. `known`: as it was read before, with the input that its starts gave it."""
+    """Returns the run's data for the engine. `known`: as read before, with the input that gathered starts made."""
     gathers = header.origin.startswith(f"{STARTS}:")
     return RunInfo(
         run_id=header.run_id,
@@ -148,13 +149,13 @@ def run_info(header: Header, known: RunInfo | None = None) -> RunInfo:
 
 
 def pool_at(graph: Graph, name: str) -> str:
-    """The pool that the definition names for this node's step; the function's own decorator is not known here."""
+    """Returns the pool that the definition names for this node's step; the function's decorator is not known here."""
     node = graph.nodes.get(name)
     return (node.step.pool if node and node.step else None) or DEFAULT_POOL
 
 
 def standing_bytes(at: Standing) -> int:
-    """The bytes of what a token holds, with the run's input, and what a branch has of its parents."""
+    """Returns the size of the token's data, with the run's input and what a branch has from its parents."""
     branch = at.token.branch
     outer = [branch.item, dict(branch.state)] if branch else []
     return token_bytes(at.token) + about_bytes([at.run.input, outer])

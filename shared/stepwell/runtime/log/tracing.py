@@ -1,7 +1,7 @@
-"""Trace context: which trace a run belongs to, and the ids of its spans.
+"""Trace context: the trace that a run belongs to, and the ids of its spans.
 
-A caller's `traceparent` is kept with the run. The ids of spans are computed from the run and the place in its log, so
-whoever tells of a span twice tells of the same one.
+A caller's `traceparent` is kept with the run. The ids of spans are computed from the run and the place in its log, so a
+span that is reported twice has the same id.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class TraceContext:
 
 
 def checked(traceparent: str) -> str:
-    """The header's value if it is one; else "": by the standard, whoever gets another begins a trace."""
+    """Returns a valid `traceparent`; "" for an invalid one: by the standard, its receiver starts a new trace."""
     found = _TRACEPARENT.fullmatch(traceparent.strip().lower())
     return found[0] if found and int(found[1], 16) and int(found[2], 16) else ""
 
 
 def context_of(header: Header) -> TraceContext:
-    """The trace of a run: its caller's, or one of its own."""
+    """Returns the trace of a run: its caller's, or one of its own."""
     found = _TRACEPARENT.fullmatch(header.trace)
     if found is None:
         return TraceContext(hashlib.sha256(f"trace:{header.run_id}".encode()).hexdigest()[:32])
@@ -40,17 +40,17 @@ def context_of(header: Header) -> TraceContext:
 
 
 def run_span(run_id: str) -> str:
-    """The id of the run's own span."""
+    """Returns the id of the run's own span."""
     return _span(run_id, _RUN)
 
 
 def record_span(run_id: str, token: str, slot: int) -> str:
-    """The id of the span that the record in this slot ends: a step's attempt, or a wait."""
+    """Returns the id of the span that the record in this slot ends: a step's attempt, or a wait."""
     return _span(run_id, f"{token}@{slot}")
 
 
 def traceparent(header: Header, span_id: str) -> str:
-    """What is passed on to whoever this span calls; "" without a caller's: others then decide what they sample."""
+    """Returns the header for calls that this span makes; "" without a caller's: the callees decide on sampling."""
     if not header.trace:
         return ""
     context = context_of(header)

@@ -1,1 +1,1 @@
-"""The loop: effects are performed, inputs are put, steps are run; and the sweeper that finds who stands still."""
+"""The loop: performs effects, puts inputs, runs steps; and the sweeper, which finds runs that stand still."""

@@ -1,4 +1,4 @@
-"""Advance: inputs from outside are put to a token, and whatever moved is pushed on.
+"""Advance: puts inputs from outside to a token, and pushes on whatever moved.
 
 perform the effects of the last record ── what they find is put, as inputs ── the token moved? a worker is woken
 """
@@ -23,7 +23,7 @@ from stepwell.runtime.ports import Lane, Ports
 
 
 class Advance:
-    """Everything that moves a token but its own worker."""
+    """Moves tokens on behalf of everybody but their own workers."""
 
     def __init__(self, ports: Ports, logbook: Logbook, door: Door, performer: Performer) -> None:
         self._ports, self._logbook, self._door, self._performer = ports, logbook, door, performer
@@ -39,7 +39,7 @@ class Advance:
         return answer
 
     async def _put(self, at: Standing, given: Input, by: str, budget: Budget) -> Answer:
-        """A timer that would end a wait looks into the mailbox first: the message about an event may be lost."""
+        """Puts the input; a timer that would end a wait checks the mailbox first, as an event's message may be lost."""
         answer = await self._door.put(at, given, by, budget)
         if not isinstance(answer.action, Look) or not isinstance(given, TimerFired):
             return answer
@@ -49,7 +49,7 @@ class Advance:
         return await self._door.put(moved or answer.at, replace(given, has_looked=True), by, budget)
 
     async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> None:
-        """Wakes a worker where one is next. What the last record demands, that worker does, or it is done here."""
+        """Wakes a worker if one is next; it performs the last record's effects. Otherwise they are performed here."""
         last, moved = at.token.last, at
         if not can_move(at.token) or (last is not None and last.kind is Kind.ENDED):
             moved = await self.settle(at, by, budget=budget) or at
@@ -63,7 +63,7 @@ class Advance:
     async def settle(
         self, at: Standing, by: str, known: Forks | None = None, budget: Budget = UNLIMITED
     ) -> Standing | None:
-        """Performs the effects of the last record and puts what they find. The token to go on with, if one moved."""
+        """Performs the last record's effects and puts what they find. Returns the token to go on with, if one moved."""
         return await self._put_found(at, await self._performer.perform(at, by, known), by, budget)
 
     async def _put_found(self, at: Standing, founds: Sequence[Found], by: str, budget: Budget) -> Standing | None:
@@ -91,5 +91,5 @@ def _is_same(one: Standing, other: Standing) -> bool:
 
 
 def can_move(token: Token) -> bool:
-    """Whether a worker is next: the token has not ended, and does not wait."""
+    """Tells whether a worker is next: the token has not ended, and does not wait."""
     return token.phase not in ENDED | PARKED | {Phase.WAITING_TO_COMPENSATE}

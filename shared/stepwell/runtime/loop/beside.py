@@ -1,4 +1,4 @@
-"""Branches of a message beside the one whose step takes time, each in a thread of its own."""
+"""Runs branches of a message beside one whose step takes long, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Beside:
-    """Work of one message in further threads: at most so many in all."""
+    """The work of one message in further threads, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -25,7 +25,7 @@ class Beside:
         return len(self._begun) < self._most
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Drives the work in a thread. Call `join` before the message is done with."""
+        """Runs the work in a thread. Call `join` before the message is done with."""
         if self._threads is None:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for who may run several steps
 
@@ -33,7 +33,7 @@ class Beside:
         self._begun.append(self._threads.submit(copy_context().run, run_now, work))
 
     def join(self) -> None:
-        """Waits for all of it. Raises what one of them raised, so that the message comes again."""
+        """Waits for all of the work. Raises what one of them raised, so that the message is redelivered."""
         if self._threads is not None:
             self._threads.shutdown(wait=True)
         for one in self._begun:

@@ -1,4 +1,4 @@
-"""The coordinator: translates timers, events, deadlines and lost workers into inputs, and wakes whoever goes on."""
+"""The coordinator: turns timers, events, deadlines and lost workers into inputs, and wakes the runs that move."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _logger = logging.getLogger("stepwell.coordinator")
 
 
 class Coordinator:
-    """Takes what the resume lane carries. Every handler may run twice, late, or for a run that is gone."""
+    """Handles the messages of the resume lane. Every handler may run twice, late, or for a deleted run."""
 
     def __init__(
         self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, performer: Performer, catalog: Catalog
@@ -49,9 +49,10 @@ class Coordinator:
         self._door, self._advance, self._performer = door, advance, performer
 
     async def handle(self, message: Message, budget: Budget = UNLIMITED) -> None:
-        """Raises PortError when the world did not answer: the message is to come again.
+        """Handles one message. Raises PortError if a port fails: the message is to be redelivered.
 
-        `budget`: of which the lease counts. Who has lost the message appends nothing: it might die with the record.
+        `budget`: only its lease counts. Once the message belongs to another worker, nothing is appended: this one might
+        die with the record.
         """
         match message:
             case Timer():
@@ -75,12 +76,12 @@ class Coordinator:
                 await self._ports.queue.send(Lane.WORK, to_json(message))
 
     def _deployed(self, deploy_id: str) -> Event:
-        """It is kept for a while, for those that begin to wait just now because of the code before."""
+        """Returns the event of a deploy. It is kept for a while, for tokens that begin to wait for code just now."""
         now_ms = self._ports.clock.now_ms()
         return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
 
     async def fire(self, timer: Timer, budget: Budget = UNLIMITED) -> None:
-        """A wait's time is up, or will be."""
+        """Puts the end of a wait's time limit; if it is too early, schedules the timer again."""
         at = await self._logbook.load(timer.run_id, timer.token)
         if at is None:
             return
@@ -91,13 +92,13 @@ class Coordinator:
     # -- events
 
     async def publish(self, publish: Publish, budget: Budget = UNLIMITED) -> None:
-        """The event first, then the waits: whoever registers in between reads the event itself."""
+        """Stores the event, then offers it to the waits: a wait that registers in between reads the event itself."""
         mailbox, event, by = self._ports.mailbox, publish.event, publish.id
         settings = self._catalog.event_settings(event.topic.name)
         try:
             if not publish.kept:
                 await mailbox.put_event(event, settings.max_pending)
-        except Conflict as refusal:  # its topic is full: to come again would not help
+        except Conflict as refusal:  # its topic is full: a redelivery would not help
             _logger.error("event %s of %s is refused: %s", event.id, event.topic.name, refusal.code)
             return
         kept, run_id = await mailbox.get_event(event.topic, event.id), run_of(event.topic)
@@ -112,9 +113,9 @@ class Coordinator:
             await self._offer(kept, by, budget)
 
     async def _offer(self, event: Event, by: str, budget: Budget) -> None:
-        """To one waiter after the other, the oldest first: until one takes it, or to all where it is not consumed.
+        """Offers the event to the waiters, oldest first, until one takes it; to all of them if it is not consumed.
 
-        Waits that are over are cleared away.
+        Waits that are over are deleted.
         """
         for waiter in await self._ports.mailbox.waiters(event.topic):
             at = await self._logbook.load(waiter.run_id, waiter.token)
@@ -130,14 +131,14 @@ class Coordinator:
                 return
 
     async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str, budget: Budget) -> Answer | None:
-        """None where the wait is not for this event, or has an older one to take first."""
+        """Offers the event to a wait; None if the wait is not for it, or has an older one to take first."""
         given = self._performer.mailbox.offer(at, waiter, event)
         if given is None or await self._is_after_another(at, given, event, by):
             return None
         return await self._advance.take(at, given, by, budget)
 
     async def _is_after_another(self, at: Standing, given: EventOffered, event: Event, by: str) -> bool:
-        """Whether the wait would take this event, but has an older one to take: both come again then, in turn.
+        """Tells whether the wait would take this event but has an older one: then both are sent again, in order.
 
         One event's message may overtake another's, or find a wait before its worker has looked for what is pending.
         """
@@ -151,23 +152,23 @@ class Coordinator:
         return older is not None
 
     async def _older(self, at: Standing, given: EventOffered, by: str) -> Event | None:
-        """The oldest event that the wait would take, if it came before this one."""
+        """Returns the oldest event that the wait would take, if that is older than this one; else None."""
         for offer in [one.given for one in await self._performer.mailbox.pending(at)]:
             if not isinstance(offer, EventOffered) or offer.place >= given.place:
                 return None
             if isinstance(self._door.decide(at, offer, by), Write):
                 found = await self._ports.mailbox.get_event(offer.topic, offer.event_id)
-                if found is not None and not found.consumed_by:  # by another since
+                if found is not None and not found.consumed_by:  # consumed by another wait since
                     return found
         return None
 
     async def _forget(self, at: Standing, waiter: Waiter) -> None:
-        """A wait that was over when it was read. One that another just ended is forgotten by whoever goes on."""
+        """Deletes a wait that was over when it was read. One that just ended is deleted by whoever goes on."""
         if at.token.waiting_slot != waiter.slot:
             await self._ports.mailbox.forget_waiter(waiter)
 
     async def _offer_to_run(self, event: Event, run_id: str, by: str, budget: Budget) -> bool:
-        """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""
+        """Offers the event to the wait at the end of the run's log. Branches register their waits instead."""
         at = await self._logbook.load(run_id, ROOT)
         if at is None or at.token.parked is None:
             return False
@@ -179,7 +180,7 @@ class Coordinator:
         return False
 
     async def _push_consumer(self, event: Event, by: str, budget: Budget) -> None:
-        """Wakes the run that this publish resumed before a crash. Another's consumer is pushed by that one."""
+        """Wakes the run that this publish resumed before a crash. A run resumed by another is left to that one."""
         run_id, token_id, _ = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
         if at is not None and pushes(at.token, by):
@@ -188,23 +189,23 @@ class Coordinator:
     # -- ends
 
     async def expire(self, deadline: Deadline, budget: Budget = UNLIMITED) -> None:
-        """The run's own timeout: it counts waiting, and overrides any step's own."""
+        """Ends a run whose time limit has passed. The limit includes waiting, and overrides those of steps."""
         answer = await self.end(deadline.run_id, DeadlinePassed(), deadline.id, budget)
         if answer is not None and isinstance(answer.action, Rest) and answer.action.until_ms is not None:
             await self._performer.alarms.look_again(Lane.RESUME, deadline, answer.action.until_ms, deadline)
 
     async def end(self, run_id: str, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer | None:
-        """Ends a run from outside at its next free slot. None: there is no such run.
+        """Ends a run from outside at its next free slot. Returns None if there is no such run.
 
-        The append is the acknowledgement: from then on no step result of the run can be committed. Whoever has ended
-        the run performs the effects of that, again if it comes again, and wakes who undoes the run. Nobody else does:
-        a worker may be at it, and a child that is told of the end of its parent's wait would tell its parent.
+        The append is the acknowledgement: from then on no step result of the run can be committed. Whoever ended the
+        run performs the effects of that, again on a redelivery, and wakes the worker that undoes the run. Nobody else
+        does: a worker may be at it, and a child that is told of the end of its parent's wait would tell its parent.
         """
         at = await self._logbook.load(run_id, ROOT)
         if at is None:
             return None
         if at.token.cleaning is not None and not at.token.ended:
-            # who cancelled it may have died before it ended its tasks
+            # its canceller may have died before it ended the tasks
             at = await self._advance.settle(at, by, budget=budget) or at
         answer = await self._door.put(at, given, by, budget)
         if isinstance(answer.action, Rest):
@@ -213,25 +214,25 @@ class Coordinator:
         if pushes_end(token, by):
             await self._advance.settle(answer.at, by, budget=budget)
             if can_move(token):
-                await self._advance.wake(answer.at)  # it is undone first
+                await self._advance.wake(answer.at)  # the worker undoes it first
         return answer
 
     # -- lost workers
 
     async def bury(self, wake: Wake, by: str, budget: Budget = UNLIMITED) -> None:
-        """A step that killed its worker too often has failed, which the workflow can take.
+        """Fails a step that killed its worker too often: the workflow can handle that error.
 
-        Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows,
-        a bounded number of times.
+        If the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows, a
+        bounded number of times.
         """
-        if wake.count > 1:  # which of them it was, a message for each will tell
+        if wake.count > 1:  # a message for each will tell which of them it was
             await self._ports.queue.send_all(Lane.WORK, [to_json(one) for one in wake.each])
             return
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
         await self._performer.mend_late(at, wake.slot)
-        if at.token.tasks:  # it may have died before it began what it had written
+        if at.token.tasks:  # its worker may have died before it began what it had written
             await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id, by):
             await self._performer.drop_late(at)
@@ -248,29 +249,29 @@ class Coordinator:
         mine, waits_by_now = pushes(at.token, by), at.token.slot != wake.slot and at.token.phase in PARKED
         at, lost = await self._performer.rollback.prepare(at, by), WorkerLost(wake.slot)
         if not mine and isinstance(self._door.decide(at, lost, by), Write):
-            # who died may not have come to what the last record demands
+            # the dead worker may not have performed the last record's effects
             await self._advance.settle(at, by, budget=budget)
             answer = await self._door.put(at, lost, by, budget)
             if not answer.is_mine:
                 return
             at = answer.at
         elif wake.hops >= HOPS and not waits_by_now and (not mine or at.token.ended):
-            # ended by me: what that demands may not be done yet
+            # ended by this message: the effects of that may not be performed yet
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             error = Failure("hop_limit", "worker_lost", message)
-            await self.end(wake.run_id, Terminated(error), by, budget)  # also one that is being undone
+            await self.end(wake.run_id, Terminated(error), by, budget)  # also a run that is being undone
             await self._end_again(wake.run_id)
             return
         await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
 
     async def _end_again(self, run_id: str) -> None:
-        """Performs what the run's end demands: who wrote it, an earlier delivery or a branch, may have died of that."""
+        """Performs the effects of the run's end again: an earlier delivery, or a branch, may have died before."""
         root = await self._logbook.load(run_id, ROOT)
         if root is not None and root.token.ended and root.token.last is not None:
             await self._advance.settle(root, root.token.last.by)
 
     async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
-        """The parent, where the branch had ended and its worker died of what the parent does next."""
+        """Returns the parent if the branch had ended and its worker died of the parent's next step."""
         place = parent_of(at.token.id)
         if not at.token.ended or place is None:
             return None
@@ -281,7 +282,7 @@ class Coordinator:
 
 
 def _is_gone(answer: Answer) -> bool:
-    """Whether the event that was offered is there for others no more."""
+    """Tells whether the event is consumed, so that nobody else can take it."""
     last = answer.at.token.last
     came = last.resumption if answer.is_mine and last is not None else None
     return answer.is_taken or (came is not None and not came.seen)

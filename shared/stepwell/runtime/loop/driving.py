@@ -1,4 +1,4 @@
-"""Driving the async parts from plain code: real ports block instead of suspending, so no event loop is needed.
+"""Drives async code from plain code: real ports block and never suspend, so no event loop is needed.
 
 The one exception is a Pause, by which a call of the dev server gives its thread back while it waits.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Awaited, it suspends the coroutine; whoever drives it resumes it after this time, or once `until` is done."""
+    """Awaiting it suspends the coroutine; its driver resumes it after this time, or once `until` is done."""
 
     duration_ms: int
     until: Future[None] | None = None
@@ -36,7 +36,7 @@ class Pause:
 
 
 def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end; a Pause blocks. Raises RuntimeError where it suspends for anything else."""
+    """Runs a coroutine to its end; a Pause blocks. Raises RuntimeError if it suspends for anything else."""
     while isinstance(found := run_to_pause(coroutine), Pause):
         block(found)
     return found
@@ -66,9 +66,9 @@ def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:
 
 
 def run_apart(coroutine: Coroutine[Any, Any, T], free: threading.Lock | None = None) -> T:
-    """Like `run_now`, on a thread where its steps run too. One that takes long has that thread to itself.
+    """Runs a coroutine as `run_now` does, on a thread of steps. A step that takes long gets that thread to itself.
 
-    `free`: of those that share it, one computes at a time.
+    `free`: of the threads that share this lock, one computes at a time.
     """
     apart = _Apart(coroutine, free)
     take().jobs.put(apart.go_on)
@@ -87,7 +87,7 @@ class _Apart:
         self.answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def go_on(self) -> None:
-        """Drives it to its end, or to a step that keeps this thread."""
+        """Drives the coroutine to its end, or to a step that keeps this thread."""
         here = threading.current_thread()
         if not isinstance(here, StepThread):
             raise TypeError("only a StepThread can be left to a step")
@@ -101,7 +101,7 @@ class _Apart:
         keep(here)
 
     def _next(self, here: StepThread) -> Attempt | Pause | None:
-        """What it waits for next; None at its end."""
+        """Returns what the coroutine waits for next; None at its end."""
         here.can_move = True
         try:
             asked: Attempt | Pause = self._context.run(self._coroutine.send, None)

@@ -1,4 +1,4 @@
-"""Writes live output: each piece gets the number after the last, so that none hides from whoever reads along."""
+"""Writes live output, numbering each piece after the last, so that readers miss none."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Clock, Event, Mailbox
 from stepwell.runtime.steps.output import named, topic_of
 
-_KEPT_MS = HOUR_MS + 5 * MINUTE_MS  # a piece that a reader's cursor of the last hour is at is there, if clocks differ
-_SURE_MS = HOUR_MS - 10 * MINUTE_MS  # for how long a process relies on the last piece that it knows
+_KEPT_MS = HOUR_MS + 5 * MINUTE_MS  # an hour, and more in case clocks differ: a reader's last piece is still there
+_SURE_MS = HOUR_MS - 10 * MINUTE_MS  # how long a process relies on the last piece that it knows
 _RUNS_KNOWN = 1_000
 _logger = logging.getLogger("stepwell.worker")
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The last piece of a run's output, as far as it is known."""
+    """The last known piece of a run's output."""
 
     number: int = -1
     at_ms: int = 0
@@ -35,11 +35,11 @@ class _End:
 class Outputs:
     """Numbers the output of runs. Each piece follows one that its writer has seen, so no piece hides from a cursor.
 
-        writer A   ── 0 ── 1 ─────────── 2 taken: look ── 3 ──
-        writer B   ─────────── 2 ─────────────────────────────     a reader at 2 gets 3, whatever A's clock says
+      writer A   ── 0 ── 1 ─────────── 2 taken: look ── 3 ──
+      writer B   ─────────── 2 ─────────────────────────────     a reader at 2 gets 3, whatever A's clock says
 
-    Whoever read piece n has not missed a lower number: it would have to be free while n is there, and a number is put
-    only after the one before it. Safe to use from many threads.
+    A reader of piece n has not missed a lower number: that would have to be free while n is there, and a number is
+    written only after the one before it. Safe to use from many threads.
     """
 
     def __init__(self, mailbox: Mailbox, clock: Clock) -> None:
@@ -48,13 +48,13 @@ class Outputs:
         self._lock = Lock()
 
     def of(self, at: Standing, action: RunStep) -> Output:
-        """The output of one try of a step."""
+        """Returns the output of one attempt of a step."""
         return Output(self, at.run_id, at.token.id, action)
 
     def emit(self, run_id: str, told: dict[str, Json]) -> None:
-        """One write, and a look where another process wrote the last piece. Pieces of one process wait for each other.
+        """Writes a piece. Reads first if another process wrote the last one. One process writes one at a time.
 
-        Output that cannot be written is dropped, with a warning: the step goes on without readers.
+        A piece that cannot be written is dropped, with a warning: the step goes on without readers.
         """
         try:
             with self._lock:
@@ -63,7 +63,7 @@ class Outputs:
             _logger.warning("output of %s is lost: %s", told["step"], error)
 
     async def put(self, run_id: str, told: dict[str, Json]) -> None:
-        """Puts a piece behind the last. Raises PortError, and Conflict where there are too many."""
+        """Writes a piece after the last one. Raises PortError, and Conflict if there are too many."""
         end = self._ends.get(run_id, _End())
         if end.at_ms + _SURE_MS < self._clock.now_ms():
             end = _last(await self._after(run_id, _End()), _End())
@@ -74,12 +74,12 @@ class Outputs:
                 break
             others = await self._after(run_id, end)
             if any((one.id, one.at_ms, one.payload) == (event.id, event.at_ms, told) for one in others):
-                break  # by this very call, whose first answer was lost
+                break  # written by this very call, whose first answer was lost
             end = _last(others, following)
         self._note(run_id, following)
 
     async def _after(self, run_id: str, end: _End) -> Sequence[Event]:
-        """The pieces that are stored after this one, however old they are."""
+        """Returns the pieces that are stored after this one, however old they are."""
         return await self._mailbox.pending_events(topic_of(run_id), 0, named(end.number) if end.number >= 0 else "")
 
     def _note(self, run_id: str, end: _End) -> None:
@@ -90,18 +90,18 @@ class Outputs:
 
 
 class Output:
-    """What one try of a step emits. Safe to use from many threads."""
+    """The output of one attempt of a step. Safe to use from many threads."""
 
     def __init__(self, outputs: Outputs, run_id: str, token: str, action: RunStep) -> None:
         self._outputs, self.run_id, self._token, self._numbers = outputs, run_id, token, count()
         self._step, self._attempt = action.node, action.attempt
 
     def emit(self, data: Json) -> None:
-        """Shows a piece to whoever reads along."""
+        """Writes a piece for live readers."""
         self._outputs.emit(self.run_id, self.told(data))
 
     def told(self, data: Json) -> dict[str, Json]:
-        """The next piece, as it is stored. `number`: among those of its try."""
+        """Returns the next piece as it is stored. `number`: its number within the attempt."""
         return {"token": self._token, "step": self._step, "attempt": self._attempt,
                 "number": next(self._numbers), "data": data}  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""Pauses of workflows: a note for each that is paused. Pausing one is a single write, however many runs it has.
+"""Pauses of workflows: a note for each paused one. Pausing is a single write, however many runs there are.
 
-A worker reads the notes before a step, and takes what it has read for true for PAUSES_KEPT_MS: one query in that time,
-whatever it runs. So a pause reaches a worker that late, and no step pays for it.
+A worker reads the notes before a step, and relies on what it read for PAUSES_KEPT_MS: one query in that time, whatever
+it runs. So a pause reaches a worker that late, and no step pays for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WorkflowPause:
 
     @property
     def note(self) -> str:
-        """As it is stored."""
+        """Returns the pause as it is stored."""
         return json.dumps({"since_ms": self.since_ms, "by": self.by, "reason": self.reason})
 
 
@@ -41,40 +41,40 @@ class Pauses:
         self._kept_until_ms = 0
 
     async def all(self) -> Mapping[str, WorkflowPause]:
-        """The pauses that there are now, by workflow."""
+        """Returns the current pauses by workflow."""
         found = await self._notes.notes(_KIND)
         self._kept = {name: _pause_of(name, body) for name, body in found.items()}
         self._kept_until_ms = self._clock.now_ms() + limits.PAUSES_KEPT_MS
         return self._kept
 
     async def lately(self, workflow: str) -> WorkflowPause | None:
-        """What stops runs of this workflow, as it was PAUSES_KEPT_MS ago or later."""
+        """Returns the pause of this workflow, or of all, as read at most PAUSES_KEPT_MS ago; None if there is none."""
         if self._clock.now_ms() >= self._kept_until_ms:
             await self.all()
         return stopping(self._kept, workflow)
 
     async def now(self, workflow: str) -> WorkflowPause | None:
-        """What stops runs of this workflow."""
+        """Returns the pause of this workflow, or of all; None if there is none."""
         return stopping(await self.all(), workflow)
 
     async def add(self, pause: WorkflowPause) -> bool:
-        """False where the workflow is paused already: that pause stays."""
+        """Adds a pause. Returns False if the workflow is paused already: that pause stays."""
         self._kept_until_ms = 0
         return await self._notes.put_note(_KIND, pause.workflow, pause.note, None)
 
     async def get(self, workflow: str) -> WorkflowPause | None:
-        """The workflow's own pause; of EVERY, that of all."""
+        """Returns the workflow's own pause; for EVERY, the pause of all. None: there is none."""
         body = await self._notes.get_note(_KIND, workflow)
         return None if body is None else _pause_of(workflow, body)
 
     async def end(self, workflow: str, note: str) -> bool:
-        """Whether this pause is over, now or before. False where another is there."""
+        """Ends this pause. Returns True also if it was over before, False if another one is there."""
         self._kept_until_ms = 0
         return await self._notes.drop_note(_KIND, workflow, note)
 
 
 def stopping(pauses: Mapping[str, WorkflowPause], workflow: str) -> WorkflowPause | None:
-    """The pause that stops runs of this workflow: its own, or that of all."""
+    """Returns the pause that stops runs of this workflow: its own, or that of all. None: no pause does."""
     return pauses.get(workflow) or pauses.get(EVERY)
 
 

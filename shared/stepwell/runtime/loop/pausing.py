@@ -1,13 +1,13 @@
-"""Pausing: a run stops before its next step, and goes on later. A pause is a fact of the run's header, and no record.
+"""Pausing: a run stops before its next step, and resumes later. A pause is in the run's header, and no record.
 
-    pause     header: paused ── a mark into the next slot of each live token ── answered
-    worker    its record is refused by the mark ── header: paused ── the record, and the mark behind it ── rests
-    unpause   a message, which does the rest ── header: as before ── answered
-    message   header: as before ── a wake for each token that rests
+     pause     header: paused ── a mark into the next slot of each live token ── answered
+     worker    its record is refused by the mark ── header: paused ── the record, and the mark behind it ── rests
+     unpause   a message, which does the rest ── header: as before ── answered
+     message   header: as before ── a wake for each token that rests
 
 A fork's slot stays the last of its parent, and an attempt keeps its idempotency key. A worker that meets no mark reads
-and writes nothing more than before, so a run that nobody pauses pays nothing. A mark that was left behind costs its
-token one look at the header.
+and writes nothing more than before, so a run that nobody pauses pays nothing. A leftover mark costs its token one read
+of the header.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
 
 
 class Pausing:
-    """Pauses runs and has them go on. Every call may be made twice."""
+    """Pauses and resumes runs. Every call may be repeated."""
 
     def __init__(
         self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, pauses: Pauses, resting: Resting
@@ -41,7 +41,10 @@ class Pausing:
         self._pauses, self._resting = pauses, resting
 
     async def pause(self, at: Standing, pause: Pause) -> Refuse | None:
-        """Nobody begins a step of the run when this returns None, but those who were about to."""
+        """Pauses the run. Returns None, or why it is refused.
+
+        After None nobody begins a step of the run, except for workers that were about to.
+        """
         while True:
             action = self._door.decide(at, Paused(), "")
             if isinstance(action, Refuse):
@@ -55,7 +58,7 @@ class Pausing:
         return found if isinstance(found, Refuse) else None
 
     async def stop(self, at: Standing, pause: Pause) -> bool:
-        """Pauses the run in its header alone. False where it is beyond that. Its tokens' workers see to the rest."""
+        """Pauses the run in its header alone; its workers do the rest. Returns False if the run can no longer pause."""
         while not isinstance(action := self._door.decide(at, Paused(), ""), Refuse):
             if isinstance(action, Drop) or await self._held(at, pause):
                 return True
@@ -63,7 +66,10 @@ class Pausing:
         return False
 
     async def unpause(self, at: Standing) -> Refuse | None:
-        """Has the run go on from where it is by now. The message wakes it: two who do may run its next step twice."""
+        """Resumes the run from where it is now. Returns None, or why it is refused.
+
+        Only the message wakes the run: if two did, its next step might run twice.
+        """
         action = self._door.decide(at, Unpaused(), "")
         if isinstance(action, Refuse):
             return action
@@ -76,13 +82,13 @@ class Pausing:
         return None
 
     async def go_on(self, given: GoOn) -> None:
-        """Ends the pause of that time, if it is not over, and wakes what rests."""
+        """Ends the pause of that time, if it is not over, and wakes the tokens that rest."""
         at = await self._end(given)
         if at is not None and not at.run.is_paused:
             await self._push(at, given.paused_ms)
 
     async def _end(self, given: GoOn) -> Standing | None:
-        """Ends the pause of that time, if it is not over. The run as it stands then."""
+        """Ends the pause of that time, if it is not over. Returns the run as it is then."""
         at = await self._logbook.load(given.run_id)
         while at is not None and at.header.paused_ms == given.paused_ms and not at.token.ended:
             await self._ports.runs.hold(at.header, None, self._ports.clock.now_ms())
@@ -90,7 +96,7 @@ class Pausing:
         return at
 
     async def handle(self, message: HoldPage | GoOn) -> None:
-        """Raises PortError when the world did not answer: the message is to come again."""
+        """Handles one message. Raises PortError if a port fails: the message is to be redelivered."""
         if isinstance(message, GoOn):
             await self.go_on(message)
             return
@@ -99,7 +105,7 @@ class Pausing:
             await self._turn(fork, message.page, message.after_ms)
 
     async def hold(self, at: Standing) -> Standing:
-        """Marks the token and its live branches, and theirs. The token as it stands then."""
+        """Marks the token, its live branches, and theirs. Returns the token as it is then."""
         at = await self._logbook.mark(at)
         await self._each_page(at)
         return at
@@ -111,7 +117,7 @@ class Pausing:
         return await self._logbook.load(at.run_id, ROOT) or at
 
     async def _push(self, at: Standing, after_ms: int) -> None:
-        """Wakes the token and its live branches, and theirs, where they rest or have left the line of a limit."""
+        """Wakes the token, its live branches, and theirs, if they rest or have left the line of a limit."""
         if throttles.waits(at.token) or await self._resting.is_woken(at, after_ms):
             await self._advance.wake(at)
         await self._each_page(at, after_ms)
@@ -128,7 +134,7 @@ class Pausing:
                 await self._ports.queue.send_all(Lane.RESUME, each)
 
     async def _turn(self, fork: ForkedParent, page: int, after_ms: int) -> None:
-        """Holds the page's live branches, or has them go on after the pause of that time."""
+        """Holds the page's live branches; with `after_ms`, has them go on after the pause of that time."""
         for one in await self._logbook.branches(fork, page):
             if not one.token.ended:
                 await (self._push(one, after_ms) if after_ms else self.hold(one))
@@ -137,9 +143,9 @@ class Pausing:
 def begins_ms(
     fork: ForkedParent, branches: Sequence[Standing], index: int, guests: Mapping[int, Collection[int]]
 ) -> int | None:
-    """Since when the branch could begin; None while others have to end before it.
+    """Returns since when the branch could begin; None while others have to end before it.
 
-    `branches`: all of the fork. `guests`: by page, those in its line.
+    `branches`: all branches of the fork. `guests`: by page, those in its line.
     """
     before = awaited(fork.fork, index)
     came = [one for one in guests.get(before.page, ()) if one in before.span]
@@ -151,5 +157,5 @@ def begins_ms(
 
 
 def last_ms(at: Standing) -> int:
-    """When the token's last record was written."""
+    """Returns when the token's last record was written, in ms; 0 if it has none."""
     return at.token.last.at_ms if at.token.last else 0

@@ -1,4 +1,4 @@
-"""Performing effects: idempotent sends and registrations."""
+"""Performs effects: idempotent sends and registrations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from stepwell.runtime.waits.throttling import Throttling
 
 
 class Performer:
-    """Makes the world agree with a token's last record, and appends nothing. Everything here may be done twice."""
+    """Performs the effects of tokens' last records, and appends nothing. Every operation may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, mailbox: Mailbox, door: Door) -> None:
         self._ports, self.mailbox = ports, mailbox
@@ -63,7 +63,7 @@ class Performer:
         self.rollback = Rollback(logbook, self.forking)
 
     async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Sequence[Found]:
-        """All effects of the last record, in order. What they find is for the caller to put."""
+        """Performs all effects of the last record, in order. Returns the inputs found, for the caller to put."""
         found: list[Found] = []
         for effect in effects(at.graph, at.token):
             if isinstance(effect, Open | Arrive | Close):
@@ -98,7 +98,7 @@ class Performer:
     async def _leave(
         self, at: Standing, effect: ReleaseLocks | GiveBackPermits | ReturnPermit | LeaveGathering
     ) -> None:
-        """Gives back what others may want."""
+        """Gives back locks, permits or a place that others may want."""
         match effect:
             case ReleaseLocks():
                 await self.locks.release(at, effect)
@@ -110,7 +110,7 @@ class Performer:
                 await leave(self._ports.notes, at.header)
 
     async def mend_late(self, at: Standing, slot: int) -> None:
-        """For a message that comes again, whose worker may have died late: after another's record.
+        """Undoes what the worker of a redelivered message may have done after another's record, before it died.
 
         It may have taken a permit that nobody wants any more, or shown a wait that was over.
         """
@@ -118,7 +118,7 @@ class Performer:
         await self.forking.showing.show_again(at)
 
     async def drop_late(self, at: Standing) -> None:
-        """For a stale message. Its worker may have taken a permit that the record had given back."""
+        """Gives back a permit that the worker of a stale message may have taken after the record that gave it back."""
         for effect in effects(at.graph, at.token):
             if isinstance(effect, GiveBackPermits | ReturnPermit):
                 await self._leave(at, effect)
@@ -131,7 +131,7 @@ class Performer:
             await self.locks.release(at, ReleaseLocks((granted,)))
 
     async def _take(self, at: Standing, effect: TakeLocks | TakePermit) -> list[Found]:
-        """A wait that is over at once is shown nowhere."""
+        """Takes locks or a permit, and shows the wait unless that is over at once."""
         if isinstance(effect, TakeLocks):
             found = await self.locks.take(at, effect)
         else:

@@ -1,10 +1,10 @@
-"""Resting: a worker that stops because its run is paused says so, so that the end of the pause wakes it and no other.
+"""Resting: a worker that stops for a pause notes that its token rests, so that only the pause's end wakes it.
 
-    worker    mark: rests ── header: paused? it rests ── else mark: goes on, unless it was woken: it goes on
-    unpause   header: as before ── mark: rests? woken, and a wake ── else nothing: who is at a step goes on by itself
+     worker    mark: rests ── header: paused? it rests ── else mark: goes on, unless it was woken: it goes on
+     unpause   header: as before ── mark: rests? woken, and a wake ── else nothing: who is at a step goes on by itself
 
-Each writes and then looks at what the other writes, and the mark has one of two ends: so one of them goes on, and a
-step that runs through a pause is not begun a second time. A wake that is under way finds no pause when it comes.
+Each writes and then reads what the other writes, and the mark has one of two ends: so exactly one of them goes on, and
+a step that runs through a pause is not begun a second time. A wake that is under way finds no pause when it arrives.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _RESTS, _GOES_ON, _WOKEN = "rests", "goes on", "woken"
 
 
 class Resting:
-    """Keeps in the marks of paused runs who rests. Every call may be made twice."""
+    """Notes in the marks of paused runs which tokens rest. Every call may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._slots, self._logbook = ports.slots, logbook
 
     async def rests(self, at: Standing) -> Standing | None:
-        """Has the token rest. Else the token to go on with: the pause is over, and nobody has woken it."""
+        """Has the token rest. Returns it if it is to go on: the pause is over, and nobody has woken it. Else None."""
         at = await self._logbook.leave(at, at_once=True)
         if not await self._tells(at, _RESTS):
-            return None  # another has moved it, and pushes on
+            return None  # another actor has moved it, and pushes it on
         at = await self._logbook.refreshed(at)
         if at.run.is_paused or not await self._tells(at, _GOES_ON, _RESTS):
             return None
         return replace(at, turn=None, is_marked=True)
 
     async def is_woken(self, at: Standing, paused_ms: int) -> bool:
-        """Whether the token rested in the pause of that time, which is over: its wake is to be sent."""
+        """Tells whether the token rested in the pause of that time, which is over: its wake is to be sent."""
         return can_move(at.token) and await self._tells(at, f"{_WOKEN} {paused_ms}", _RESTS)
 
     async def _tells(self, at: Standing, told: str, before: str = "") -> bool:

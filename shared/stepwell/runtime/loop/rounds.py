@@ -1,9 +1,9 @@
-"""Where the sweeper is in its rounds: which runs it has not met yet. A note keeps the place for the next process.
+"""The sweeper's rounds: which runs it has not met yet. A note keeps the place for the next process.
 
 A run is met once, some minutes after it was created; from then on the index of due runs says when to look at it.
 
-    created   ──── left from a sweep without time ────┬──── met ────┬──── new ────┬── too young ──▶ now
-              (a stretch: from its `since_ms` up to its cursor)     `until_ms`    still_ms ago
+     created   ──── left from a sweep without time ────┬──── met ────┬──── new ────┬── too young ──▶ now
+       (a stretch: from its `since_ms` up to its cursor)     `until_ms`    still_ms ago
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.stores.answers import encode_cursor
 
 NOTE = ("sweeper", "rounds")  # its kind and name
-KEPT_STRETCHES = 20  # the oldest of more become one, parts of which are then looked at again
+KEPT_STRETCHES = 20  # if there are more, the oldest are merged, and parts of them looked at again
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Runs created from `since_ms` on and before the cursor. `all`: those that were met before, too."""
+    """Runs created from `since_ms` on and before the cursor. `all`: also those that were met before."""
 
     since_ms: int
     cursor: str
@@ -30,16 +30,16 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What is left to look at, the newest first: a stretch of old runs never keeps a new one waiting."""
+    """The stretches left to look at, newest first: a stretch of old runs never delays a new one."""
 
-    until_ms: int = 0  # runs created before have been met, or are in a stretch
+    until_ms: int = 0  # runs created before it have been met, or are in a stretch
     swept_ms: int = 0  # when the last sweep began
-    again_ms: int = 0  # when all runs are to be looked at once more; 0: they have been
+    again_ms: int = 0  # when to look at all runs once more; 0: not needed
     stretches: tuple[Stretch, ...] = ()
 
     @classmethod
     def of(cls, note: str | None) -> Rounds:
-        """The rounds that a note keeps. None, or the note of other rules: these rules have swept nothing yet."""
+        """Returns the rounds that a note keeps; empty ones for None, or for a note in another format."""
         if note is None:
             return cls()
         try:
@@ -50,21 +50,21 @@ class Rounds:
 
     @property
     def met_ms(self) -> int:
-        """Before this time, all live runs have been met."""
+        """Returns the time before which all live runs have been met."""
         return min([self.until_ms, *(one.since_ms for one in self.stretches)])
 
     def note(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def begun(self, now_ms: int, still_ms: int) -> Rounds:
-        """A sweep begins: runs that have become old enough are a stretch.
+        """Returns the rounds of a sweep that begins: runs that have become old enough are a new stretch.
 
-        After an hour without a sweep all live runs are one. An older release may have moved runs meanwhile that were
-        met before, without saying when they are due; its last worker may still be at it, so an hour later all are
-        looked at once more. A table that an older release has filled is met in the same way.
+        After an hour without a sweep all live runs are one stretch. An older release may have moved runs meanwhile that
+        were met before, without noting when they are due; its last worker may still be at it, so an hour later all runs
+        are looked at once more. A table that an older release has filled is met in the same way.
         """
         upto_ms = now_ms - max(still_ms, 0)
-        until_ms = max(self.until_ms, min(upto_ms, now_ms - MINUTE_MS))  # a run may be listed late, a little
+        until_ms = max(self.until_ms, min(upto_ms, now_ms - MINUTE_MS))  # a run may be listed a little late
         if now_ms - self.swept_ms > HOUR_MS:
             return Rounds(until_ms, now_ms, now_ms + HOUR_MS, (Stretch(0, encode_cursor(upto_ms, ""), all=True),))
         new = (Stretch(self.until_ms, encode_cursor(upto_ms, "")),) if upto_ms > self.until_ms else ()
@@ -74,7 +74,7 @@ class Rounds:
         return Rounds(until_ms, now_ms, self.again_ms, _few((*new, *self.stretches)))
 
     def after(self, next_cursor: str) -> Rounds:
-        """A page of the first stretch has been looked at."""
+        """Returns the rounds after a page of the first stretch."""
         first, *others = self.stretches
         rest = [replace(first, cursor=next_cursor)] if next_cursor else []
         return replace(self, stretches=(*rest, *others))

@@ -1,4 +1,4 @@
-"""What the branches of one message share: the worker's time, until a step takes long."""
+"""Shares a worker's time among the branches of one message, until a step takes long."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _logger = logging.getLogger("stepwell.worker")
 class Sharing:
     """How long the branches of one message run one after the other; then the rest get messages of their own.
 
-    `message_ms`: all of them. `step_ms`: a step that takes longer has the others run beside it.
-    `steps`: how many run at once here, for one message, before the rest get messages.
+    `message_ms`: for all of them. `step_ms`: a longer step has the others run beside it. `steps`: how many run at once
+    here, for one message, before the rest get messages.
     """
 
     message_ms: int = FORK_SHARED_MS
@@ -45,7 +45,7 @@ class Share:
     def __init__(
         self, ports: Ports, wake: Wake, sharing: Sharing, push: Callable[[Wake], Coroutine[Any, Any, None]], crew: Crew
     ) -> None:
-        """`push` moves one of the wake's tokens in another thread. `crew`: those that run here."""
+        """`push` moves one of the wake's tokens in another thread. `crew`: the branches that run here."""
         self._ports, self._sharing, self._left, self._has_begun = ports, sharing, deque(wake.each), False
         self._crew = crew
         self._push, self._beside = push, Beside(sharing.steps - 1)
@@ -56,31 +56,31 @@ class Share:
         return bool(self._left) or self._crew.must_not_wait
 
     def left_ms(self) -> int:
-        """For how long they still run one after the other."""
+        """Returns for how many milliseconds they still run one after the other."""
         return max(self._until_ms - self._ports.clock.now_ms(), 0)
 
     def step_ms(self) -> int:
-        """For how long the others wait for the next step."""
+        """Returns for how many milliseconds the others wait for the next step."""
         return min(self.left_ms(), self._sharing.step_ms)
 
     async def next(self) -> Wake | None:
-        """The wake of the next branch; None where all have begun here, or were handed over."""
+        """Returns the wake of the next branch; None if all have begun here, or were handed over."""
         if self._has_begun and not self.left_ms():
             await self.hand_over()
         self._has_begun = True
         return self._left.popleft() if self._left else None
 
     async def hand_over(self) -> None:
-        """A message for each branch that has not begun."""
+        """Sends a message for each branch that has not begun."""
         if self._left:
             await self._crew.leave(self._indexes)
             await self._send(self._left)
             self._left.clear()
 
     async def beside(self) -> None:
-        """Begins the others while a step runs: here, as far as this worker may, and by messages.
+        """Begins the other branches while a step runs: in threads, as far as this worker may, and by messages.
 
-        Where the queue does not answer, they stay here, and begin after the step.
+        If the queue does not answer, they stay here and begin after the step.
         """
         try:
             await self._crew.let_go(self._indexes, self._send)

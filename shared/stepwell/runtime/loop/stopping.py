@@ -1,10 +1,10 @@
 """Stopping: the runs of a paused workflow stop one by one, each as its worker is about to begin a step.
 
-    pause     note: order is paused ── answered
-    worker    note? ── header of its run: paused, by that pause ── note still there? ── rests
-    unpause   a message that repeats the rest ── no note ── a message for each run that it stopped ── it goes on
+     pause     note: order is paused ── answered
+     worker    note? ── header of its run: paused, by that pause ── note still there? ── rests
+     unpause   a message that repeats the rest ── no note ── a message for each run that it stopped ── it goes on
 
-The worker writes the header and then reads the note; who ends the pause drops the note and then lists the headers. So
+The worker writes the header and then reads the note; the end of the pause drops the note and then lists the headers. So
 at least one of the two sees the other. A run that waits, or whose step takes long, is not touched by either.
 """
 
@@ -27,13 +27,13 @@ from stepwell.runtime.ports.headers import Header, RunQuery
 
 
 class Stopping:
-    """Pauses runs whose workflow is paused, and has them go on with it. Every call may be made twice."""
+    """Pauses runs whose workflow is paused, and resumes them with it. Every call may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook, pausing: Pausing, pauses: Pauses) -> None:
         self._ports, self._logbook, self._pausing, self._pauses = ports, logbook, pausing, pauses
 
     async def stops(self, at: Standing) -> bool:
-        """Whether the token rests, because its workflow is paused. The first of its tokens pauses the run."""
+        """Tells whether the token rests because its workflow is paused. The first of its tokens pauses the run."""
         if not can_move(at.token) or not can_be_held(at.token) or not await self.is_due(at):
             return False
         pause = await self._pauses.now(at.run.workflow)
@@ -48,29 +48,29 @@ class Stopping:
         return True
 
     async def is_due(self, at: Standing) -> bool:
-        """Whether the token's worker should look before its next step: its workflow was lately paused."""
+        """Tells whether the token's worker should look before its next step: its workflow was lately paused."""
         return at.run.workflow not in BUILT_IN and await self._pauses.lately(at.run.workflow) is not None
 
     async def goes_on(self, header: Header) -> None:
-        """Has a paused run go on if the workflow's pause that stopped it is over."""
+        """Resumes a paused run if the workflow's pause that stopped it is over."""
         if header.paused_ms and header.pause_of and header.pause_of not in await self._pauses.all():
             await self._pausing.go_on(GoOn(header.run_id, header.paused_ms))
 
     async def again(self, at: Standing) -> None:
-        """Does for a paused run what was left to do by whoever paused it, or its workflow, and died on the way."""
+        """Finishes the pausing of a run, or the end of its workflow's pause, after a crash."""
         if at.header.pause_of:
             await self.goes_on(at.header)
         else:
             await self._pausing.hold(at)
 
     async def unpause(self, pause: WorkflowPause) -> None:
-        """Ends a pause, and has the runs go on that it has stopped."""
+        """Ends a pause, and resumes the runs that it has stopped."""
         given = GoOnAll(pause.workflow, pause.note)
         await self._ports.queue.send(Lane.RESUME, to_json(given))
         await self._pauses.end(pause.workflow, pause.note)
 
     async def handle(self, message: GoOnAll) -> None:
-        """A message for each run of a page. At the end it looks again, later: lists are eventually consistent."""
+        """Sends a message for each run of a page; at the end looks again, as lists are eventually consistent."""
         is_paused = await self._pauses.get(message.workflow) is not None
         if is_paused and not await self._pauses.end(message.workflow, message.note):
             return  # it was paused anew

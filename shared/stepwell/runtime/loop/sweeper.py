@@ -1,10 +1,9 @@
-"""The sweeper: finds runs without progress and overdue waits, and wakes them. In a healthy system it finds nothing.
+"""The sweeper: finds runs without progress and overdue waits, and wakes them. Finds nothing in a healthy system.
 
-What it repairs: a caller that died between its append and what follows from it (the wake after an approval or a
-start, a run's deadline, the parent of a child that was cancelled), and nothing else.
-
-It reads what is due, and each run once when that is some minutes old (`rounds`); never the runs that wait. Whoever
-changes a run's status says when it is due (`due`); the sweeper works out the rest where a run is under way.
+It repairs the work of callers that died between their append and what follows from it (the wake after an approval or a
+start, a run's deadline, the parent of a child that was cancelled), and nothing else. It reads what is due, and each run
+once when that is some minutes old (`rounds`); never the runs that wait. Whoever changes a run's status says when it is
+due (`due`); for a run under way the sweeper computes the rest.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ from stepwell.runtime.waits.throttling import Throttling
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}
 )  # idle: its start may have died
-UNREADABLE = "unreadable"  # why nothing was sent
+UNREADABLE = "unreadable"  # a reason for which nothing is sent
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A run that stood still, and what was sent to move it."""
+    """A run that stood still, and why."""
 
     run_id: str
     why: str  # overdue | no_progress | nothing_wakes | UNREADABLE
@@ -58,21 +57,21 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look at a run or a token came to: why it was woken, and when it is due again; None for never."""
+    """The result of looking at a run or a token: why it was woken, and when it is due again; None for never."""
 
     why: str = ""
     due_ms: int | None = None
 
 
 class Sweeper:
-    """Looks at runs that are due. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
+    """Looks at runs that are due. A needless wake is harmless: it is stale, or repeats effects."""
 
     def __init__(
         self, ports: Ports, logbook: Logbook, stopping: Stopping, *, sees_queue: bool = False, at_once: int = 1
     ) -> None:
-        """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt.
+        """`sees_queue`: the queue port sends only what is not there, so no step needs the benefit of the doubt.
 
-        `at_once`: at so many runs of a page, each in a thread, where the ports are those of a network.
+        `at_once`: how many runs of a page to look at in parallel, each in a thread, if the ports use a network.
         """
         self._ports, self._logbook, self._stopping, self._sees_queue = ports, logbook, stopping, sees_queue
         self._at_once = at_once
@@ -82,16 +81,16 @@ class Sweeper:
     async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[Found, ...]:
         """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long.
 
-        A page that was begun is looked at to its end. When no time is left then, the next sweep goes on from there:
-        each look moves a run's due time, and a note keeps the place among the runs that are new.
+        A page is always finished. If no time is left then, the next sweep goes on from there: each look moves a run's
+        due time, and a note keeps the place among the runs that are new.
         """
-        looked: dict[str, tuple[Found, ...]] = {}  # at each of these runs, once in a sweep
+        looked: dict[str, tuple[Found, ...]] = {}  # each run is looked at once in a sweep
         if await self._sweep_due(looked, still_ms, left_ms):
             await self._sweep_new(looked, still_ms, left_ms)
         return tuple(one for found in looked.values() for one in found)
 
     async def _sweep_due(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> bool:
-        """Whether there was time for all."""
+        """Looks at the runs that are due. Tells whether there was time for all."""
         cursor, before_ms = "", self._ports.clock.now_ms() - still_ms
         while True:
             page = await self._ports.runs.list_due(before_ms, PAGE_ITEMS_MAX, cursor)
@@ -101,7 +100,7 @@ class Sweeper:
                 return not cursor
 
     async def _sweep_new(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> None:
-        """Runs that the sweeper has not met. One that leaves the list in between has ended."""
+        """Looks at runs that the sweeper has not met. A run that leaves the list meanwhile has ended."""
         runs, note = self._ports.runs, await self._ports.notes.get_note(*NOTE)
         rounds = Rounds.of(note).begun(self._ports.clock.now_ms(), still_ms)
         listed = 0
@@ -115,10 +114,10 @@ class Sweeper:
             rounds, before = rounds.after(page.next_cursor), note
             note = rounds.note()
             if not await self._ports.notes.put_note(*NOTE, note, before):
-                return  # another sweep is at it
+                return  # another sweep is running
 
     async def _look_at_all(self, run_ids: Sequence[str], looked: dict[str, tuple[Found, ...]], still_ms: int) -> None:
-        """A look is four requests, one after the other; those of several runs overlap. Raises what one of them does."""
+        """Looks at these runs, in threads if `at_once` permits: each look is four requests. Raises what one raises."""
         if self._at_once == 1 or len(run_ids) < 2:
             for run_id in run_ids:
                 looked[run_id] = await self.look(run_id, still_ms)
@@ -130,7 +129,7 @@ class Sweeper:
             looked.update((run_id, one.result()) for run_id, one in zip(run_ids, work, strict=True))
 
     async def look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
-        """One run whose log cannot be read does not keep the others from being looked at; it is reported."""
+        """Looks at one run. One whose log cannot be read is reported, so that the others are looked at as well."""
         try:
             return await self._look(run_id, still_ms)
         except NewerFormat:
@@ -167,7 +166,7 @@ class Sweeper:
         return replace(look, due_ms=earliest(look.due_ms, limit_ms))
 
     async def _look_at_end(self, at: Standing, still_ms: int) -> Look:
-        """A run that has ended, while its header says that it lives: whoever ended it has died on the way."""
+        """Looks at an ended run whose header says that it lives: the worker that ended it may have died."""
         now_ms, due_ms = self._ports.clock.now_ms(), last_ms(at)
         if due_ms + still_ms >= now_ms:
             return Look(due_ms=due_ms)
@@ -175,7 +174,7 @@ class Sweeper:
         return Look("no_progress", now_ms)
 
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
-        """What is wrong with a token, or with the branches that it waits for."""
+        """Looks at a token, or at the branches that it waits for."""
         now_ms = self._ports.clock.now_ms()
         if at.token.has_open_tasks and not at.token.ended:
             return await self._look_at_tasks(at, still_ms, shown=shown)
@@ -206,7 +205,7 @@ class Sweeper:
         return Look("no_progress" if has_waker else "nothing_wakes", now_ms)
 
     async def _look_at_gathering(self, at: Standing, still_ms: int) -> Look:
-        """A run that gathers starts, and that should have begun."""
+        """Looks at a run that gathers starts, and wakes it if it should have begun."""
         now_ms, at_ms = self._ports.clock.now_ms(), gathering.due_ms(at.graph, at.run, at.token)
         if at_ms + still_ms >= now_ms:
             return Look(due_ms=at_ms)
@@ -214,20 +213,20 @@ class Sweeper:
         return Look("no_progress", now_ms)
 
     async def _is_stuck(self, at: Standing) -> bool:
-        """Whether a token that waits for locks or for a permit could go on, and nobody has told it."""
+        """Tells whether a token that waits for locks or a permit could go on, but was not told."""
         return await (self._throttling if throttles.waits(at.token) else self._locks).is_stuck(at)
 
     async def _held_ms(self, at: Standing) -> int | None:
-        """When to look again at a run that waits for its workflow's limit; None for others."""
+        """Returns when to look again at a run that waits for its workflow's limit; None for other runs."""
         if not permits.is_limited(at.graph) or not permits.begins(at.run, at.token):
             return None
         try:
             return await self._permits.due_ms(at)
         except ExpressionError:
-            return None  # it is to fail for its key
+            return None  # it has to fail for its key
 
     async def _look_at_children(self, at: Standing, parked: Parked, still_ms: int) -> Look:
-        """Child runs that ended a while ago, and that the wait for them should know of: to begin it again tells it."""
+        """Wakes a run whose wait missed the ends of its children: the wait begins again and reads them."""
         slot, members = at.token.slot, []
         for index in range(len(parked.children)):
             child = await self._ports.runs.get_run(child_id(at.run_id, at.token.id, slot, index))
@@ -239,9 +238,9 @@ class Sweeper:
         return Look("no_progress", self._ports.clock.now_ms())
 
     async def _look_at_tasks(self, at: Standing, still_ms: int, *, shown: bool) -> Look:
-        """Each operation that a function's tasks have begun, and whose end the function does not know.
+        """Looks at each operation of a function's tasks whose end the function does not know.
 
-        And the function itself: its timer, and an update whose caller died before it woke the run.
+        And at the function itself: its timer, and an update whose caller died before it woke the run.
         """
         now_ms = self._ports.clock.now_ms()
         looks: list[Look] = []
@@ -266,7 +265,7 @@ class Sweeper:
         return Look(why, earliest(timer_ms, *[one.due_ms for one in looks]))
 
     async def _look_at_branches(self, at: Standing, still_ms: int) -> Look:
-        """Each branch that runs; and of each page the branch that ended last, whose arrival may have been lost."""
+        """Looks at each live branch, and at each page's last ended one, whose arrival may have been lost."""
         fork = await self._logbook.fork(at.run_id, at.token.id, at.token.slot)
         if fork is None:
             return Look()
@@ -291,7 +290,7 @@ class Sweeper:
         return whole_minute(self._ports.clock.now_ms())
 
     def _due_ms(self, at: Standing, last: Record | None, begins_ms: int = 0) -> int:
-        """By when the next record may be expected: a step takes its time, a retry begins when it is due."""
+        """Returns by when to expect the next record: a step may take its timeout, a retry begins when it is due."""
         since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms, begins_ms)
         if last is not None and isinstance(last.next, RetryAt):
             since_ms = last.next.at_ms
@@ -304,7 +303,7 @@ class Sweeper:
 
 
 def _rests(at: Standing, now_ms: int) -> bool:
-    """Whether nothing is due: a run to start later, or one that was only created."""
+    """Tells whether nothing is due: the run starts later, or was only created."""
     if at.token.branch is not None:
         return False
     return at.token.last is None and (at.run.idle or at.run.start_at_ms > now_ms)

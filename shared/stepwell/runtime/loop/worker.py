@@ -1,8 +1,8 @@
-"""The advance loop: who wrote the last record pushes on, effects come before the next append, one slot has one winner.
+"""The advance loop: the writer of the last record pushes on, effects precede the next append, one slot has one winner.
 
 wake -> load, fold -> stale? drop
-     -> effects of the last record (they may not have happened before a crash)
-     -> decide -> run the step -> commit -> append -> refused? the winner's `by` says whether to go on
+ -> effects of the last record (they may not have happened before a crash)
+ -> decide -> run the step -> commit -> append -> refused? the winner's `by` says whether to go on
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Worker:
         sharing: Sharing,
         spending: Spending,
     ) -> None:
-        """`spending`: what a run has cost, in USD, where it may cost so much."""
+        """`spending`: returns what a run has cost in USD, given the run and its limit."""
         self._spending = spending
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
@@ -80,7 +80,7 @@ class Worker:
         self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
-        """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
+        """Advances the wake's tokens. Raises PortError if a port fails: the wake is to be redelivered."""
         known = Forks()
         is_several = wake.count > 1 and wake.slot < 0
         lanes = await self._logbook.share_lanes(wake.run_id, wake.tokens, known) if is_several else ()
@@ -90,7 +90,7 @@ class Worker:
         )
         try:
             while (own := await share.next()) is not None:
-                # those that come after it have less time than a message of their own had
+                # the later ones have less time than with a message of their own
                 await crew.run(self._push(_Turn(own, own.id, budget, known, share, fresh=own.token == wake.token)))
             await crew.finish()
         finally:
@@ -106,46 +106,46 @@ class Worker:
             at = None if at is None else at.caught_up
 
     async def _begun(self, turn: _Turn, *, fresh: bool = False) -> Standing | None:
-        """The wake's own token, once what this message has left undone there is done, should others have gone on."""
+        """Loads the wake's token and finishes what this message left undone there. None: there is no such token."""
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
         if at is not None and not turn.budget.is_first():
             await self._performer.mend_late(at, own.slot)
         if at is not None and at.token.tasks:
-            await self._performer.forking.again(at, (turn.by,), own.slot)  # where others have gone on, it is stale
+            await self._performer.forking.again(at, (turn.by,), own.slot)  # then the message is stale
         if at is not None and is_stale(at.token, own.slot, turn.by):
             await self._performer.drop_late(at)
         return at
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:
-        """The token with a batch for its records, where its workflow has those of several steps written together.
+        """Returns the token, with an open batch if its workflow has the records of several steps written together.
 
-        A message that comes again has them written one by one: a step that killed its worker is known then.
+        On a redelivery records are written one by one: so it is known which step killed its worker.
         """
         if at is None or at.graph.durability != BATCH or at.lane is not None or not turn.budget.is_first():
             return at
         return changed(at, batch=OpenBatch(self._ports.clock))
 
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
-        """One record further; None when there is nothing left to do for this wake, or its run is paused."""
+        """Moves the token one record further. Returns None if this wake has nothing left to do, or the run pauses."""
         return await (self._next(at, turn) if at.is_open else self._settled(at, turn))
 
     async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
-        """The same, once the last record's effects are there. What waits in an open batch has none."""
+        """Moves the token one record further after the last record's effects. Records in an open batch have none."""
         if is_held(at.run, at.token) and can_move(at.token):
             return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.ended:  # nothing follows an end but its effects
             return moved
-        if await self._stopping.stops(at):  # it has given back what its last step held
+        if await self._stopping.stops(at):  # the effects have given back what its last step held
             return await self._rests(at)
-        is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before another picked it up
+        is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before it was picked up
         if is_behind and has_begun(at.token):
             at = await self._logbook.refreshed(at)
         return await self._next(await self._performer.rollback.prepare(at, turn.by), turn)
 
     async def _rests(self, at: Standing) -> Standing | None:
-        """Stops for a pause, unless that is over. Then the token goes on: here, or where it was woken."""
+        """Stops for a pause. Returns the token if that is over and it goes on here; None if it rests or was woken."""
         on = await self._resting.rests(at)
         if on is None:
             await self._stopping.goes_on(at.header)
@@ -164,17 +164,17 @@ class Worker:
                 return await self._attempt(answer.at, action, turn)
             case Write() if answer.is_mine:
                 return await self._after(answer, turn)
-            case Write():  # with writes to the user's tables, which may be the default pool's alone
+            case Write():  # it writes to the user's tables, which may be the default pool's alone
                 await self._hand_over(at, DEFAULT_POOL, turn)
         return None
 
     async def _closed(self, at: Standing, turn: _Turn) -> Standing | None:
-        """The token once its log has all its records, to look at it again; None where another has moved it."""
+        """Closes the open batch. Returns the token, to be decided again; None if another actor has moved it."""
         answer = await self._door.close(at, turn.by, turn.budget)
         return await self._after(answer, turn) if answer.is_mine else None
 
     async def _asked(self, at: Standing, turn: _Turn) -> Answer:
-        """What comes next, once the run has its permit and is shown as picked up, and its function has been asked."""
+        """Returns the next decision, once the run has its permit and is picked up, and its function was asked."""
         transacts = self._is_ours(DEFAULT_POOL, turn.wake)
         while True:
             given = Woken(at.token.slot)
@@ -200,16 +200,19 @@ class Worker:
                 return answer
 
     def _is_ours(self, pool: str, wake: Wake) -> bool:
-        """A step of another pool goes to that pool's queue. A pool without one, or two that disagree, must not send
-        it round for ever: what was addressed to its pool runs where it came, and so does what went round too often."""
+        """Tells whether this worker runs steps of the pool; otherwise they go to that pool's queue.
+
+        A pool without a queue, or two that disagree, must not send a step round for ever: what was addressed to its
+        pool runs where it came, and so does what went round too often.
+        """
         return self._pool is None or pool in (self._pool, wake.pool) or wake.hops >= HOPS
 
     async def _pick_up(self, at: Standing) -> Standing:
-        """The run is no longer pending: before its first record."""
+        """Shows the run as running, before its first record."""
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
             return changed(at, run=changed(at.run, started_ms=now_ms))
-        header = await self._ports.runs.get_run(at.run_id)  # another did just now, or has ended it
+        header = await self._ports.runs.get_run(at.run_id)  # another worker just did, or the run has ended
         started_ms = header.started_ms if header is not None else 0
         return changed(at, run=changed(at.run, started_ms=started_ms or now_ms))
 
@@ -219,12 +222,12 @@ class Worker:
         await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=pool)))
 
     async def _attempt(self, at: Standing, action: RunStep, turn: _Turn) -> Standing | None:
-        """Runs the step, or hands over when this invocation may end before it does.
+        """Runs the step, or hands over if this invocation may end before the step does.
 
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
         policy = self._policy(action)
-        left_ms = turn.budget.left_ms()  # now: to know the policy, the user's module may have been imported
+        left_ms = turn.budget.left_ms()  # read now: finding the policy may import a module
         has_time = left_ms is None or left_ms >= policy.timeout_ms
         if at.is_open and not (has_time and self._may_wait_for(action, policy, at, turn)):
             return await self._closed(at, turn)
@@ -241,19 +244,19 @@ class Worker:
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
             begins = StepBegins(action, policy.timeout_ms, at.token.slot)
             answer = await self._door.put(at, begins, turn.by, turn.budget)
-            if isinstance(answer.action, Rest):  # it rests behind what its batch holds
+            if isinstance(answer.action, Rest):  # it rests after the records in its batch
                 return await (self._closed(answer.at, turn) if answer.at.is_open else self._rests(answer.at))
-            if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
+            if not answer.is_new:  # an earlier delivery began it: the next decision says what follows
                 return await self._after(answer, turn) if answer.is_mine else None
-            at = changed(answer.at, turn=at.turn)  # the step is still what its function asked for
+            at = changed(answer.at, turn=at.turn)  # the function still asks for this step
         log_started(at, action)
         outcome = await self._outcome(at, action, policy, turn)
-        if outcome is None:  # its function is to be asked again
+        if outcome is None:  # ask its function again
             return changed(at, turn=None)
         return await self._ended(at, action, changed(outcome, started_ms=action.at_ms), policy, turn)
 
     def _may_wait_for(self, action: RunStep, policy: Policy, at: Standing, turn: _Turn) -> bool:
-        """Whether the open batch may wait for the step: it runs here, now, and others see nothing of it."""
+        """Tells whether the open batch may wait for the step: it runs here, now, and others see nothing of it."""
         is_seen = action.step.run.startswith((DETACHED, IN_SESSION, SENDS))
         is_due = at.batch is not None and at.batch.left_ms() == 0
         return not is_seen and not is_due and self._is_ours(policy.pool, turn.wake)
@@ -266,16 +269,17 @@ class Worker:
         return await self._after(answer, turn) if answer.is_mine else None
 
     async def _after(self, answer: Answer, turn: _Turn) -> Standing | None:
-        """Where to go on. Another delivery of this message that wrote the record may be steps ahead by now.
+        """Returns the token to go on with, if there is one.
 
-        Then this one begins again as if it came now. The token may be with another message, which alone pushes it on.
+        Another delivery of this message that wrote the record may be steps ahead by now. Then this one begins again as
+        if it came now. The token may be with another message, which alone pushes it on.
         """
         return await (self._logbook.save_if_due(answer.at) if answer.is_new else self._begun(turn))
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
             return self._steps.policy(action.step)
-        own = replace(action.step, pool=self._pool)  # whoever is here can do it
+        own = replace(action.step, pool=self._pool)  # any worker can do it
         return resolve_policy(own, StepDefaults())
 
     async def _outcome(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> Outcome | None:
@@ -313,7 +317,7 @@ class Worker:
         )
 
     def _late(self, at: Standing, turn: _Turn) -> tuple[int, Callable[[], Coroutine[Any, Any, None]] | None]:
-        """What does not wait for a long step, and how long it does: other branches, and the token's open batch."""
+        """Returns the ms after which a step is long, and the work to do then: other branches and the open batch."""
         share = turn.share if turn.share is not None and turn.share.has_more else None
         if at.batch is None or not at.is_open:
             return (share.step_ms(), share.beside) if share else (0, None)
@@ -321,9 +325,9 @@ class Worker:
         return min(left_ms, share.step_ms()) if share else left_ms, partial(self._while_it_runs, at, turn, share)
 
     async def _while_it_runs(self, at: Standing, turn: _Turn, share: Share | None) -> None:
-        """Appends what waits, and lets the other branches begin. Where the store does not answer, the step's end does.
+        """Appends the open batch and begins other branches while a step runs; on an error, the step's end does.
 
-        Where another was first, or a pause stops the token before its next step, the batch knows it.
+        If another actor wrote first, or a pause stops the token before its next step, this is noted in the batch.
         """
         try:
             answer = await self._door.close(at, turn.by, turn.budget)
@@ -338,7 +342,7 @@ class Worker:
 
 
 def _trace(at: Standing) -> str:
-    """What the step passes on; "" without a caller's, which is made of no hash."""
+    """Returns the `traceparent` for the step; "" if the caller gave none."""
     if not at.header.trace:
         return ""
     return traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1))
@@ -347,7 +351,7 @@ def _trace(at: Standing) -> str:
 @quick
 @dataclass(frozen=True)
 class _Turn:
-    """What a worker works under. `fresh`: its invocation has only begun. `share`: None beside another branch's step."""
+    """The context of a worker. `fresh`: its invocation has only begun. `share`: None beside another branch's step."""
 
     wake: Wake
     by: str  # its id

@@ -1,1 +1,1 @@
-"""What others are told of runs: notifications, webhook deliveries and their endpoints."""
+"""Tells others about runs: notifications, webhook deliveries and their endpoints."""

@@ -1,14 +1,14 @@
-"""What webhooks brought, kept for a time for the sources that ask for it, so that it can be taken again.
+"""Incoming webhook deliveries, kept for a time for the sources that ask for it, so that they can be replayed.
 
-A delivery is kept as an event under a topic that nobody can wait for: its id tells a retry, its body may be a claim
+A delivery is kept as an event under a topic that nobody can wait for: its id detects a retry, its body may be a claim
 check, there are only so many of them and each expires, all as in any mailbox. A source has a topic for each day, so
-that a day on which too much comes leaves room for the next one. Of one delivery a day may have these entries:
+that a full day leaves room for the next one. One delivery may have these entries in a day:
 
-    done/ID     it became an event or a run
-    not/ID      it was refused, or is none that the source takes; a retry of it may be done
-    again-N/ID  its replay number N, as it is listed
+     done/ID     it became an event or a run
+     not/ID      it was refused, or is none that the source takes; a retry of it may be done
+     again-N/ID  its replay number N, as it is listed
 
-Each delivery has a topic beside that which counts its replays.
+Each delivery has another topic that counts its replays.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from stepwell.limits import DAY_MS, DELIVERIES_KEPT, DELIVERY_BYTES, DELIVERY_KE
 from stepwell.runtime.ports import Event, Ports
 from stepwell.runtime.stores.blobs import for_time
 
-TOPIC = "stepwell.deliveries"  # of the names that no caller can send, so no wait is ever offered one
+TOPIC = "stepwell.deliveries"  # a reserved name that no caller can send, so no wait is ever offered one
 
 
 class Outcome(StrEnum):
-    """What became of a delivery when it came."""
+    """The outcome of a delivery when it arrived."""
 
     PUBLISHED = "published"
     STARTED = "started"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One delivery as it came, without what proved who sent it."""
+    """One delivery as it arrived, without its proof of who sent it."""
 
     source: str
     id: str
@@ -51,36 +51,36 @@ class Delivery:
     outcome: Outcome
     expires_ms: int
     made: str = ""  # the id of the event or of the run
-    detail: str = ""  # of which name or workflow that is; why it was refused
+    detail: str = ""  # the event's name or the run's workflow; or why it was refused
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
-    blob: str = ""  # where the body is, if it is not here
+    blob: str = ""  # the reference of the body, if it is not here
     size_bytes: int = 0  # of the body
-    replay: int = 0  # its number; 0: it is what came
+    replay: int = 0  # the number of the replay; 0: the delivery itself
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A delivery, without its body where that is large, and its replays, oldest first."""
+    """A delivery, without its body if that is large, and its replays, oldest first."""
 
     came: Delivery
     replays: tuple[Delivery, ...] = ()
 
     @property
     def place(self) -> tuple[int, str]:
-        """Where it stands in every list."""
+        """Returns its sort key in lists."""
         return self.came.at_ms, f"{self.came.source}/{self.came.id}"
 
 
 class Deliveries:
-    """Keeps, lists and finds them."""
+    """Keeps, lists and finds deliveries."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
     async def keep(self, delivery: Delivery) -> None:
-        """Once for each id and day. Raises Conflict `too_many_pending` on a day that is full."""
+        """Keeps a delivery, once for each id and day. Raises Conflict `too_many_pending` on a day that is full."""
         if len(delivery.body) > DELIVERY_BYTES:
             owner = for_time(delivery.expires_ms - delivery.at_ms)
             delivery = replace(delivery, blob=await self._ports.blobs.put(delivery.body, owner), body=b"")
@@ -89,7 +89,7 @@ class Deliveries:
         await self._ports.mailbox.put_event(event, DELIVERIES_KEPT)
 
     async def of_day(self, sources: Sequence[str], day_ms: int) -> list[Listed]:
-        """Those that came on the day that has this time, newest first."""
+        """Returns the deliveries of the day that has this time, newest first."""
         now_ms = self._ports.clock.now_ms()
         found: list[Listed] = []
         for source in sources:
@@ -98,7 +98,7 @@ class Deliveries:
         return sorted(found, key=lambda one: one.place, reverse=True)
 
     async def find(self, source: str, delivery_id: str, keep_ms: int = 0) -> Delivery | None:
-        """With its body: the one that became an event or a run, whenever that was; else the one that came last.
+        """Returns the delivery with its body: the one that became an event or a run; else the newest. None: not found.
 
         `keep_ms`: how far back to look; 0: as far as any is kept.
         """
@@ -120,13 +120,13 @@ class Deliveries:
         return replace(delivery, body=body, blob="")
 
     async def replays(self, delivery: Delivery) -> int:
-        """How many there were of it."""
+        """Returns how many replays a delivery has had."""
         now_ms = self._ports.clock.now_ms()
         return len(await self._ports.mailbox.pending_events(_replay_topic(delivery), now_ms))
 
     async def note(self, replay: Delivery) -> None:
-        """Counts a replay, and lists it with what it is a replay of, however full that day is."""
-        now_ms = self._ports.clock.now_ms()  # it is to outlive what it is a replay of: the same id may come once more
+        """Counts a replay, and lists it with its delivery, however full that day is."""
+        now_ms = self._ports.clock.now_ms()  # it has to outlive its delivery: the same id may arrive once more
         count = Event(_replay_topic(replay), f"{replay.replay:03d}", None, now_ms, now_ms + DELIVERY_KEPT_MAX_MS)
         await self._ports.mailbox.put_event(count)
         topic = day_topic(replay.source, replay.at_ms)
@@ -135,12 +135,12 @@ class Deliveries:
 
 
 def day_topic(source: str, at_ms: int) -> Topic:
-    """Where what came to a source on the day of this time is kept."""
+    """Returns the topic of a source's deliveries on the day of this time."""
     return Topic(TOPIC, f"!{source}@{at_ms // DAY_MS}")
 
 
 def days(last_ms: int, first_ms: int) -> Iterator[int]:
-    """A time in each day from the last one back to the first."""
+    """Yields a time in each day from the last one back to the first."""
     for day in range(last_ms // DAY_MS, max(first_ms, 0) // DAY_MS - 1, -1):
         yield day * DAY_MS
 
@@ -155,7 +155,7 @@ def _entry_id(delivery: Delivery) -> str:
 
 
 def _listed(entries: Iterable[Delivery]) -> Iterator[Listed]:
-    """The entries of one source and day, put together by delivery."""
+    """Yields the deliveries of one source and day, each with its replays."""
     by_id: dict[str, list[Delivery]] = defaultdict(list)
     for entry in entries:
         by_id[entry.id].append(entry)

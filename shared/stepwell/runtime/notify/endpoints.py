@@ -10,11 +10,11 @@ from stepwell.definition.graph import Json
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Who is told, of which events and of which workflows' runs; None: of all of them."""
+    """A subscriber: its URL, its events, and the workflows whose runs it is told about; None: all workflows."""
 
     name: str
     url: str
-    references: tuple[str, ...]  # of the secrets that a notification is signed with
+    references: tuple[str, ...]  # of the secrets that sign its notifications
     events: frozenset[str]
     workflows: frozenset[str] | None = None
 
@@ -24,18 +24,18 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What an endpoint is to be sent. `id` is the same in each try, and whenever the notice is told again."""
+    """A message for an endpoint. `id` is the same in each try, and each time the notice is told."""
 
     endpoint: str
     id: str
     content: Json
     tries: int = 0
-    refusals: int = 0  # those of them that the endpoint refused
-    at_ms: int = 0  # not before
+    refusals: int = 0  # the tries that the endpoint refused
+    at_ms: int = 0  # the earliest time of the next try
 
 
 def endpoints_of(document: Mapping[str, Json] | None) -> dict[str, Endpoint]:
-    """The endpoints of a `webhooks.yaml` that was checked, by name; None: there are none."""
+    """Returns the endpoints of a checked `webhooks.yaml` by name; none for None."""
     given: Mapping[str, Mapping[str, Json]] = document["out"] if document else {}
     return {
         name: Endpoint(
@@ -50,10 +50,10 @@ def endpoints_of(document: Mapping[str, Json] | None) -> dict[str, Endpoint]:
 
 
 def notification_json(notification: Notification) -> dict[str, Json]:
-    """As a queue carries it."""
+    """Returns the notification as a queue carries it."""
     return asdict(notification)
 
 
 def notification_of(message: Mapping[str, Json]) -> Notification:
-    """Raises TypeError for a message that is no notification."""
+    """Decodes a notification. Raises TypeError for a message that is none."""
     return Notification(**message)

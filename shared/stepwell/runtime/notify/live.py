@@ -1,13 +1,13 @@
-"""The live feed: history entries as they are committed, for whoever watches. No run waits for it.
+"""The live feed: history entries as they are committed, for watchers. No run waits for it.
 
-watcher                         server
-   │  connects, for a topic        │
-   │  {"after": "0@3.2"}  ───────▶ │
-   │ ◀─── {"entries": …, "cursor": "0@9.1", "more": false}      what came since, a page at a time
-   │ ◀─── {"entries": …}                                        what is committed from now on
+    watcher                         server
+      │  connects, for a topic        │
+      │  {"after": "0@3.2"}  ───────▶ │
+      │ ◀─── {"entries": …, "cursor": "0@9.1", "more": false}      what came since, a page at a time
+      │ ◀─── {"entries": …}                                        what is committed from now on
 
-An entry may come twice, or out of order: its run and its id tell. One that a watcher missed is in the next page after
-its cursor, which it asks for again from time to time.
+An entry may come twice, or out of order: its run and its id identify it. An entry that a watcher missed is in the next
+page after its cursor, which it asks for again from time to time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENVELOPE_BYTES = 200  # of a frame, besides its entries
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a watcher wants: one run, the runs of one workflow, or all runs."""
+    """What a watcher subscribes to: one run, the runs of one workflow, or all runs."""
 
     run_id: str = ""
     workflow: str = ""
@@ -99,7 +99,7 @@ def _packed(entries: Iterable[LiveEntry]) -> Iterator[list[str]]:
 
 
 def _text(entry: LiveEntry) -> tuple[str, int]:
-    """The entry as JSON with its size, and a comma's."""
+    """Returns the entry as JSON, and its size in bytes with a comma; its data is left out if it is too large."""
     text = encode(entry.json())
     size_bytes = len(text.encode(errors="surrogatepass"))
     if size_bytes > LIVE_FRAME_BYTES - _ENVELOPE_BYTES:

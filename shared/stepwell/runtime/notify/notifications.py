@@ -14,7 +14,7 @@ from stepwell.runtime.stores.jsontext import encode
 
 
 def notifications_of(notice: Notice, endpoints: Collection[Endpoint]) -> list[Notification]:
-    """One for each endpoint that wants the notice, without its data where that would make it too large."""
+    """Returns a notification for each endpoint that wants the notice, without data if it were too large."""
     wanting = [one.name for one in endpoints if one.wants(notice.entry.type, notice.run.workflow)]
     if not wanting:
         return []
@@ -25,12 +25,15 @@ def notifications_of(notice: Notice, endpoints: Collection[Endpoint]) -> list[No
 
 
 def _content(notice: Notice) -> dict[str, Json]:
-    """In the form that Standard Webhooks recommends."""
+    """Returns the notice in the form that Standard Webhooks recommends."""
     return {"type": notice.entry.type, "timestamp": iso(notice.entry.at_ms), "data": notice_json(notice)}
 
 
 def _id_of(notice: Notice) -> str:
-    """A notice's own id has full stops, which would make the signed text ambiguous. With the run's time, because a
-    run's id may be another run's when its retention is over."""
+    """Returns the id of the notice's notifications: a hash, as its own id has full stops.
+
+    Those would make the signed text ambiguous. The run's time is included because a run's id may be used again when its
+    retention is over.
+    """
     text = f"{notice.run.created_ms} {notice.id}"
     return f"msg_{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -1,4 +1,4 @@
-"""Sends notifications to their endpoints, signed as Standard Webhooks says, and tells what is to become of each.
+"""Sends notifications to their endpoints, signed as Standard Webhooks says, and decides on retries.
 
 2xx                              taken
 429, 5xx, no answer in time      again, later and later, for about a day; then dead
@@ -33,22 +33,22 @@ _logger = logging.getLogger("stepwell.webhooks")
 
 GONE = 410
 _BUSY = frozenset({408, 425, 429})
-_SPREAD = 0.2  # of a delay: what failed together is not tried again together
-_OURS = frozenset({"step", "validation"})  # categories of errors that another try alone does not cure
+_SPREAD = 0.2  # share of a delay: tries that failed together are not repeated together
+_OURS = frozenset({"step", "validation"})  # categories of errors that a retry alone does not cure
 
 
 class Fate(StrEnum):
-    """What is to become of a notification."""
+    """The result of trying to send a notification."""
 
     TAKEN = "taken"
     AGAIN = "again"
     DEAD = "dead"
-    GONE = "gone"  # its endpoint wants no more, or is there no more
+    GONE = "gone"  # its endpoint wants no more, or does not exist any more
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`notification` is as it is to be sent again, or to lie with the dead."""
+    """The result of a try. `notification`: as it is to be retried, or kept in the dead-letter queue."""
 
     fate: Fate
     notification: Notification
@@ -59,11 +59,11 @@ class Verdict:
 class _Failed:
     why: str
     refused: bool
-    after_ms: int = 0  # how long it asked to be left alone
+    after_ms: int = 0  # the Retry-After of the endpoint
 
 
 class Sender:
-    """Sends one notification after the other, for any number of threads. `hosts`: those that may be called."""
+    """Sends notifications one by one, for any number of threads. `hosts`: those that may be called."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class Sender:
         self.replace(endpoints)
 
     def replace(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """These are the endpoints from now on; those that were gone are asked again."""
+        """Replaces the endpoints; those that were gone are tried again."""
         self._endpoints = dict(endpoints)
         self._gone: set[str] = set()
 
     def send(self, notification: Notification) -> Verdict:
-        """Tries once, unless it is not time yet."""
+        """Tries once, unless it is too early."""
         endpoint = self._endpoints.get(notification.endpoint)
         if endpoint is None or endpoint.name in self._gone:
             return Verdict(
@@ -140,7 +140,7 @@ class Sender:
         return send(Sending("POST", target, headers, body), self._network, deadline)
 
     def _keys(self, endpoint: Endpoint) -> list[bytes]:
-        """Of all secrets that can be had. Raises PortError when none can."""
+        """Returns the keys of all secrets that are available. Raises PortError if none is."""
         keys: list[bytes] = []
         failures: list[PortError] = []
         for reference in endpoint.references:
@@ -159,12 +159,12 @@ class Sender:
         if tried.tries > len(NOTIFICATION_DELAYS_MS) or tried.refusals >= NOTIFICATION_REFUSALS:
             return Verdict(Fate.DEAD, tried, failed.why)
         delay_ms = NOTIFICATION_DELAYS_MS[tried.tries - 1] * (1 + _SPREAD * self._jitter())
-        asked_ms = min(failed.after_ms, NOTIFICATION_DELAYS_MS[-1])  # whoever asks for a year would hear of nothing
+        asked_ms = min(failed.after_ms, NOTIFICATION_DELAYS_MS[-1])  # an endpoint may ask for a year
         at_ms = self._clock.now_ms() + max(int(delay_ms), asked_ms)
         return Verdict(Fate.AGAIN, replace(tried, at_ms=at_ms), failed.why)
 
 
 def signatures(keys: Sequence[bytes], notification_id: str, seconds: int, body: bytes) -> str:
-    """The header `webhook-signature`: one for each key, with spaces between them."""
+    """Returns the header `webhook-signature`: one signature for each key, separated by spaces."""
     text = f"{notification_id}.{seconds}.".encode() + body
     return " ".join(f"v1,{base64.b64encode(hmac.digest(key, text, 'sha256')).decode()}" for key in keys)

@@ -1,4 +1,4 @@
-"""Spans of a run for OpenTelemetry, from its history: the run, each attempt of a step, each wait.
+"""OpenTelemetry spans of a run, from its history: the run, each attempt of a step, each wait.
 
 run ─┬─ charge, attempt 1          step.started ── step.failed
      ├─ charge, attempt 2          step.started ── step.completed
@@ -39,11 +39,11 @@ class Span:
 
 
 def spans_of(header: Header, entries: Iterable[Entry]) -> Iterator[Span]:
-    """The spans of a run that has ended: its own last. What it kept of another run is among that one's spans."""
+    """Yields the spans of an ended run, its own last. Records kept from another run are among that run's spans."""
     open_attempts: dict[str, Entry] = {}
     open_waits: dict[str, Entry] = {}
     for entry in entries:
-        if header.origin and entry.at_ms < header.created_ms:  # a run is made after all that it keeps
+        if header.origin and entry.at_ms < header.created_ms:  # a run is created after all records that it keeps
             continue
         if entry.type == "step.started":
             open_attempts[entry.token] = entry

@@ -1,8 +1,8 @@
-"""Telling others what happened, as it happens: records and headers that come one by one, as history entries.
+"""Turns records and headers, as they are written, into history entries for subscribers.
 
-An entry is told from a record and the token around it (`engine.history`). The token is remembered from the record
-before: a run that goes on under the same eyes costs no read. A log never changes, so what is remembered is never
-wrong; it may only be missing, and is then read: the header, and the log from the last snapshot before the record.
+An entry is made from a record and the token around it (`engine.history`). The token is remembered from the record
+before: a run that goes on in the same process costs no read. A log never changes, so what is remembered is never wrong;
+it may only be missing, and is then read: the header, and the log from the last snapshot before the record.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from stepwell.runtime.ports.headers import FORK, REDRIVE, Header
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# Of no use to whoever is told after the fact, and half of all entries.
+# Of no use to subscribers afterwards, and half of all entries.
 UNTOLD = frozenset({PHASE, "run.pending", "step.started", "node.passed"})
 TOLD = frozenset(ENTRY_TYPES) - UNTOLD
 REMEMBERED = 500  # tokens, and as many headers
-REMEMBERED_BYTES = 50_000  # of one token; a larger one is read again
-PAGE_RECORDS = 100  # read at once: each may hold a large output
+REMEMBERED_BYTES = 50_000  # per token; a larger one is read again
+PAGE_RECORDS = 100  # records per read: each may hold a large output
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One history entry for those who were not there: with its run as it stood right after it."""
+    """A history entry for subscribers, with its run as it was right after the entry."""
 
     run: Header
     status: Status
@@ -54,12 +54,12 @@ class Notice:
 
     @property
     def id(self) -> str:
-        """The same whenever it is told."""
+        """Returns the notice's id: the same each time it is told."""
         return f"{self.run.run_id}/{self.entry.id}"
 
 
 def notice_json(notice: Notice) -> dict[str, Json]:
-    """The notice as subscribers get it: `entry` is as the history shows it."""
+    """Returns the notice as subscribers get it: `entry` is as the history shows it."""
     run_id = notice.run.run_id
     return {
         "id": notice.id,
@@ -75,7 +75,7 @@ def notice_json(notice: Notice) -> dict[str, Json]:
 
 
 def _without_code(entry: Entry) -> Entry:
-    """The entry without its error's traceback: subscribers need not see the code."""
+    """Returns the entry without its error's traceback: subscribers need not see the code."""
     error = entry.data.get("error") if isinstance(entry.data, dict) else None
     if not isinstance(error, dict) or "traceback" not in error:
         return entry
@@ -84,12 +84,12 @@ def _without_code(entry: Entry) -> Entry:
 
 
 def without_data(notice: Notice) -> Notice:
-    """The notice where its data is too large to be sent along."""
+    """Returns the notice without its data, which is too large to be sent."""
     return replace(notice, entry=replace(notice.entry, data=None), data_left_out=True)
 
 
 class Teller:
-    """Tells changes in the order in which they come, for one thread."""
+    """Turns changes into notices in the order in which they come, for one thread."""
 
     def __init__(self, log: Log, slots: Slots, runs: Runs, blobs: Blobs, remembered: int = REMEMBERED) -> None:
         self._log, self._slots, self._runs, self._blobs = log, slots, runs, blobs
@@ -98,7 +98,10 @@ class Teller:
         self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
 
     def header_changed(self, before: Header | None, after: Header, has_input: bool = True) -> list[Notice]:
-        """A run was created, paused or unpaused, or a worker picked it up; every other change is told by a record."""
+        """Returns the notices of a run's creation, pause, resumption or pick-up.
+
+        A record tells of every other change of a header. `has_input`: False if `after` lacks the run's input.
+        """
         self._headers.keep(after.run_id, replace(after, input=None))
         if before is None:
             told = _notices(after, after.status, opening(Token(), run_info(after)))
@@ -106,14 +109,14 @@ class Teller:
         if before.paused_ms != after.paused_ms and not after.status.terminal:
             return _notices(after, after.status, [_of_pause(before, after)])
         if not before.started_ms and after.started_ms and not _goes_on(after):
-            token = Token(slot=(after.rev - 1) // 2)  # the header says after which record
+            token = Token(slot=(after.rev - 1) // 2)  # the header's `rev` says after which record
             return _notices(after, Status.RUNNING, under_way(token, run_info(after)))
         return []
 
     async def appended(self, run_id: str, token_id: str, slot: int, body: str) -> list[Notice]:
-        """What the record tells, or those of a batch; nothing of a run that is gone.
+        """Returns the notices of a record, or of a batch of them; none for a deleted run.
 
-        Raises EngineFault for one that cannot follow.
+        Raises EngineFault for a record that cannot follow.
         """
         header = self._headers.get(run_id) or await self._runs.get_run(run_id)
         if header is None:
@@ -135,18 +138,18 @@ class Teller:
         token = apply(stand.token, record)
         self._remember(run_id, _Stand(token, stand.size_bytes + size_bytes))
         if header.origin and record.at_ms < header.created_ms:
-            return []  # the run that failed has told it
+            return []  # the original run told it
         told = narrate(record, stand.token, token, run_info(header))
-        if header.started_ms and not _goes_on(header):  # then the header has told that already
+        if header.started_ms and not _goes_on(header):  # the header has told that already
             told = tuple(entry for entry in told if entry.type != "run.started")
         return _notices(header, _status(token), told)
 
     def forget(self, run_id: str) -> None:
-        """The run is no more."""
+        """Forgets the header of a deleted run."""
         self._headers.drop(run_id)
 
     def _remember(self, run_id: str, stand: _Stand) -> None:
-        """Measured only now and then: the bodies of its records bound a token's size."""
+        """Keeps the token for the next record. It is measured only rarely: its records' bodies bound its size."""
         place = run_id, stand.token.id
         if stand.size_bytes > REMEMBERED_BYTES:
             stand = _Stand(stand.token, len(encode_token(stand.token)))
@@ -156,7 +159,7 @@ class Teller:
             self._tokens.keep(place, stand)
 
     async def _before(self, run_id: str, token_id: str, slot: int) -> _Stand:
-        """The token as it stood before this slot."""
+        """Returns the token as it was before this slot."""
         if slot == 0:
             return _Stand(Token(token_id), 0)
         stand = self._tokens.get((run_id, token_id))
@@ -172,9 +175,9 @@ class Teller:
         return _Stand(token, size_bytes)
 
     async def _loaded(self, run_id: str, token_id: str, slot: int) -> _Stand:
-        """From the last snapshot and on as far as `slot`, unless the snapshot is of a later time."""
+        """Returns the token of the last snapshot, folded up to `slot`; a new one if the snapshot is later than that."""
         if slot < SNAPSHOT_RECORDS:
-            return _Stand(Token(token_id), 0)  # none can be before it
+            return _Stand(Token(token_id), 0)  # no snapshot can be before it
         loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return _Stand(Token(token_id), 0)
@@ -191,14 +194,14 @@ class Teller:
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """A token, and a bound of its size in bytes."""
+    """A token, and an upper bound of its size in bytes."""
 
     token: Token
     size_bytes: int
 
 
 class _Recent(Generic[K, V]):
-    """Keeps what was asked for last."""
+    """A cache that evicts what was kept longest ago."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -218,8 +221,11 @@ class _Recent(Generic[K, V]):
 
 
 def _goes_on(run: Header) -> bool:
-    """Whether the run has records of another. A record says that it goes on, and the next, where nothing was kept,
-    that it was started: its header says so before them."""
+    """Tells whether the run has records of another one.
+
+    A record says that it goes on, and the next one, if nothing was kept, that it was started: its header says so before
+    them.
+    """
     return run.origin.partition(":")[0] in {REDRIVE, FORK}
 
 
@@ -229,7 +235,7 @@ def _notices(run: Header, status: Status, entries: Iterable[Entry]) -> list[Noti
 
 
 def _of_pause(before: Header, after: Header) -> Entry:
-    """The beginning or the end of a pause. The number in its id is made of the time at which the pause began."""
+    """Returns the entry of a pause's beginning or end. The number in its id is made of the pause's time."""
     place = f"{ROOT}@{after.rev // 2}"
     if after.paused_ms:
         return Entry(f"{place}.{2 * after.paused_ms}", after.paused_ms, "run.paused", ROOT, trigger="call",
@@ -238,7 +244,7 @@ def _of_pause(before: Header, after: Header) -> Entry:
 
 
 def _status(token: Token) -> Status:
-    """What the run is after the token's last record. While a branch moves, it runs."""
+    """Returns the run's status after the token's last record. While a branch moves, the run is running."""
     if token.id != ROOT:
         return Status.RUNNING
     if token.end is not None:

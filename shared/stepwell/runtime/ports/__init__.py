@@ -1,9 +1,8 @@
 """The ports: what the runtime needs of the world. Every adapter passes one contract suite (tests/contract).
 
-All are `async` so that the simulator can stop an actor at every call; adapters that block simply do not suspend.
-Any call may raise PortError: the outcome is then unknown, and the caller's message comes again. A value that is not
-JSON raises InvalidInput.
-Bodies are JSON text, opaque to the adapters. One adapter may be several ports.
+All are `async` so that the simulator can stop an actor at every call; adapters that block simply do not suspend. Any
+call may raise PortError: the outcome is then unknown, and the caller's message is redelivered. A value that is not JSON
+raises InvalidInput. Bodies are JSON text, opaque to the adapters. One adapter may be several ports.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
 from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
 
-EVERY = "*"  # in the place of a workflow's name: all of them
+EVERY = "*"  # in place of a workflow's name: all workflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is needed to fold a token: its last snapshot, the records after it by slot, and whether a mark follows."""
+    """The data to fold a token from: its last snapshot, the records after it by slot, and whether a mark follows."""
 
     snapshot: Saved | None
     records: Sequence[Saved]
@@ -44,7 +43,7 @@ class Loaded:
 class Joined:
     """A join: the members that have arrived, and numbers by place, each of which only grows.
 
-    `order`: the members in the order in which they arrived, where they were added `in_order`; else empty.
+    `order`: the members in order of arrival if they were added `in_order`; else empty.
     """
 
     members: frozenset[str] = frozenset()
@@ -55,7 +54,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that arrived from outside, kept under its topic until it is consumed or expires."""
+    """An event from outside, kept under its topic until it is consumed or expires."""
 
     topic: Topic
     id: str
@@ -90,7 +89,7 @@ Forks: TypeAlias = Sequence[tuple[str, int, int]]  # (id, width, pages), the inn
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A mark holds up the record: its writer is to look at the run's header first."""
+    """A mark holds up the record: its writer has to read the run's header first."""
 
 
 class Pause(NamedTuple):
@@ -103,25 +102,25 @@ class Pause(NamedTuple):
 
 Writes: TypeAlias = Sequence[TableWrite]  # the user's own
 Appended: TypeAlias = str | Refusal | EventTaken | Marked | None
-"""None: appended. Else nothing was written, because of the body that holds the slot, or another reason."""
+"""None: appended. Else nothing was written: the body that holds the slot, or another reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Times at which runs of a workflow start: one of a definition, or one that a caller made."""
+    """The times at which runs of a workflow start: from a definition, or made by a caller."""
 
     name: str
     workflow: str
     expression: str
     timezone: str = "UTC"
-    input: Json = None  # of one that a caller made; a definition's has an expression
+    input: Json = None  # if a caller made it; a definition's has an expression
     overlap: str = "skip"
     catch_up_ms: int | None = None
     since_ms: int = 0  # when a caller made it; 0 for a definition's
-    version: str = ""  # of its runs, as a start names it, read at each time
+    version: str = ""  # the version of its runs, as a start names it, resolved at each time
 
     def stored(self) -> dict[str, Json]:
-        """As a note or a message keeps it: without a version, as releases that know none do."""
+        """Returns the schedule as a note or a message keeps it; without a version if "", for older releases."""
         body: dict[str, Json] = asdict(self)
         return body if self.version else {name: one for name, one in body.items() if name != "version"}
 
@@ -134,83 +133,87 @@ class Log(Protocol):
     ) -> Appended:
         """Writes the record if its slot is free. Durable when it returns.
 
-        In the same transaction the event is marked as consumed by the record, and the user's own writes are made.
-        Where the slot is taken, that is the answer, whatever else is in the way: the token has moved on, maybe by
-        this very call, whose answer was lost.
+        In the same transaction the event is marked as consumed by the record, and the user's own writes are made. If
+        the slot is taken, that is the answer, whatever else is in the way: the token has moved on, maybe by this very
+        call, whose answer was lost.
         """
 
     async def load(self, run_id: str, token: str) -> Loaded:
-        """The last snapshot and every record after it."""
+        """Returns the last snapshot and every record after it."""
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
-        """Records with slot > after, in order: the history."""
+        """Returns the records with slot > after, in order: the history."""
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """All records of these tokens, branches of one fork; tokens without records are left out."""
+        """Returns all records of these tokens, branches of one fork; tokens without records are left out."""
 
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
-        """Keeps the newest (greatest slot) only."""
+        """Saves a snapshot; only the newest (greatest slot) is kept."""
 
     async def arrive(self, run_id: str, join: str, member: str, *, in_order: bool = False) -> Joined:
-        """Adds to the join's set, idempotently; returns the join as it is right after this addition.
+        """Adds a member to the join's set, idempotently; returns the join as it is right after this addition.
 
-        `in_order`: the join keeps the order, in which a member never changes its place; all or none of a join's are.
+        `in_order`: the join keeps the order, in which a member never changes its place; it holds for all members of a
+        join, or for none.
         """
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
         """Sets the place's number unless it is as great already; returns the join as it is right after."""
 
     async def read_join(self, run_id: str, join: str, lanes: Sequence[str] = ()) -> Joined:
-        """The join; `lanes`: with the logs of these lanes of its page, each as it is at some instant of this call."""
+        """Returns the join; with the logs of these `lanes` of its page, each as it is at some instant of this call."""
 
 
 class Slots(Protocol):
     """Single slots of logs: their records, and their marks, which hold up a record and are none."""
 
     async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
-        """The bodies in these slots of these tokens, of any forks; a place without a record is left out."""
+        """Returns the bodies in these slots of these tokens, of any forks; places without a record are left out."""
 
     async def mark(self, run_id: str, token: str, slot: int) -> bool:
-        """Puts a mark into the slot, which is no record and holds up the one to come. False where a record has it."""
+        """Puts a mark into the slot, which holds up its record. Returns False if a record has the slot."""
 
     async def rest(self, run_id: str, token: str, slot: int, told: str, before: str = "") -> bool:
-        """Has the mark of the slot tell who rests before it; there is one then. False where a record has the slot.
+        """Puts a mark into the slot, or changes the one there, to tell whether its token rests.
 
-        `before`: only where it tells this, or `told` already; else it tells something else, and nothing is changed.
+        Returns False if a record has the slot. `before`: only if the mark tells this, or `told` already; else nothing
+        is changed and it returns False.
         """
 
     async def unmark(self, run_id: str, token: str, slot: int) -> None:
-        """Takes the mark out of the slot; a record stays. Idempotent."""
+        """Removes the mark from the slot; a record stays. Idempotent."""
 
     async def is_blank(self, run_id: str, token: str) -> bool:
-        """Whether there is neither a record nor a mark."""
+        """Tells whether the token has neither a record nor a mark."""
 
 
 class Mailbox(Protocol):
     """Events and the waits that want them, by topic. Reads are strongly consistent."""
 
     async def put_event(self, event: Event, most: int = EVENT_PENDING) -> bool:
-        """False when an event of this id is there already, consumed or not: nothing is changed.
+        """Stores an event. Returns False, and changes nothing, if an event of this id is there, consumed or not.
 
-        `most`: how many may be pending in its topic.
-
-        Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
+        `most`: how many events may be pending in its topic. Raises Conflict `too_many_pending` for a full topic;
+        between processes that bound may be approximate.
         """
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:
-        """One that cannot be read raises EngineFault. Here and below, one of newer code raises NewerFormat."""
+        """Returns the event; None if it is not there. Raises EngineFault if it cannot be read.
+
+        Here and below, an event of newer code raises NewerFormat.
+        """
 
     async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
-        """Not consumed and not expired, oldest first (at_ms, then id); of those with greater ids than `after`.
+        """Returns events neither consumed nor expired, oldest first (at_ms, then id), with ids after `after`.
 
-        One that cannot be read is passed over: others may wait for those beside it.
+        An event that cannot be read is skipped: others may wait for those beside it.
         """
 
     async def put_waiter(self, waiter: Waiter) -> None:
-        """Idempotent by (topic, run, token, slot, arm)."""
+        """Registers a wait. Idempotent by (topic, run, token, slot, arm)."""
 
     async def waiters(self, topic: Topic) -> Sequence[Waiter]:
-        """Oldest first (since_ms, then run, token, slot, arm)."""
+        """Returns the registered waits, oldest first (since_ms, then run, token, slot, arm)."""
 
     async def forget_waiter(self, waiter: Waiter) -> None: ...
 
@@ -219,53 +222,56 @@ class Runs(Protocol):
     """The headers of runs. `create_run` and `get_run` are strongly consistent; the lists and `stats` are not."""
 
     async def create_run(self, header: Header) -> Header | None:
-        """None when this call created it; else the header that has this run id already."""
+        """Creates the header. Returns None, or the header that has this run id already."""
 
     async def get_run(self, run_id: str) -> Header | None: ...
 
     async def change_status(self, change: StatusChange) -> bool:
-        """False when the stored `rev` is not behind: an older change never undoes a newer one."""
+        """Applies the change. Returns False if the stored `rev` is not behind: no change undoes a newer one."""
 
     async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
-        """Sets `watched` and `due_ms`. With `seen`: only while the header has the `rev` and `due_ms` of that one.
+        """Sets `watched` and `due_ms`. Returns False if there is no such run, or it has changed.
 
-        False when there is no such run, or it has changed.
+        With `seen`: only while the header has the `rev` and `due_ms` of that one.
         """
 
     async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
-        """Pauses the run, or with None has it go on, due at once. False where its status is not that of `seen`."""
+        """Pauses the run, or with None resumes it, due at once. Returns False if its status is not that of `seen`."""
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
-        """Watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
+        """Returns watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        """Newest first (created_ms, then run_id, descending), or by deadline (waiting_until_ms, then run_id).
+        """Returns runs, newest first (created_ms, then run_id, descending), or by deadline.
 
-        Raises InvalidInput for a cursor that a list in this order did not make.
+        By deadline means by waiting_until_ms, then run_id. Raises InvalidInput for a cursor that a list in this order
+        did not make.
         """
 
     async def stats(self) -> Json:
-        """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,
-        one for each (workflow, status, waiting_for) there is. A row with `at_least` counts the newest runs alone."""
+        """Returns counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows.
+
+        There is one row for each (workflow, status, waiting_for). A row with `at_least` counts the newest runs alone.
+        """
 
 
 class Erasure(Protocol):
-    """What there is to delete of a run beside its blobs, and to keep so that all of it is found. Each is idempotent."""
+    """Deletes a run's data other than its blobs, and keeps what is needed to find it. Each call is idempotent."""
 
     async def erase_logs(self, run_id: str, forks: Forks) -> int:
-        """Deletes the records, snapshots and joins of these forks in their order, then those of the root. Idempotent.
+        """Deletes the records, snapshots and joins of these forks in their order, then those of the root.
 
-        Returns the number of items. One that is killed leaves the logs that tell of what is left.
+        Returns the number of items. Idempotent: a call that is killed leaves the logs that refer to what is left.
         """
 
     async def scrub(self) -> None:
-        """Overwrites what deleted data has left in the store's files, where it has any."""
+        """Overwrites what deleted data has left in the store's files, if it has files."""
 
     async def note_name(self, event: Event, run_id: str) -> None:
-        """Keeps the name of an event for this run alone, for which it does not wait: else nobody would find it."""
+        """Keeps the name of an event for a run that does not wait for it: else nobody would find the event."""
 
     async def names_to(self, run_id: str) -> Sequence[str]:
-        """The names that `note_name` kept for this run, maybe more."""
+        """Returns the names that `note_name` kept for this run, and maybe more."""
 
     async def erase_topic(self, topic: Topic) -> None:
         """Deletes all events and waits of a topic. Idempotent."""
@@ -274,7 +280,7 @@ class Erasure(Protocol):
         """Deletes the event; with `run_id`, only if this run has consumed it. Idempotent."""
 
     async def drop_run(self, run_id: str) -> bool:
-        """Deletes the header with its input and tags: last of all that there is of a run. False if there was none."""
+        """Deletes the header with its input and tags, the last of a run's data. Returns False if there was none."""
 
 
 class Notes(Protocol):
@@ -286,18 +292,21 @@ class Notes(Protocol):
     async def get_definition(self, version: str) -> str | None: ...
 
     async def put_note(self, kind: str, name: str, body: str, before: str | None, *, replaces: bool = False) -> bool:
-        """Writes a small text, unless another one than `before` is there. True where it stands, now or already.
+        """Writes a small text, unless another one than `before` is there. Returns True if it is there now.
 
-        `replaces`: only where `before` is there.
+        `replaces`: only if `before` is there.
         """
 
     async def get_note(self, kind: str, name: str) -> str | None: ...
 
     async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
-        """Those of a kind by name, in the order of their names: the first of them, or all, where there are few."""
+        """Returns the notes of a kind by name, in order of names: the first `limit`, or all if they are few."""
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
-        """False when there was none. With `before`: False where another is there, True where none is, now or before."""
+        """Deletes a note. Returns False if there was none.
+
+        With `before`: False if another one is there, True if none is, now or before.
+        """
 
 
 class Lane(StrEnum):
@@ -309,17 +318,17 @@ class Lane(StrEnum):
 
 class Queue(Protocol):
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
-        """Delivers at least once, not before `at_ms` (0: at once). Further than 15 minutes is an EngineFault on AWS."""
+        """Delivers at least once, not before `at_ms` (0: at once). Over 15 minutes ahead is an EngineFault on AWS."""
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
-        """Several at once, in as few calls as there can be. When it raises, some may have been sent."""
+        """Sends several messages at once, in as few calls as possible. If it raises, some may have been sent."""
 
 
 class Timers(Protocol):
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
-        """Sends the message at that time, however far; it may come up to two minutes early, the receiver looks again.
+        """Sends the message at that time, however far off, and up to two minutes early: the receiver checks.
 
-        Idempotent by name until it has fired; whether a second call fires again after that is the adapter's.
+        Idempotent by name until it has fired; whether a second call fires again after that depends on the adapter.
         """
 
 
@@ -328,7 +337,7 @@ class Schedules(Protocol):
         """Sends the message to the resume lane at each time of the schedule. Idempotent by its name."""
 
     async def drop(self, name: str) -> None:
-        """No message is sent any more. Idempotent."""
+        """Stops the schedule's messages. Idempotent."""
 
 
 BROKEN_BLOB = "broken_blob"
@@ -336,13 +345,13 @@ BROKEN_BLOB = "broken_blob"
 
 class Blobs(Protocol):
     async def put(self, data: bytes, owner: str = "") -> str:
-        """The reference: sha256:<hex> of the content, with its owner (see `runtime.stores.blobs`). Idempotent."""
+        """Stores a blob. Returns its reference, sha256:<hex> and its owner (`runtime.stores.blobs`). Idempotent."""
 
     async def get(self, reference: str) -> bytes:
-        """Raises PortError, with the code BROKEN_BLOB where the blob is missing or damaged: no later try finds it."""
+        """Returns the blob. Raises PortError, with BROKEN_BLOB if it is missing or damaged: no retry finds it."""
 
     async def link(self, reference: str) -> str:
-        """A URL that hands the blob out for LINK_SECONDS; "" where values are sent whole."""
+        """Returns a URL that serves the blob for LINK_SECONDS; "" if values are sent whole."""
 
     async def drop(self, owner: str) -> None:
         """Deletes all blobs of the owner. Idempotent."""
@@ -355,11 +364,11 @@ class Clock(Protocol):
     def now_ms(self) -> int: ...
 
     async def sleep_ms(self, duration_ms: int) -> None:
-        """For an API call that waits for an answer; the engine itself never sleeps."""
+        """Sleeps, for API calls that wait for an answer; the engine itself never sleeps."""
 
 
 PauseUntil: TypeAlias = Callable[[str], Callable[[int], Awaitable[None]]]
-"""For a run: a pause of so many ms, which is over once the run has ended, in a process that sees runs end."""
+"""Returns, for a run, a pause of so many ms that ends early if the run ends, in a process that sees runs end."""
 
 
 @dataclass(frozen=True, slots=True)

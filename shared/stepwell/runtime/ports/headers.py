@@ -9,8 +9,8 @@ from stepwell.definition.graph import Json
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Status
 
-REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # before the run's id in a header's `origin`
-STARTS = "starts"  # in `origin` of a run that gathers starts, before the place where they find it
+REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # prefixes of the run's id in a header's `origin`
+STARTS = "starts"  # prefix in the `origin` of a run that gathers starts, before the place where they find it
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every reading
@@ -24,7 +24,7 @@ class Header:
     created_ms: int
     status: Status = Status.PENDING
     rev: int = -2  # -2 created, -1 picked up, then the slot of the root record that changed the status
-    fingerprint: str = ""  # of the request that started it: tells a repeated start from another one
+    fingerprint: str = ""  # of the request that started it: distinguishes a repeated start from another one
     started_ms: int = 0
     ended_ms: int = 0
     start_at_ms: int = 0
@@ -39,17 +39,17 @@ class Header:
     waiting_until_ms: int | None = None
     changed_ms: int = 0  # when `status` last changed
     expires_ms: int = 0  # ended runs: when their data may be dropped
-    due_ms: int | None = None  # by when something is expected of the run; None: it waits for the outside world
+    due_ms: int | None = None  # when progress is expected of the run; None: it waits for the outside world
     origin: str = ""  # what it was made from: redrive:<run>, rerun:<run>, fork:<run>; starts:<place>
     watched: bool = False  # the sweeper has looked at it once: `list_due` lists it when it is due
     paused_ms: int = 0  # since when it is paused; 0: it is not
     paused_by: str = ""
     pause_reason: str = ""
     pause_of: str = ""  # the workflow whose pause stopped it, EVERY for a pause of all; "": it was paused by itself
-    resumes_as: str = ""  # of a paused run: the status that it has but for that
+    resumes_as: str = ""  # of a paused run: the status to resume with
     trace: str = ""  # the caller's `traceparent`
-    failure: str = ""  # of a run that failed: the error's fingerprint, its type and its step
-    pinned: bool = False  # what is made of it takes its version, where no other is named; else the one deployed then
+    failure: str = ""  # of a failed run: the error's fingerprint, its type and its step
+    pinned: bool = False  # runs made from it use its version unless they name one; else the one deployed then
 
 
 @quick
@@ -57,9 +57,9 @@ class Header:
 class StatusChange:
     """A later state of a header: applied only if `rev` is greater than the stored one. Replaces these fields.
 
-    `of_branch`: what the branches of the fork in this record do. It is applied at the same `rev` too, and leaves
-    `started_ms` and `due_ms` as they are. A paused run stays so, and keeps `status` as the one that it goes on with,
-    unless `ends_pause`.
+    `of_branch`: the status comes from the branches of the fork in this record. It is applied at the same `rev` too, and
+    leaves `started_ms` and `due_ms` as they are. A paused run stays paused, and keeps `status` as the one to resume
+    with, unless `ends_pause`.
     """
 
     run_id: str
@@ -83,7 +83,8 @@ class StatusChange:
 class RunQuery:
     """Which runs to list, newest first; `by_deadline`: those whose wait has a deadline, the soonest first.
 
-    Empty fields do not narrow. `cursor` is what the page before returned."""
+    Empty fields do not narrow. `cursor` is what the previous page returned.
+    """
 
     workflow: str = ""
     statuses: frozenset[Status] = frozenset()

@@ -1,1 +1,1 @@
-"""How runs begin: by a call, an event, a schedule; and the folder of workflows."""
+"""Starts runs: by a call, an event or a schedule; and reads the folder of workflows."""

@@ -1,4 +1,4 @@
-"""The code of a workflow folder, read and checked. It is not imported; a run starts whatever is wrong with it."""
+"""Reads and checks the code of a workflow folder without importing it. No problem here keeps a run from starting."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from stepwell.scan import module_name, modules
 
 
 def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Problem, ...]:
-    """What is wrong with the code of a folder's durable functions, the targets of its definitions, their imports,
-    and the limits that they name.
+    """Returns the problems of a folder's durable functions, definition targets, imports and limit names.
 
     `packages`: the project's packages beside the folder.
     """
@@ -43,7 +42,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
 
 
 def _all_modules(path: Path, packages: Collection[Path]) -> Iterator[tuple[str, Path]]:
-    """The modules of the folder and of the packages, by the names under which they are imported."""
+    """Yields the modules of the folder and of the packages, by the names under which they are imported."""
     yield from ((module_name(path, file), file) for file in modules(path))
     for package in packages:
         found = modules(package) if package.is_dir() else [package]
@@ -51,6 +50,6 @@ def _all_modules(path: Path, packages: Collection[Path]) -> Iterator[tuple[str, 
 
 
 def _is_there(module: str, own: Collection[str]) -> bool:
-    """Whether a module can be imported: a package that is installed is found, and not run."""
+    """Tells whether a module can be imported: an installed package is found, and not run."""
     head = module.partition(".")[0]
     return module in own or (head not in own and find_spec(head) is not None)

@@ -1,4 +1,4 @@
-"""Deploys: code that has changed wakes every run that waits for code."""
+"""Deploys: changed code wakes every run that waits for code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow folder: its definitions and its webhook sources, read and checked. All their file I/O is here.
+"""A workflow folder: reads and checks its definitions and webhook sources. All their file I/O is here.
 
 The folder is scanned to the bottom. At its top every YAML and JSON file is a definition; in a sub-folder, those that
 look like one, because sample events and settings may lie beside them.
@@ -35,11 +35,11 @@ _OTHERS = frozenset({*FILES, *LIMIT_FILES, *PRICE_FILES, *_TOOLS})
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What a folder holds: the graphs without errors, and everything there is to say about the files.
+    """The contents of a folder: the graphs without errors, and all problems of its files.
 
-    `webhooks`: what `definition.webhooks` made of its file; None where there is none, or one with errors.
-    `count`: of the workflows, those with errors among them. `limits`: the named ones of `limits.yaml`.
-    `prices`: by its `prices.yaml`, or the built-in ones.
+    `webhooks`: the checked document of `definition.webhooks`; None if there is no such file, or it has errors. `count`:
+    of the workflows, including those with errors. `limits`: the named ones of `limits.yaml`. `prices`: from its
+    `prices.yaml`, or the built-in ones.
     """
 
     graphs: tuple[Graph, ...]
@@ -60,7 +60,7 @@ class Folder:
 
 
 def load_folder(path: Path) -> Folder:
-    """Compiles the definitions of the folder. Raises NotFound when there is no such folder."""
+    """Compiles the definitions of the folder. Raises NotFound if there is no such folder."""
     if not path.is_dir():
         raise NotFound(f"there is no folder {path}", code="unknown_folder",
                        hint="name the folder with your definitions, or make one: stepwell init DIR")  # fmt: skip
@@ -76,14 +76,14 @@ def load_folder(path: Path) -> Folder:
         if (graph := loaded.graph) is None:
             continue
         if graph.name in graphs and _is_same_function(graph, graphs[graph.name]):
-            continue  # a file defines the function that is marked in a module, with triggers, say
+            continue  # a file defines the function that is marked in a module, say to add triggers
         if graph.name in graphs:
             problems.append(_twice(graph.name, file, files[graph.name]))
             continue
         graphs[graph.name], files[graph.name] = graph, file
         called[graph.name], settings[graph.name] = loaded.called, loaded.settings
     broken = any(problem.severity == "error" for problem in problems)
-    # A name that is not there may be that of a broken definition.
+    # An unknown name may be that of a broken definition.
     unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
     wrong = {name: (*unknown.get(name, ()), *found) for name, found in differing_settings(settings).items()}
     webhooks = load_webhooks(path, None if broken else graphs.keys())
@@ -107,12 +107,12 @@ def load_folder(path: Path) -> Folder:
 
 
 def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: SideFile) -> list[Problem]:
-    """Reports steps that are throttled by a limit that there is not."""
+    """Returns problems of steps that are throttled by a limit that does not exist."""
     return [one for name, graph in graphs.items() for one in unknown_limits(graph, limits.document, str(files[name]))]
 
 
 def load_limits(path: Path) -> SideFile:
-    """The folder's named limits."""
+    """Reads and checks the folder's named limits."""
     return only_side_file(path, LIMIT_FILES, check_limits)
 
 
@@ -134,7 +134,7 @@ def _is_same_function(graph: Graph, other: Graph) -> bool:
 
 
 def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
-    """How many durable functions a module has, and what is wrong with them."""
+    """Returns how many durable functions a module has, and their problems."""
     text, problems = read_text(file)
     found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
     made = [compile_found(one.document, str(file), one.line) for one in found]
@@ -142,7 +142,7 @@ def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
 
 
 def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
-    """The durable functions of the folder's modules: of each workflow the highest version."""
+    """Yields the durable functions of the folder's modules; of each workflow only the highest version."""
     newest: dict[str, tuple[Path, Found]] = {}
     for file in modules(path):
         text, problems = read_text(file)
@@ -161,7 +161,7 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
-    """The folder's webhook sources and endpoints. `workflows`: the names that there are; None: any."""
+    """Reads and checks the webhook sources and endpoints. `workflows`: the known names; None: any."""
     file, problems = only_file(path, FILES)
     if file is None:
         return Webhooks(None, problems)
@@ -170,17 +170,17 @@ def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webho
 
 
 def definition_files(path: Path) -> tuple[Path, ...]:
-    """The files that may be definitions, by name."""
+    """Returns the files that may be definitions, by name."""
     return tuple(file for file in walk(path) if is_definition(file))
 
 
 def is_definition(file: Path) -> bool:
-    """By its name: YAML and JSON, but nothing hidden and nothing that belongs to another tool."""
+    """Tells by its name whether a file may be one: YAML or JSON, not hidden, and not of another tool."""
     return file.suffix in _ENDINGS and not file.name.startswith(".") and file.name not in _OTHERS
 
 
 def _load(file: Path, folder: Path) -> Compiled | None:
-    """Compiles a file; None for one of a sub-folder that is no definition."""
+    """Compiles a file; None if it is in a sub-folder and no definition."""
     if file.name.endswith(".asl.json"):
         message = "Amazon States Language is not supported yet"
         return Compiled(None, (Problem("unsupported_format", message, file=str(file)),))
@@ -191,7 +191,7 @@ def _load(file: Path, folder: Path) -> Compiled | None:
 
 
 def _looks_like_one(text: str, suffix: str) -> bool:
-    """Returns whether a file of a sub-folder is a definition; YAML that cannot be parsed counts as one.
+    """Tells whether a file of a sub-folder is a definition; YAML that cannot be parsed counts as one.
 
     JSON must have `workflow` and a format, because events of GitHub have the former, and those of Slack `actions`.
     """

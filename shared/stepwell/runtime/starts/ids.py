@@ -1,15 +1,15 @@
-"""Ids of runs, events and calls: they sort by their time and do not repeat."""
+"""Ids of runs, events and calls: unique, and sorted by time."""
 
 from __future__ import annotations
 
 import secrets
 import time
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # base 32 without the letters that read as digits or as each other
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # base 32 without letters that look like digits or each other
 
 
 def new_id() -> str:
-    """26 characters that sort by their time, to the millisecond, and do not repeat."""
+    """Returns a unique id of 26 characters that sorts by its time, to the millisecond."""
     value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
     digits = []
     for _ in range(26):

@@ -1,4 +1,4 @@
-"""Checks that the modules which steps and workflows import are there. Nothing is imported."""
+"""Checks that the modules that steps and workflows import exist, without importing any."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stepwell.errors import Problem
 
 
 def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Collection[str]) -> list[Problem]:
-    """Returns the imports that fail, of the modules with workflows or steps and of what these import.
+    """Returns the failing imports of modules with workflows or steps, and of the modules that these import.
 
-    `texts`: of each module, by its name, the file and the source. `targets`: the modules that definitions name.
+    `texts`: the file and the source of each module, by name. `targets`: the modules that definitions name.
     """
     marked = {function.module.name for function in code.functions() if function.mark}
     todo, seen = sorted((marked | {*targets}) & texts.keys()), set[str]()
@@ -35,7 +35,7 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
-    """The imports that must succeed: not those in a `try`, nor those for types alone."""
+    """Yields the imports that must succeed: not those in a `try`, nor those for types alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Try) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
             continue
@@ -48,7 +48,7 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _is_there(module: str, own: Collection[str]) -> bool:
-    """Whether a module is the project's own, or one of a package that is installed."""
+    """Tells whether a module is the project's own, or in an installed package."""
     head = module.partition(".")[0]
     return any(name == head or name.startswith(f"{head}.") for name in own) or find_spec(head) is not None
 

@@ -1,4 +1,4 @@
-"""A workflow folder as one JSON document, checked: what a deployed function reads instead of the files themselves.
+"""A workflow folder as one checked JSON document, which a deployed function reads instead of the files.
 
 Reading YAML and checking shapes takes a cold start 200 ms; compiling what was checked before takes 50.
 """
@@ -25,11 +25,10 @@ FORMAT = 1
 
 
 def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
-    """The folder's definitions, the pools they name, what each pool's steps call, the webhook sources,
-    the limits and prices, and the schedules that the stack is to make.
+    """Returns the folder's definitions, webhook sources, limits, prices, schedules, pools, and their calls.
 
-    `hosts`: those that HTTP steps and webhooks may call; None: any. Raises NotFound; DefinitionError when a definition
-    has errors.
+    `calls` are what each pool's steps call; the stack makes the schedules. `hosts`: those that HTTP steps and webhooks
+    may call; None: any. Raises NotFound; DefinitionError if a definition has errors.
     """
     loaded = load_folder(folder)
     errors = (*loaded.errors, *(_not_deployable(loaded, hosts) if hosts is not None else ()))
@@ -48,22 +47,22 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
 
 
 def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
-    """The graphs of what `pack_folder` made."""
+    """Returns the graphs of a packed folder."""
     return tuple(compile_document(document, trusted=True) for document in packed["definitions"])
 
 
 def unpack_limits(packed: Mapping[str, Json]) -> Mapping[str, Limit]:
-    """The named limits of what `pack_folder` made."""
+    """Returns the named limits of a packed folder."""
     return limits_of(packed.get("limits", {}))
 
 
 def unpack_prices(packed: Mapping[str, Json]) -> Prices:
-    """The prices of what `pack_folder` made: those of the folder's table, or the built-in ones."""
+    """Returns the prices of a packed folder: those of its table, or the built-in ones."""
     return prices_of(packed.get("prices", {}))
 
 
 def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:
-    """As EventBridge Scheduler takes it, with what it is to send."""
+    """Returns a schedule as EventBridge Scheduler takes it, with the message to send."""
     return {
         "name": trigger.name,
         "expression": parse_schedule(trigger.expression, trigger.timezone).aws,
@@ -73,7 +72,7 @@ def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:
 
 
 def _steps(graphs: Iterable[Graph]) -> Iterator[tuple[str, Step]]:
-    """(`workflow: node`, step) of all that is run."""
+    """Yields (`workflow: node`, step) of each step, compensation and time-out action."""
     for graph in graphs:
         for node in graph.nodes.values():
             waiting = node.wait or node.call
@@ -87,7 +86,7 @@ def _pool(step: Step) -> str:
 
 
 def _calls(graphs: Iterable[Graph]) -> Mapping[str, Json]:
-    """By pool, then by kind: the Lambda functions, the origins of HTTP steps and the secrets that its steps name."""
+    """Returns, by pool and kind, the Lambda functions, HTTP origins and secrets that its steps name."""
     found: dict[str, dict[str, set[str]]] = {}
     for _, step in _steps(graphs):
         for kind, name in calls_of(step):
@@ -96,7 +95,7 @@ def _calls(graphs: Iterable[Graph]) -> Mapping[str, Json]:
 
 
 def _not_deployable(loaded: Folder, hosts: Hosts) -> Iterator[Problem]:
-    """What is right on a person's machine alone: of the steps, and of the endpoints of webhooks."""
+    """Yields problems of steps and webhook endpoints that can work only on a person's machine."""
     called = [(place, name) for place, step in _steps(loaded.graphs) for kind, name in calls_of(step) if kind == "http"]
     endpoints = endpoints_of(loaded.webhooks).values()
     called += [(f"the endpoint {one.name}", parse_url(one.url).origin) for one in endpoints]

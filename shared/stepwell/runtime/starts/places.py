@@ -17,14 +17,14 @@ from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import Notes
 from stepwell.runtime.ports.headers import STARTS, Header
 
-KEYED = "start:"  # before the id of a start with a key, in what its record is written by
+KEYED = "start:"  # prefix of the `by` of a record that a start with a key wrote
 _OPEN = "open"
 
 
 def origin_at(graph: Graph, header: Header) -> str:
-    """The `origin` of the run in which a start belongs: of its key, version, tags and priority.
+    """Returns the `origin` of the run that a start belongs to, from its key, version, tags and priority.
 
-    Raises InvalidInput for a key that is none.
+    Raises InvalidInput for an invalid key.
     """
     key = ""
     if graph.gathering is not None and graph.gathering.key is not None:
@@ -38,16 +38,16 @@ def origin_at(graph: Graph, header: Header) -> str:
 
 
 async def found(notes: Notes, origin: str) -> str | None:
-    """The run that is named there. It may have begun since."""
+    """Returns the run that is named there; None if there is none. It may have begun since."""
     return await notes.get_note(origin, _OPEN)
 
 
 async def name(notes: Notes, origin: str, run_id: str, before: str | None) -> bool:
-    """Names a run in the place of another, or of none. False where another than `before` is named."""
+    """Names a run there in place of `before`, or of none. Returns False if another one is named."""
     return await notes.put_note(origin, _OPEN, run_id, before)
 
 
 async def leave(notes: Notes, header: Header) -> None:
-    """The run is named no more, unless another is. Idempotent."""
+    """Removes the name of the run, unless another one is named there. Idempotent."""
     if header.origin.startswith(f"{STARTS}:"):
         await notes.drop_note(header.origin, _OPEN, header.run_id)

@@ -1,4 +1,4 @@
-"""Tables of prices: the `prices.yaml` of a workflow folder, and what `--prices` and STEPWELL_PRICES name."""
+"""Price tables: the `prices.yaml` of a workflow folder, and the files of `--prices` and STEPWELL_PRICES."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLE = 'as_of: "2027-01-31", and any of ' + ", ".join(name for name in _NAME
 
 
 def check_prices(text: str, file: str = "") -> SideFile:
-    """Checks a table of prices, YAML or JSON; never raises. What it does not name has the built-in price."""
+    """Checks a price table, YAML or JSON; never raises. Prices that it does not name are the built-in ones."""
     found = check_side_file(text, file, _prices)
     return replace(found, problems=tuple(replace(problem, code="bad_prices") for problem in found.problems))
 
@@ -56,18 +56,18 @@ def prices_of(document: Mapping[str, Json]) -> Prices:
 
 
 def load_prices(folder: Path) -> SideFile:
-    """The folder's table of prices."""
+    """Reads and checks the folder's price table."""
     return only_side_file(folder, FILES, check_prices)
 
 
 def read_prices(file: Path) -> Prices:
-    """Reads the table that somebody named. Raises UserError `bad_prices`."""
+    """Reads the price table in this file. Raises UserError `bad_prices`."""
     text, problems = read_text(file)
     return _usable(SideFile({}, problems) if text is None else check_prices(text, str(file)))
 
 
 def prices_for(named: Path | None, folder: Path) -> Prices:
-    """The prices of the named file, or else those of the folder. Raises UserError `bad_prices`."""
+    """Returns the prices of the named file, or else those of the folder. Raises UserError `bad_prices`."""
     return _usable(load_prices(folder)) if named is None else read_prices(named)
 
 

@@ -1,4 +1,4 @@
-"""Reads the files of a workflow folder: their text, and the one file that may have several names."""
+"""Reads the files of a workflow folder: their text, and side files that may have one of several names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwell.limits import DEFINITION_BYTES
 
 
 def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
-    """The text of a file, or what is wrong with it."""
+    """Returns the text of a file, or None and its problems."""
     try:
         if file.stat().st_size > DEFINITION_BYTES:
             message = f"the file has more than {DEFINITION_BYTES} bytes"
@@ -24,7 +24,7 @@ def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
 
 
 def only_file(folder: Path, names: Sequence[str]) -> tuple[Path | None, tuple[Problem, ...]]:
-    """The file of the folder that has one of these names; a problem if there are two."""
+    """Returns the folder's file with one of these names, None if there is none; a problem if there are two."""
     files = [file for name in names if (file := folder / name).is_file()]
     if len(files) < 2:
         return (files[0] if files else None), ()
@@ -33,7 +33,7 @@ def only_file(folder: Path, names: Sequence[str]) -> tuple[Path | None, tuple[Pr
 
 
 def only_side_file(folder: Path, names: Sequence[str], check: Callable[[str, str], SideFile]) -> SideFile:
-    """Checks the folder's side file of one of these names, by its text and its path; an empty one if there is none."""
+    """Checks the folder's side file with one of these names by its text and path; empty if there is none."""
     file, problems = only_file(folder, names)
     if file is None:
         return SideFile({}, problems)

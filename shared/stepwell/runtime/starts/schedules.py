@@ -1,6 +1,6 @@
-"""The schedules there are: those of the deployed definitions, and those that callers made. When each fires.
+"""All schedules: those of deployed definitions, and those that callers made; and when each fires.
 
-A caller's schedule is a note; what sends its messages is the Schedules port, or whoever looks at the notes.
+A caller's schedule is a note; its messages are sent by the Schedules port, or by a process that reads the notes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from stepwell.runtime.stores.jsontext import decode, encode
 
 SCHEDULE, FIRING = "schedule", "firing"  # kinds of notes
 OVERLAPS = ("skip", "allow")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)  # a definition's has a colon, so none clashes
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)  # a definition's name has a colon, so none clashes
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The last time of a schedule that was dealt with, and the last run that it started."""
+    """The last handled time of a schedule, and the last run that it started."""
 
     at_ms: int
     run_id: str = ""
-    plan: str = ""  # the expression and its zone: with another one, the times before mean nothing
+    plan: str = ""  # the expression and its time zone: after a change, earlier times mean nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A schedule, what became of it so far, and where it comes from."""
+    """A schedule, its last firing, and where it comes from."""
 
     schedule: Schedule
     last: Firing | None
@@ -50,11 +50,11 @@ class Scheduling:
     """Lists, makes and removes schedules."""
 
     def __init__(self, ports: Ports, catalog: Catalog, schedules: Schedules | None) -> None:
-        """`schedules` None: this process looks at the notes itself, and sends the messages."""
+        """`schedules` None: this process reads the notes itself, and sends the messages."""
         self._ports, self._catalog, self._schedules = ports, catalog, schedules
 
     async def all(self) -> Sequence[Known]:
-        """Every schedule, by name."""
+        """Returns every schedule, by name."""
         made = [_read(body) for body in (await self._ports.notes.notes(SCHEDULE)).values()]
         defined = [of_trigger(graph, one) for graph in self._catalog.current.values() for one in graph.schedules]
         if not made and not defined:
@@ -64,7 +64,7 @@ class Scheduling:
         return sorted(found, key=lambda known: known.schedule.name)
 
     async def create(self, schedule: Schedule) -> tuple[Known, bool]:
-        """The schedule, and whether this call made it; a repeated call gets the first one's.
+        """Returns the schedule, and whether this call made it; a repeated call gets the first one's.
 
         Raises InvalidInput, NotFound (the workflow, or its version), Conflict (the name is another schedule's, or there
         are too many).
@@ -80,25 +80,25 @@ class Scheduling:
                                hint="delete one, or write it into the workflow's triggers")  # fmt: skip
             made = replace(schedule, since_ms=self._ports.clock.now_ms())
             if not await notes.put_note(SCHEDULE, made.name, encode(made.stored()), None):
-                return await self.create(schedule)  # somebody was quicker: look again
+                return await self.create(schedule)  # another call was faster: look again
         else:
             made = there
         if replace(made, since_ms=0) != schedule:
             raise Conflict(f"the schedule {made.name!r} is another one", code="already_used",
                            hint="delete it first, or take another name")  # fmt: skip
-        if self._schedules is not None:  # again for a repeated call: the first may have died right here
+        if self._schedules is not None:  # also for a repeated call: the first may have died right here
             await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
         return Known(made, _firing(await notes.get_note(FIRING, made.name)), False), there is None
 
     async def rearm(self) -> None:
-        """Has every schedule that a caller made fire again: whatever fires it may have lost it."""
+        """Sets every schedule that a caller made once more: the scheduler may have lost it."""
         for body in (await self._ports.notes.notes(SCHEDULE)).values():
             made = _read(body)
             if self._schedules is not None:
                 await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
 
     async def remove(self, name: str) -> None:
-        """Raises NotFound, Conflict for a definition's."""
+        """Deletes a caller's schedule. Raises NotFound, and Conflict for a definition's."""
         if self.named(name) is not None:
             raise Conflict(f"the schedule {name!r} is of its workflow's definition", code="of_definition",
                            hint="take it out of `triggers` and deploy again")  # fmt: skip
@@ -111,7 +111,7 @@ class Scheduling:
         await self._ports.notes.drop_note(SCHEDULE, name)  # last: until then the call can be repeated
 
     def named(self, name: str) -> tuple[Graph, ScheduleTrigger] | None:
-        """A definition's schedule, as it is deployed now."""
+        """Returns a definition's schedule as it is deployed now; None if there is none."""
         graph = self._catalog.current.get(name.rpartition(":")[0])
         found = [one for one in graph.schedules if one.name == name] if graph is not None else []
         return (graph, found[0]) if graph is not None and found else None
@@ -137,18 +137,18 @@ class Scheduling:
 
 
 def of_trigger(graph: Graph, trigger: ScheduleTrigger) -> Schedule:
-    """A definition's schedule. Its input is an expression, which is evaluated when it fires."""
+    """Returns a definition's schedule. Its input is an expression, which is evaluated when it fires."""
     return Schedule(trigger.name, graph.name, trigger.expression, trigger.timezone, None, trigger.overlap,
                     trigger.catch_up_ms)  # fmt: skip
 
 
 def plan_of(schedule: Schedule) -> str:
-    """What decides the times of a schedule."""
+    """Returns the part of a schedule that decides its times."""
     return f"{schedule.expression} {schedule.timezone}"
 
 
 def next_ms(known: Known, now_ms: int, count: int = 1) -> list[int]:
-    """The next times. None for a rate of which nobody knows since when it counts."""
+    """Returns the next times; none for a rate whose beginning is not known."""
     found: list[int] = []
     table = parse_schedule(known.schedule.expression, known.schedule.timezone)
     since_ms = known.schedule.since_ms or (known.last.at_ms if known.last else 0)
@@ -163,7 +163,7 @@ def next_ms(known: Known, now_ms: int, count: int = 1) -> list[int]:
 
 
 def due_ms(schedule: Schedule, last_ms: int, now_ms: int) -> Sequence[int]:
-    """The times after `last_ms` to be dealt with now: the last one that has come, and those to be made up for."""
+    """Returns the times after `last_ms` to handle now: the last one that has come, and those to be made up for."""
     table = parse_schedule(schedule.expression, schedule.timezone)
     since_ms = schedule.since_ms or last_ms
     latest_ms = table.until(now_ms, since_ms)
@@ -178,7 +178,7 @@ def due_ms(schedule: Schedule, last_ms: int, now_ms: int) -> Sequence[int]:
 
 
 def is_missed(schedule: Schedule, at_ms: int, now_ms: int) -> bool:
-    """Whether it is too late for this firing."""
+    """Tells whether it is too late for this firing."""
     if now_ms - at_ms <= _late_ms(schedule):
         return False
     if schedule.catch_up_ms is not None:
@@ -188,12 +188,12 @@ def is_missed(schedule: Schedule, at_ms: int, now_ms: int) -> bool:
 
 
 def read_firing(notes: Mapping[str, str], name: str) -> Firing | None:
-    """The firing that was noted of a schedule."""
+    """Returns the last firing of a schedule from its note; None if there is none."""
     return _firing(notes.get(name))
 
 
 def firing_text(firing: Firing) -> str:
-    """The inverse of `read_firing`."""
+    """Returns the note of a firing, for `read_firing`."""
     return encode(asdict(firing))
 
 

@@ -1,4 +1,4 @@
-"""Starting: a run's header is made, and then it is set going. Both may be done twice."""
+"""Starting: creates a run's header, and then sets the run going. Both may be repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stepwell.runtime.starts.versions import Versions
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """An event that a run is to have: from its start, or as it runs."""
+    """An event for a run: with its start, or while it runs."""
 
     name: str
     payload: Json = None
@@ -38,7 +38,7 @@ class Signal:
 class Start:
     """A request for a run. `key` is the caller's idempotency key; `run_id` serves as one too.
 
-    `event`: the run of this id gets it, one that runs already or the one that this starts.
+    `event`: for the run with this id, whether it runs already or is started by this request.
     """
 
     workflow: str
@@ -47,10 +47,10 @@ class Start:
     key: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     priority: int | None = None
-    version: str = ""  # its hash, an alias, LATEST, or PIN: the deployed one, and none else; "": LATEST
+    version: str = ""  # its hash, an alias, LATEST, or PIN (the deployed one, for good); "": LATEST
     start_at_ms: int = 0
     create_only: bool = False
-    origin: str = ""  # of the run's header
+    origin: str = ""  # the `origin` of the run's header
     event: Signal | None = None
     trace: str = ""  # the caller's `traceparent`; a repeated start may have another
 
@@ -69,7 +69,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Which run started this one, and where in its log. It is kept as text in the header's `parent`."""
+    """The run that started this one, and the place in its log. Stored as text in the header's `parent`."""
 
     run_id: str
     token: str
@@ -82,7 +82,7 @@ class Caller:
 
     @classmethod
     def of(cls, header: Header) -> Caller | None:
-        """None for a run that no other started."""
+        """Returns the caller of a run; None if no other run started it."""
         if header.parent is None:
             return None
         run_id, token, slot, index, depth = header.parent.split("|")
@@ -90,7 +90,7 @@ class Caller:
 
 
 def check_start(request: Start) -> None:
-    """Raises InvalidInput for what can be seen without a store or a definition."""
+    """Raises InvalidInput for errors that can be seen without a store or a definition."""
     if request.event is not None:
         if not request.run_id:
             raise InvalidInput("a start with an event has a run_id", code="no_run_id",
@@ -108,45 +108,45 @@ def check_start(request: Start) -> None:
 
 
 class Starter:
-    """Makes runs, for callers and for other runs."""
+    """Creates runs, for callers and for other runs."""
 
     def __init__(self, ports: Ports, catalog: Catalog, alarms: Alarms) -> None:
         self._ports, self._catalog, self._alarms = ports, catalog, alarms
         self.versions = Versions(ports.notes, catalog)
 
     def named(self, workflow: str) -> Graph:
-        """The definition that new runs of this workflow follow. Raises NotFound."""
+        """Returns the definition for new runs of this workflow. Raises NotFound."""
         return self._catalog.named(workflow)
 
     def prices(self) -> Prices:
-        """What costs are worked out by."""
+        """Returns the prices for computing costs."""
         return self._catalog.prices
 
     async def called(self, workflow: str, parent: Header) -> Graph:
-        """The definition that a child follows: its parent's, where that is pinned and of the same workflow."""
+        """Returns the definition for a child: its parent's, if that is pinned and of the same workflow."""
         is_own = parent.pinned and workflow == parent.workflow
         return await self.pinned(parent) if is_own else self.named(workflow)
 
     def event_settings(self, name: str) -> EventSettings:
-        """What becomes of the events of this name."""
+        """Returns the settings for events of this name."""
         return self._catalog.event_settings(name)
 
     def is_trigger(self, name: str) -> bool:
-        """Whether events of this name start runs."""
+        """Tells whether events of this name start runs."""
         return any(one.event == name for graph in self._catalog.current.values() for one in graph.event_triggers)
 
     async def pinned(self, header: Header) -> Graph:
-        """The definition that this run follows."""
+        """Returns the definition that this run follows."""
         return await self._catalog.pinned(header.version, self._ports.notes)
 
     async def create(self, graph: Graph, header: Header) -> Header | None:
-        """None when this call made the run; else the header of the one that has its id."""
+        """Creates the run. Returns None, or the header of the run that has its id already."""
         limit_ms = deadline_ms(graph, run_info(header), NEW)
         await self._catalog.keep(graph, self._ports.notes)
         return await self._ports.runs.create_run(replace(header, deadline_ms=limit_ms))
 
     async def set_going(self, header: Header, wake_ms: int = 0) -> None:
-        """The run's own deadline first, then the wake that makes it run, not before `wake_ms`."""
+        """Arms the run's deadline, then the wake that makes it run, not before `wake_ms`."""
         graph = await self.pinned(header)
         token = NEW if not header.idle else changed(NEW, started_ms=self._ports.clock.now_ms())
         limit_ms = deadline_ms(graph, run_info(header), token)
@@ -166,7 +166,7 @@ class Starter:
         called_ms: int = 0,
         trace: str = "",
     ) -> Header:
-        """The header of a child run, no older than `called_ms`. Raises InvalidInput for an input that is refused."""
+        """Returns the header of a child run, no older than `called_ms`. Raises InvalidInput for an invalid input."""
         check_input(graph, given)
         given = alone(graph, given)
         now_ms = max(self._ports.clock.now_ms(), called_ms)
@@ -175,7 +175,7 @@ class Starter:
 
 
 def check_input(graph: Graph, given: Json) -> None:
-    """Raises InvalidInput for what the definition's `input_schema` refuses."""
+    """Raises InvalidInput for an input that the definition's `input_schema` refuses."""
     if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
         problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
         hint = f"give it what input_schema of {graph.name} asks for; on the command line: -i FILE|JSON"
@@ -183,7 +183,7 @@ def check_input(graph: Graph, given: Json) -> None:
 
 
 def check_whole(graph: Graph, given: Json) -> None:
-    """The same for the input of a run as it was, which may be a batch's."""
+    """Raises InvalidInput for an invalid input of a whole run, which may be a batch's."""
     if graph.gathering is None or graph.gathering.mode != BATCH:
         check_input(graph, given)
         return

@@ -1,9 +1,9 @@
 """Triggers: an event, or a time of a schedule, starts runs.
 
-The run's id is made of what caused it, so that its creation is the lock: whatever comes again finds the run there.
+The run's id is made of its cause, so that its creation is the lock: a repeated cause finds the run there.
 
-    event     the workflow, the event's name and its id; with `key`, the key in place of the id
-    schedule  the schedule's name and the time that was due
+     event     the workflow, the event's name and its id; with `key`, the key in place of the id
+     schedule  the schedule's name and the time that was due
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STARTED, SKIPPED, MISSED, REFUSED = "TriggeredRuns", "SkippedFirings", "MissedFi
 
 
 class Triggers:
-    """Everything here may be done twice, late, or for a workflow that is gone. Raises PortError, and nothing else."""
+    """Starts runs. Calls may come twice, late, or for a deleted workflow. Raises PortError, and nothing else."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class Triggers:
         start: Callable[[Start], Awaitable[Started]],
     ) -> None:
         self._ports, self._catalog, self._scheduling, self._start = ports, catalog, scheduling, start
-        self.counts: Counter[str] = Counter()  # what became of them since somebody last looked
+        self.counts: Counter[str] = Counter()  # outcomes since they were last read
 
     # -- events
 
     async def take(self, event: Event) -> None:
-        """Starts a run of each workflow that has a trigger for the event. One sent to a run is for that run alone."""
+        """Starts a run of each workflow that has a trigger for the event, unless the event was sent to one run."""
         if run_of(event.topic) is not None:
             return
         for graph in list(self._catalog.current.values()):
@@ -81,7 +81,10 @@ class Triggers:
             self.counts[STARTED] += 1
 
     def _tell(self, what: str, refusal: UserError | ExpressionError) -> None:
-        """A run that is there with another input, of another event of its key or another version, is no refusal."""
+        """Logs and counts a refusal.
+
+        It is no refusal if the run exists with another input: from another event of its key, or another version.
+        """
         if refusal.code == "already_used":
             _logger.info("%s: its run is there already", what)
             return
@@ -118,7 +121,7 @@ class Triggers:
         await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))
 
     async def _claim(self, schedule: Schedule, at_ms: int, run_id: str, now_ms: int) -> bool:
-        """Notes the firing; then its run may start. A note that somebody else changed meanwhile is read again.
+        """Notes the firing, and tells whether its run may start. A note that changed meanwhile is read again.
 
         first firing:   read note --> note "run 1" -----------------> create run 1
         next firing:                  read "run 1", which lives --> note the time --> skipped
@@ -128,7 +131,7 @@ class Triggers:
             body = await notes.get_note(FIRING, schedule.name)
             last = read_firing({} if body is None else {schedule.name: body}, schedule.name) or Firing(0)
             if last.run_id == run_id:
-                return True  # mine, from before a crash
+                return True  # noted by this firing before a crash
             told = await self._refusal(schedule, last, at_ms, now_ms)
             noted = Firing(max(at_ms, last.at_ms), last.run_id if told else run_id, plan_of(schedule))
             if await notes.put_note(FIRING, schedule.name, firing_text(noted), body):
@@ -139,7 +142,7 @@ class Triggers:
         return not told
 
     async def _refusal(self, schedule: Schedule, last: Firing, at_ms: int, now_ms: int) -> str:
-        """Why the firing starts nothing; "" when it does. A skipped one that comes again stays skipped."""
+        """Returns why the firing starts nothing; "" if it does. A skipped one that is repeated stays skipped."""
         if is_missed(schedule, at_ms, now_ms):
             return MISSED
         if schedule.overlap != "skip":
@@ -153,7 +156,7 @@ _WHY = {MISSED: "it is too late for it", SKIPPED: "the run of an earlier firing 
 
 
 def _wants(trigger: EventTrigger, event: Event) -> bool:
-    """An event for which `match` cannot be evaluated is not the one that is meant."""
+    """Tells whether the trigger is for the event. A `match` that cannot be evaluated does not match."""
     if trigger.event != event.topic.name:
         return False
     if trigger.match is None:
@@ -165,7 +168,7 @@ def _wants(trigger: EventTrigger, event: Event) -> bool:
 
 
 def _cause(graph: Graph, trigger: EventTrigger, event: Event, names: Mapping[str, Json]) -> str:
-    """The run's id. Raises ExpressionError, InvalidInput for a key that is none."""
+    """Returns the run's id. Raises ExpressionError, and InvalidInput for an invalid key."""
     if trigger.key is None:
         return _run_id("event", graph.name, event.topic.name, event.topic.key, event.id)
     key = trigger.key.evaluate(names)
@@ -177,7 +180,7 @@ def _cause(graph: Graph, trigger: EventTrigger, event: Event, names: Mapping[str
 
 
 def _given(schedule: Schedule, expression: Expression | None, at_ms: int, *, made: bool) -> Json:
-    """The input of a firing's run."""
+    """Returns the input of a firing's run."""
     if made:
         return schedule.input
     fired = {"schedule": schedule.name, "scheduled_at": iso(at_ms)}
@@ -185,7 +188,7 @@ def _given(schedule: Schedule, expression: Expression | None, at_ms: int, *, mad
 
 
 def _names(event: Json, at_ms: int) -> Mapping[str, Json]:
-    """What a trigger's expressions see: the same whenever the same cause comes again."""
+    """Returns the names for a trigger's expressions: the same whenever the same cause is repeated."""
     return {"event": event, "now": iso(at_ms)}
 
 

@@ -1,7 +1,8 @@
 """Versions of a workflow as callers name them: the deployed one, any that is stored, or an alias.
 
-An alias is a note that names a version until it is moved. It is read when a run is made, so a run keeps its version.
-PIN names the version that a run has, for what is made of it; a start with PIN is pinned to the deployed one.
+An alias is a note that names a version until it is moved. It is resolved when a run is created, so a run keeps its
+version. PIN means the version of the run that another run is made from; a start with PIN is pinned to the deployed
+version.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ class Versions:
         self._notes, self._catalog = notes, catalog
 
     async def graph(self, workflow: str, asked: str = "", own: str = "") -> Graph:
-        """`asked`: a version's hash, an alias, LATEST, or PIN; "": LATEST. Raises NotFound.
+        """Returns the graph of a version. Raises NotFound.
 
-        `own`: the version that PIN means; "": the deployed one.
+        `asked`: a version's hash, an alias, LATEST, or PIN; "": LATEST. `own`: the version that PIN means; "": the
+        deployed one.
         """
         if asked == PIN:
             asked = own
@@ -48,7 +50,7 @@ class Versions:
         return graph
 
     async def aliases(self, workflow: str) -> Mapping[str, str]:
-        """The versions by their aliases."""
+        """Returns the versions by their aliases."""
         return await self._notes.notes(_kind(workflow))
 
     async def point(self, workflow: str, alias: str, asked: str = "") -> str:
@@ -69,13 +71,13 @@ class Versions:
         return graph.version
 
     async def drop(self, workflow: str, alias: str) -> None:
-        """Raises NotFound. Runs that were started with it keep their version."""
+        """Deletes an alias. Raises NotFound. Runs that were started with it keep their version."""
         if not await self._notes.drop_note(_kind(workflow), alias):
             raise NotFound(f"{workflow} has no alias {alias!r}", code="unknown_version")
 
 
 def asked_of(old: Header, asked: str) -> str:
-    """The version that is asked for, of a run that is made of this one: a pinned one's own, where none is named."""
+    """Returns the version for a run made from this one: as asked, else PIN if this one is pinned, else LATEST."""
     return asked or (PIN if old.pinned else LATEST)
 
 

@@ -1,1 +1,1 @@
-"""Runs users' code: finding functions, binding input, time limits that interrupt, errors as data."""
+"""Runs users' code: finds functions, binds input, enforces time limits, and turns errors into data."""

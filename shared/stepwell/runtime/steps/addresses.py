@@ -1,7 +1,7 @@
-"""Which addresses an HTTP step may connect to: public ones, and for this machine's own names its own.
+"""Which addresses an HTTP step may connect to: public ones, and loopback for this machine's own names.
 
-A name is looked up once, all its addresses are checked, and the connection goes to one of those: a name that
-answers otherwise a moment later gains nothing.
+A name is looked up once, all its addresses are checked, and the connection goes to one of those: a name that resolves
+differently a moment later gains nothing.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from stepwell.runtime.steps.failures import CallError
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
-MOST_ADDRESSES = 8  # of one name that are tried
-# What carries IPv4 inside IPv6, and so may lead anywhere; NAT64 alone is looked into, for networks without IPv4.
+MOST_ADDRESSES = 8  # addresses to try per name
+# Networks that carry IPv4 inside IPv6 may lead anywhere; NAT64 alone is decoded, for networks without IPv4.
 _CARRIERS = [ip_network(text) for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "2002::/16", "2001::/32")]
 _NAT64 = IPv6Network("64:ff9b::/96")
 _OTHERS = [ip_network(text) for text in ("192.88.99.0/24", "64:ff9b:1::/48", "fec0::/10", "100::/64")]
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The name's addresses, in the system's order. Raises OSError."""
+    """Returns the name's addresses, in the system's order. Raises OSError."""
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 def checked_addresses(target: Target, look_up: Resolve) -> Sequence[str]:
-    """Where the target may be reached. Raises CallError when it cannot be found, or any of its addresses is refused."""
+    """Returns the target's addresses. Raises CallError if there is none, or any of them is refused."""
     try:
         addresses = look_up(target.host, target.port)
     except (OSError, UnicodeError) as error:
@@ -46,7 +46,7 @@ def checked_addresses(target: Target, look_up: Resolve) -> Sequence[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether anybody on the internet could be there: not this machine, its network, or a cloud's own services."""
+    """Tells whether the address is public: not this machine, its network, or a cloud's own services."""
     try:
         address = ip_address(text)
     except ValueError:

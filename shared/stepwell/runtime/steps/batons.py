@@ -4,11 +4,11 @@ Threads that want to compute all at once take the interpreter from each other ev
 further for it, and steps of microseconds seem to take long. So each waits for the baton, and passes it on while it
 waits for the disk or for a step.
 
-    message 1   computes ── waits for the disk ──────────── computes ── ends
-    message 2             └ computes ── its step takes long ──────────────────
-    message 3                          └ computes ────────
+     message 1   computes ── waits for the disk ──────────── computes ── ends
+     message 2             └ computes ── its step takes long ──────────────────
+     message 3                          └ computes ────────
 
-Nothing depends on it but who goes first: to pass it on too early costs time, and no more.
+Only the order depends on it: passing it on too early costs time, and no more.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Baton:
     """The right of one thread to compute, until it is given up. Any thread may do that."""
 
     def __init__(self, free: threading.Lock) -> None:
-        """`free`: that of all who share it."""
+        """`free`: the lock of all who share the baton."""
         self._free = free
-        self._held: list[None] = []  # one where it is held: to take it out is atomic
+        self._held: list[None] = []  # has one item while it is held: removing that is atomic
         self._is_given_up = False
 
     def take(self) -> None:
@@ -32,16 +32,16 @@ class Baton:
             return
         self._free.acquire()
         self._held.append(None)
-        if self._is_given_up:  # just now
+        if self._is_given_up:  # given up meanwhile
             self._pass_on()
 
     def give_up(self) -> None:
-        """Lets another one compute. This thread does not come back."""
+        """Lets another thread compute. This one does not take the baton again."""
         self._is_given_up = True
         self._pass_on()
 
     def __enter__(self) -> None:
-        """Lets another one compute for as long as this thread waits for something."""
+        """Lets another thread compute while this one waits for something."""
         self._pass_on()
 
     def __exit__(self, *_: object) -> None:
@@ -63,12 +63,12 @@ _HERE, _WITHOUT = _Here(), nullcontext()
 
 
 def compute_with(baton: Baton | None) -> None:
-    """Has this thread compute from now on, once it has the baton. None: whenever it wants to."""
+    """Has this thread compute from now on, once it has the baton. None: without a baton."""
     _HERE.baton = baton
     if baton is not None:
         baton.take()
 
 
 def away() -> AbstractContextManager[None]:
-    """Within, this thread waits for the disk, or for a step. Without a baton, nothing changes."""
+    """Returns a context in which this thread waits for the disk or a step. Without a baton, it does nothing."""
     return _HERE.baton or _WITHOUT

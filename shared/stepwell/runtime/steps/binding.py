@@ -1,4 +1,4 @@
-"""Input to arguments and results to JSON, by type hints: pydantic models, dataclasses, datetime, Decimal, enums."""
+"""Converts input to arguments and results to JSON by type hints: pydantic models, dataclasses, datetime, enums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTEXT = "ctx"  # the parameter that gets the step's context
 
 
 class BadOutputError(Exception):
-    """A step returned what cannot be stored."""
+    """A step returned a value that cannot be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Binding:
     takes_rest: bool
 
     def bind(self, given: Json, context: object, name: str) -> dict[str, object]:
-        """Keyword arguments. Raises InvalidInput, naming each parameter that is missing or of the wrong type."""
+        """Returns the keyword arguments. Raises InvalidInput, naming each missing or mistyped parameter."""
         values = self._values(given, name)
         arguments: dict[str, object] = {}
         wrong: list[str] = []
@@ -75,7 +75,7 @@ class Binding:
 
 @lru_cache(maxsize=4_096)
 def binding_of(function: Callable[..., object]) -> Binding:
-    """Read once per function. Raises InvalidInput for one that cannot be called by name."""
+    """Returns the function's binding, cached. Raises InvalidInput if it cannot be called by name."""
     hints = _hints(function)
     parameters: list[_Parameter] = []
     takes_context = takes_rest = False
@@ -96,12 +96,12 @@ def binding_of(function: Callable[..., object]) -> Binding:
 
 
 def copy_of(value: Json) -> Json:
-    """What the step may change: the original is the token's scope, or a part of the definition."""
+    """Returns a copy that the step may change: the original is the token's scope, or part of the definition."""
     return to_jsonable_python(value)
 
 
 def to_json(value: object) -> Json:
-    """A step's result as plain JSON. Raises BadOutputError for what cannot be stored."""
+    """Returns a step's result as plain JSON. Raises BadOutputError if it cannot be stored."""
     try:
         made = to_jsonable_python(value)
         check_json(made, "result")
@@ -111,7 +111,7 @@ def to_json(value: object) -> Json:
 
 
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
-    """Those of the parameters that take input; the context and the result may be known to the type checker alone."""
+    """Returns the type hints of parameters that take input; others may be known to the type checker alone."""
     called = function if inspect.isroutine(function) or inspect.isclass(function) else type(function).__call__
     written = getattr(called, "__annotations__", {})
     wanted = SimpleNamespace(

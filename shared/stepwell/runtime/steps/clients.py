@@ -1,4 +1,4 @@
-"""What the errors of HTTP and AWS clients say about a retry, by their shape: no client is imported.
+"""Reads errors of HTTP and AWS clients for retries, by their shape: no client is imported.
 
 httpx.HTTPStatusError, openai, anthropic, requests      error.status_code, error.response.status_code and .headers
 aiohttp, urllib, google                                 error.status or error.code, beside headers or a response
@@ -28,7 +28,7 @@ _LOST = re.compile(
     r"|aiohttp\..*:(ClientConnectionError|ClientPayloadError)"
     r"|.*:(APIConnectionError|gaierror|IncompleteRead|RemoteDisconnected)"
 )
-_REFUSED = frozenset({"SSLError", "ClientSSLError"})  # among the lost connections: a certificate stays what it is
+_REFUSED = frozenset({"SSLError", "ClientSSLError"})  # among the lost connections: a retry changes no certificate
 
 
 def is_transient(error: BaseException) -> bool:
@@ -47,7 +47,7 @@ def status_of(error: BaseException) -> int | None:
     if isinstance(response, Mapping):
         return _status(_get(response.get("ResponseMetadata"), "HTTPStatusCode"))
     found = [_look(error, "status_code"), _look(response, "status_code"), _look(error, "http_status")]
-    if response is not None or _look(error, "headers") is not None:  # else these may be anything
+    if response is not None or _look(error, "headers") is not None:  # else these attributes may be anything
         found += [_look(error, "status"), _look(error, "code")]
     return next((status for one in found if (status := _status(one)) is not None), None)
 
@@ -61,7 +61,7 @@ def wait_ms(error: BaseException, now_ms: int) -> int:
         headers = _look(response, "headers") or _look(error, "headers")
     try:
         return asked_ms({str(name).lower(): str(value) for name, value in headers.items()}, now_ms) if headers else 0
-    except (AttributeError, TypeError, ValueError):  # what has this name is no headers
+    except (AttributeError, TypeError, ValueError):  # that attribute holds no headers
         return 0
 
 

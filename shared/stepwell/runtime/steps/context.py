@@ -1,4 +1,4 @@
-"""What a step may know of where it runs: the parameter named `ctx`."""
+"""The context of a step: its parameter named `ctx`."""
 
 from __future__ import annotations
 
@@ -31,31 +31,32 @@ class StepContext:
     step: str
     token: str
     attempt: int  # from 1
-    idempotency_key: str  # the same in every try of this step in this visit: pass it on to whom you call
+    idempotency_key: str  # the same in every try of this step in this visit: pass it on
     timeout_seconds: float
-    resumed: Json = None  # what ended the wait that this step asked for with then="again"
+    resumed: Json = None  # the result of the wait that this step asked for with then="again"
     _scope: Json = field(default=None, repr=False)
     _beat: Callable[[], None] = field(default=lambda: None, repr=False)
-    _url: Callable[[int], str] | None = field(default=None, repr=False)  # of its callback, for so many milliseconds
+    _url: Callable[[int], str] | None = field(default=None, repr=False)  # callback URL for so many ms
 
     _emit: Callable[[Any], None] = field(default=lambda data: None, repr=False)
 
     @property
     def state(self) -> Json:
-        """The scope as it was when the attempt began; each look is a copy of its own."""
+        """Returns the scope as it was when the attempt began; a new copy each time."""
         return copy.deepcopy(self._scope)
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose entries carry the ids of run, step and attempt."""
+        """Returns a logger whose entries carry the ids of run, step and attempt."""
         ids = {"run_id": self.run_id, "workflow": self.workflow, "step": self.step, "attempt": self.attempt}
         return _StepLogger(_logger, ids)
 
     def callback_url(self, timeout: str | float = "24h") -> str:
-        """Where somebody outside posts the result that `wait_for_callback` then waits for. It works once, and for so
-        long: as long as the directive waits. Whoever has it may end the wait: it belongs in no result, and in no log.
+        """Returns the URL to which somebody outside posts the result that `wait_for_callback` then waits for.
 
-        Raises UserError for a timeout that cannot be, Transient where the key that signs it cannot be had.
+        It works once, and for this time, which is also how long the directive waits. Whoever has it may end the wait:
+        keep it out of results and logs. Raises UserError for an invalid timeout, Transient if the key that signs it is
+        not available.
         """
         timeout_ms = parse_duration(timeout)
         if not 0 < timeout_ms <= _LONGEST_MS:
@@ -66,10 +67,10 @@ class StepContext:
         return self._url(timeout_ms)
 
     def emit(self, data: Any) -> None:
-        """Shows JSON to whoever reads the run's output now, and for an hour. It stands in no record, and costs a write.
+        """Shows JSON to readers of the run's output, now and for an hour. It is in no record, and costs a write.
 
-        A further attempt begins anew. Output that cannot be written is dropped. Raises BadOutputError for what is no
-        JSON.
+        Each attempt starts its output anew. Output that cannot be written is dropped. Raises BadOutputError for a value
+        that is not JSON.
         """
         self._emit(data)
 

@@ -1,4 +1,4 @@
-"""Exceptions as data: which row of the table of error categories one belongs to."""
+"""Turns exceptions into failures, each with a category of the table of error categories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGE_CHARACTERS = 2_000
 
 
 class CallError(Exception):
-    """A call of another system failed: the error's type and category, and what the rules may know of it.
+    """A call of another system failed: the error's type and category, and data for the workflow's rules.
 
     The message and the data are stored and logged: no secret may be in them.
     """
@@ -30,12 +30,12 @@ class CallError(Exception):
 
 
 def not_loaded(run: str, error: BaseException) -> Failure:
-    """Why the code of `run` cannot be loaded, for whoever mends it."""
+    """Returns the failure of code that cannot be loaded, naming `run` for whoever fixes it."""
     return replace(failure_of(error, "", 0, STEP_TIMEOUT_MS), data={"code": run})
 
 
 def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> Failure:
-    """The error as the definition's rules see it: its class name, or a code of ours, and its category."""
+    """Returns the error as the definition's rules see it: its class name or a Stepwell code, and its category."""
     if isinstance(error, AttemptTimeoutError):
         message = "; ".join((f"{node or 'the import'} did not end within {limit_ms / 1000:g} s", *error.args))
         return Failure("step_timeout", "timeout", message, node, attempt)
@@ -49,16 +49,16 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
 
 
 def _message_of(error: BaseException) -> str:
-    """Users write `__str__` too; and a file's name may hold half a surrogate pair, which no store can keep."""
+    """Returns the message without secrets. Users' `__str__` may raise, and half a surrogate cannot be stored."""
     try:
-        message = masking(tuple(READ))(str(error))[:MESSAGE_CHARACTERS]  # in this order: no half of a secret stays
+        message = masking(tuple(READ))(str(error))[:MESSAGE_CHARACTERS]  # mask first: no half of a secret stays
     except Exception as worse:
         message = f"its message cannot be shown: {type(worse).__name__}"
     return message.encode("utf-8", "replace").decode()
 
 
 def category_of(error: BaseException) -> str:
-    """`transient` for what a second try may cure, what a StepError says of itself, else `step`."""
+    """Returns `transient` if a retry may help, a StepError's own category, else `step`."""
     if isinstance(error, StepError):
         return error.category
     return "transient" if clients.is_transient(error) else "step"
@@ -74,7 +74,7 @@ def asked_to_wait(failure: Failure, error: BaseException, now_ms: int) -> Failur
 
 
 def _data_of(error: BaseException) -> object:
-    """What a StepError carries for the rules, if it is JSON; the status of another system's answer."""
+    """Returns the data of a StepError, as text if it is not JSON; for others the status of the answer, if any."""
     if not isinstance(error, StepError):
         status = clients.status_of(error)
         return None if status is None else {"status": status}

@@ -1,6 +1,6 @@
-"""One HTTP request and its answer, over a connection of its own, within a time and a size.
+"""Sends one HTTP request over a connection of its own, and returns the answer, limited in time and size.
 
-The standard library's client: it follows no redirect, asks no proxy, and is there wherever Python is. It is imported
+It uses the standard library's client, which follows no redirect, uses no proxy, and is always installed. It is imported
 by the first HTTP step, not by a worker's cold start.
 """
 
@@ -24,7 +24,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. Headers by their names in small letters; of several with one name, joined by commas."""
+    """The answer. Header names are in lower case; headers of one name are joined by commas."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,19 +32,19 @@ class Answer:
 
 
 def dial(address: str, port: int, timeout_seconds: float) -> socket.socket:
-    """A connection to an address. Raises OSError."""
+    """Connects to an address. Raises OSError."""
     return socket.create_connection((address, port), timeout_seconds)
 
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """The system's authorities, and names that must fit."""
+    """Returns a TLS context with the system's authorities, which checks host names."""
     return ssl.create_default_context()
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How a request leaves this machine; tests hand in others."""
+    """How a request leaves this machine; tests replace it."""
 
     resolve: Resolve = resolve
     dial: Callable[[str, int, float], socket.socket] = dial
@@ -52,13 +52,13 @@ class Network:
 
 
 class Deadline:
-    """When all must be over."""
+    """The time by which a call must be over."""
 
     def __init__(self, now_seconds: Callable[[], float], limit_seconds: float) -> None:
         self._now, self._until = now_seconds, now_seconds() + limit_seconds
 
     def left_seconds(self) -> float:
-        """More than nothing. Raises AttemptTimeoutError."""
+        """Returns the seconds left, more than 0. Raises AttemptTimeoutError."""
         left = self._until - self._now()
         if left <= 0:
             raise AttemptTimeoutError
@@ -67,7 +67,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A request as it goes over the wire. Its headers hold secrets: it is not to be shown."""
+    """A request as it is sent. Its headers hold secrets, so `repr` leaves them out."""
 
     method: str
     target: Target
@@ -79,13 +79,13 @@ class Sending:
 
 
 def send(sending: Sending, network: Network, deadline: Deadline) -> Answer:
-    """Raises CallError; AttemptTimeoutError when the deadline has passed."""
+    """Sends the request and returns the answer. Raises CallError; AttemptTimeoutError after the deadline."""
     where = sending.target.origin
     addresses = checked_addresses(sending.target, network.resolve)
     connection = _Connection(sending.target, addresses, network, deadline)
     try:
         return _exchange(connection, sending, deadline)
-    except TimeoutError as error:  # of a socket: the whole time has gone by, or that of connecting
+    except TimeoutError as error:  # a socket's: of the whole call, or of connecting
         deadline.left_seconds()
         raise CallError("http_connection", "transient", f"{where} does not answer") from error
     except ssl.SSLCertVerificationError as error:
@@ -94,18 +94,18 @@ def send(sending: Sending, network: Network, deadline: Deadline) -> Answer:
     except (OSError, http.client.IncompleteRead) as error:  # also RemoteDisconnected
         message = f"the connection to {where} failed: {type(error).__name__}"
         raise CallError("http_connection", "transient", message) from error
-    except (http.client.HTTPException, ValueError):  # not what it says: it may quote what was sent
+    except (http.client.HTTPException, ValueError):  # without its message, which may quote what was sent
         raise CallError("bad_answer", "external", f"{where} does not speak HTTP as it should") from None
     finally:
         connection.close()
 
 
 class _Connection(http.client.HTTPConnection):
-    """Goes to a checked address, and asks for the certificate of the name."""
+    """Connects to a checked address, and verifies the certificate for the host's name."""
 
     def __init__(self, target: Target, addresses: Sequence[str], network: Network, deadline: Deadline) -> None:
         super().__init__(target.host, target.port)
-        self.default_port = HTTPS_PORT if target.scheme == "https" else HTTP_PORT  # else it stands in `Host`
+        self.default_port = HTTPS_PORT if target.scheme == "https" else HTTP_PORT  # else the port is in `Host`
         self._target, self._addresses, self._network, self._deadline = target, addresses, network, deadline
 
     def connect(self) -> None:
@@ -142,7 +142,7 @@ def _exchange(connection: _Connection, sending: Sending, deadline: Deadline) -> 
 
 
 def _body(response: http.client.HTTPResponse, sock: socket.socket, deadline: Deadline) -> bytes:
-    """All of it, read in parts so that neither a slow one nor a large one goes on for ever."""
+    """Returns the whole body, read in parts so that neither a slow one nor a large one goes on for ever."""
     if (response.length or 0) > ANSWER_BYTES:
         raise _too_large()
     parts: list[bytes] = []
@@ -156,7 +156,7 @@ def _body(response: http.client.HTTPResponse, sock: socket.socket, deadline: Dea
         size += len(part)
         if size > ANSWER_BYTES:
             raise _too_large()
-    if response.length:  # it ended before it was whole
+    if response.length:  # the body ended early
         raise http.client.IncompleteRead(b"", response.length)
     return b"".join(parts)
 

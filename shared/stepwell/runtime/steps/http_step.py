@@ -1,6 +1,6 @@
-"""The steps `run: http:METHOD URL`: the request made of a step's input, sent, and its answer as a result or an error.
+"""Steps `run: http:METHOD URL`: builds a request from a step's input, sends it, and reads the answer.
 
-Secrets are put in here and come no further: what comes back is searched for them before anybody else sees it.
+Secrets are inserted here and go no further: the answer is searched for them before anybody else sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 KEPT_HEADERS = ("content-type", "etag", "last-modified", "link", "location", "retry-after", "x-request-id")
 THROTTLED = 429
 USER_AGENT = "stepwell"
-_SHARE = 0.95  # of the step's time, so that a call ends by itself, its connection closed, before it is interrupted
+_SHARE = 0.95  # share of the step's time: a call ends and closes its connection before it is interrupted
 _VALUE = re.compile(r"[\x20-\x7e\t]*")
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.ASCII)
 _CHARSET = re.compile(r"charset=\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
@@ -46,7 +46,7 @@ class HttpSteps:
     now_seconds: Callable[[], float] = time.monotonic
 
     def run(self, call: StepCall) -> Json:
-        """The result: `{status, headers, body}`. Raises CallError; AttemptTimeoutError when its time is up."""
+        """Returns `{status, headers, body}`. Raises CallError; AttemptTimeoutError when its time is up."""
         from stepwell.runtime.steps import http_call  # noqa: PLC0415 - TLS takes 40 ms, which few workers need
 
         deadline = http_call.Deadline(self.now_seconds, call.timeout_ms / 1000 * _SHARE)
@@ -66,13 +66,13 @@ class HttpSteps:
 
 
 class _Secrets:
-    """The secrets of one request: read by reference, and taken out of what comes back."""
+    """The secrets of one request: read by reference, and removed from the answer."""
 
     def __init__(self, source: Secrets) -> None:
         self._source, self._read = source, set[str]()
 
     def first(self, references: Sequence[str]) -> str:
-        """The first of these that there is here."""
+        """Returns the first of these secrets that is available. Raises CallError."""
         missing: list[str] = []
         for reference in references:
             try:
@@ -88,7 +88,7 @@ class _Secrets:
         raise CallError(MISSING, "step", "; ".join(missing))
 
     def masked(self, value: Json) -> Json:
-        """The value without any of the secrets."""
+        """Returns the value without any of the secrets."""
         return without_secrets(value, self._read)
 
 
@@ -120,7 +120,7 @@ def _sending(call: StepCall, target: Target, secrets: _Secrets) -> Sending:
 
 
 def _headers(written: Mapping[str, Json], secrets: _Secrets) -> Iterator[tuple[str, str]]:
-    """With the secrets in them. What cannot be a header is refused without being shown."""
+    """Yields the headers, with the secrets in them. An invalid value is refused without being shown."""
     for name, value in written.items():
         text = value
         if isinstance(value, dict):
@@ -147,7 +147,7 @@ def _form(given: Json) -> bytes:
 
 
 def _pairs(given: Json, what: str) -> list[tuple[str, str]]:
-    """Names and values; a list is several of the same name, null is none."""
+    """Returns names and values; a list becomes several of the same name, null none."""
     if not isinstance(given, dict):
         raise CallError("step_input", "validation", f"the input of a {what} must be an object of names and values")
     pairs = []
@@ -171,7 +171,7 @@ def _result(sending: Sending, answer: Answer, secrets: _Secrets) -> Json:
         return {**result, "body": secrets.masked(_body(answer))}
     try:
         body = _body(answer)
-    except CallError:  # the status says more than what came with it
+    except CallError:  # the status says more than the body
         body = None
     after_ms = retry_after_ms(answer.status, answer.headers, time.time_ns() // 1_000_000)
     told = {"retry_after": after_ms / SECOND_MS} if after_ms else {}
@@ -187,7 +187,7 @@ def _error(sending: Sending, status: int, data: Json, after_ms: int) -> CallErro
 
 
 def _body(answer: Answer) -> Json:
-    """JSON where it says so, else text; null where there is none."""
+    """Returns the body as JSON if its type says so, else as text; None if it is empty."""
     if not answer.body:
         return None
     if answer.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
@@ -216,7 +216,7 @@ def _unreadable(why: str) -> CallError:
 
 
 def _short(body: Json) -> Json:
-    """Of an error: it is kept with the run, and shown to people."""
+    """Shortens the body of an error, which is kept with the run and shown to people."""
     if isinstance(body, str):
         return body[:MESSAGE_CHARACTERS]
     text = json.dumps(body, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The steps `run: lambda:NAME`: the input as a payload, the answer as a result or an error. AWS is behind a port."""
+"""Steps `run: lambda:NAME`: sends the input as a payload, and reads the answer. AWS is behind a port."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepwell.limits import ANSWER_BYTES, NAME_CHARACTERS, PAYLOAD_BYTES
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.port import StepCall
 
-# How Lambda tells that the function ran into its own time limit.
+# How Lambda reports that the function ran into its own time limit.
 _TIMED_OUT = re.compile(r"Task timed out after \d")
 _SANDBOX_TIMED_OUT = "Sandbox.Timedout"
 
 
 @dataclass(frozen=True, slots=True)
 class Invoked:
-    """What a function answered. `failed`: the payload is what it raised."""
+    """The answer of a function. `failed`: the payload is the error that it raised."""
 
     payload: bytes
     failed: bool = False
@@ -33,12 +33,12 @@ class Invoker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LambdaSteps:
-    """Without an invoker, as on a person's machine, there is nobody to call."""
+    """Calls Lambda functions. Without an invoker, as on a person's machine, each call fails."""
 
     invoker: Invoker | None = None
 
     def run(self, call: StepCall) -> Json:
-        """What the function returned. Raises CallError."""
+        """Returns the function's result. Raises CallError."""
         function = call.run.removeprefix("lambda:")
         if self.invoker is None:
             message = f"the function {function} is on AWS, and this is not (in a test, mock the step)"
@@ -66,7 +66,7 @@ def _value(function: str, payload: bytes) -> Json:
 
 
 def _raised(function: str, payload: bytes) -> CallError:
-    """The function's exception, by its class's name."""
+    """Returns the function's exception as an error with its class's name."""
     try:
         told = json.loads(payload)
     except (ValueError, RecursionError):

@@ -1,10 +1,10 @@
 """The event loop of async steps: one for the process, for its life.
 
-    step thread   calls the function ──▶ coroutine
-    loop thread                          └── runs it, beside those of other steps ──▶ answer
+     step thread   calls the function ──▶ coroutine
+     loop thread                          └── runs it, beside those of other steps ──▶ answer
 
-What asyncio makes belongs to the loop that first used it. So clients, pools, locks and sessions may be module-level,
-and what a step leaves running goes on.
+asyncio objects belong to the loop that first used them. So clients, pools, locks and sessions may be module-level, and
+background tasks of a step go on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepwell.runtime.steps.threads import interrupt
 Answer: TypeAlias = Callable[[tuple[object, BaseException | None]], None]
 
 HELD = "another async step blocked the event loop; code that blocks belongs in a plain `def`"
-_UNBLOCK_SECONDS = 0.5  # that an interrupted step gets to give the loop back
+_UNBLOCK_SECONDS = 0.5  # time for an interrupted step to give the loop back
 _LOCK = threading.Lock()
 
 
@@ -28,18 +28,18 @@ class _StepLoop(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="stepwell-loop", daemon=True)
         self.loop = asyncio.new_event_loop()
-        self.tasks: set[asyncio.Task[object]] = set()  # of steps; those that steps create are not among them
+        self.tasks: set[asyncio.Task[object]] = set()  # the tasks of steps; not those that steps create
         self.start()
 
     def run(self) -> None:
         asyncio.set_event_loop(self.loop)
         while not self.loop.is_closed():
-            with suppress(BaseException):  # a step's `sys.exit()`, which its answer tells; or a late interrupt
+            with suppress(BaseException):  # a step's `sys.exit()`, which is in its answer too; or a late interrupt
                 self.loop.run_forever()
 
 
 class _Steps:
-    """The loop that takes the next step. It is replaced only when a step blocks it and cannot be interrupted."""
+    """The loop for the next step. It is replaced only when a step blocks it and cannot be interrupted."""
 
     current: _StepLoop | None = None
 
@@ -69,14 +69,14 @@ class Running:
         self._on.loop.call_soon_threadsafe(self._cancel)
 
     def unblock(self) -> tuple[str, ...]:
-        """Interrupts a cancelled step that holds the loop. Returns HELD if another step holds it.
+        """Interrupts a cancelled step that holds the loop. Returns (HELD,) if another step holds it.
 
         A loop that stays blocked takes no further steps: they get a new one.
         """
-        if self._is_cancelled.is_set():  # the loop is free: this step goes on against its cancel, beside others
+        if self._is_cancelled.is_set():  # the loop is free: this step ignores its cancel, beside others
             return ()
         holder = asyncio.current_task(self._on.loop)
-        if holder is not self._task and holder in self._on.tasks:  # that one has a limit of its own
+        if holder is not self._task and holder in self._on.tasks:  # that step has a limit of its own
             return (HELD,)
         if holder is not None:  # else an interrupt would hit the loop itself
             interrupt(self._on)
@@ -94,7 +94,7 @@ class Running:
         return self._then(await self._coroutine)
 
     def _end(self, task: asyncio.Task[object]) -> None:
-        self._coroutine.close()  # which has not begun, if its time was up before
+        self._coroutine.close()  # it has not begun if its time was up before
         self._on.tasks.discard(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         self._answer((None, error) if error is not None else (task.result(), None))

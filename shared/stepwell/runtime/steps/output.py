@@ -1,4 +1,4 @@
-"""Live output: what steps emit as they run, for whoever reads along. It stands in no record, and is gone in an hour."""
+"""Live output: data that steps emit for readers while they run. It is in no record, and is deleted in an hour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CURSOR = re.compile(r"(\d{12})-(\d{13})")
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """One piece of output. `is_first`: of a try; what earlier tries of the step emitted is void."""
+    """One piece of output. `is_first`: the first of an attempt; output of earlier attempts is void."""
 
     cursor: str
     at_ms: int
@@ -34,9 +34,9 @@ class Emitted:
 
 
 def emitting(made: object, emit: Callable[[object], None] | None) -> object:
-    """What a step returned: of a generator, each value that it yields is emitted, and what it returns is the result.
+    """Returns the result of a step; if it is a generator, emits each value that it yields.
 
-    An async generator returns nothing: so its step's result is None.
+    What a generator returns is the step's result. An async generator returns nothing: so its step's result is None.
     """
     if emit is None or not isinstance(made, GeneratorType | AsyncGeneratorType):
         return made
@@ -56,15 +56,15 @@ async def _emitting(made: AsyncGenerator[Any, Any], emit: Callable[[object], Non
 
 
 def topic_of(run_id: str) -> Topic:
-    """Where the output of a run is. Nobody else may send events of this name."""
+    """Returns the topic of a run's output. Nobody else may send events of this name."""
     return run_topic(*EVENTS, run_id)
 
 
 async def read_output(ports: Ports, run_id: str, after: str, limit: int) -> Sequence[Emitted]:
-    """The output of the last hour that follows this cursor, oldest first. Raises InvalidInput for what is no cursor."""
+    """Returns the output of the last hour after a cursor, oldest first. Raises InvalidInput for a bad cursor."""
     since_ms = ports.clock.now_ms() - HOUR_MS
     number, at_ms = _place(after)
-    # What a cursor of before stands at may be gone, and its number given again. But then all that is there is newer.
+    # The piece of an old cursor may be gone, and its number reused. But then all pieces that are left are newer.
     found = await ports.mailbox.pending_events(topic_of(run_id), since_ms, number if at_ms > since_ms else "")
     pieces = sorted((one for one in found if one.at_ms > since_ms), key=lambda one: one.id)
     return [_emitted(event) for event in pieces[:limit]]
@@ -81,7 +81,7 @@ def _place(cursor: str) -> tuple[str, int]:
 
 
 def named(number: int) -> str:
-    """The id of a piece, by its number among those of its run."""
+    """Returns the id of a piece, by its number among those of its run."""
     return f"{number:012d}"
 
 

@@ -1,4 +1,4 @@
-"""The steps of Stepwell's own workflows, before users' code is asked."""
+"""Runs the steps of Stepwell's own workflows, and passes all others on to users' code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OwnSteps:
         return resolve_policy(step, StepDefaults()) if step.run in self._own else self._users.policy(step)
 
     async def run(self, call: StepCall) -> Outcome:
-        # Of the workflow as well: a durable function may call its steps by any name.
+        # Compare the workflow too: a durable function may give its steps any name.
         own = self._own.get(call.run) if call.workflow == call.run else None
         return await (own(call) if own is not None else self._users.run(call))
 

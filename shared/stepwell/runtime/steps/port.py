@@ -1,4 +1,4 @@
-"""The port to users' code: what runs steps and asks durable functions."""
+"""The port to users' code: runs steps and asks durable functions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class StepCall:
     resumed: Json
     state: Json
     request: Json = None  # of an HTTP step
-    emit: Callable[[Json], None] | None = None  # to the readers of the run's output
-    trace: str = ""  # the `traceparent` for whoever the step calls
-    late_ms: int = 0  # when `late` is awaited, if the attempt still runs
-    is_shared: bool = False  # `late` is for others: a step that took long when it last ran does not keep them
-    late: Callable[[], Coroutine[Any, Any, None]] | None = None  # lets what shares its worker's message run beside it
+    emit: Callable[[Json], None] | None = None  # writes to the readers of the run's output
+    trace: str = ""  # the `traceparent` for systems that the step calls
+    late_ms: int = 0  # the time after which `late` is awaited if the attempt still runs
+    is_shared: bool = False  # `late` is for others: a step that took long last time does not delay them
+    late: Callable[[], Coroutine[Any, Any, None]] | None = None  # runs the other work of its worker's message beside it
 
 
 WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
@@ -47,21 +47,21 @@ class Steps(Protocol):
     """Runs users' code. Never raises: whatever happens in a step is an Outcome."""
 
     def policy(self, step: Step) -> Policy:
-        """The definition's options over the function's own."""
+        """Returns the definition's options, completed by the function's own."""
 
     async def run(self, call: StepCall) -> Outcome: ...
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
-        """An attempt of what its durable function gave to `ctx.run`. None: the function does not ask for it now."""
+        """Runs an attempt of the function given to `ctx.run`. None: its function does not ask for it now."""
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
-        """The token with its durable function's turn."""
+        """Returns the token with its durable function's turn."""
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
-        """What its durable function says to a query, as it stands. Raises NotFound, Conflict."""
+        """Returns the durable function's answer to a query. Raises NotFound, Conflict."""
 
     async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
-        """The token once its durable function's handler did what the record asks, and `write` has kept that.
+        """Runs the update's handler. Returns the token once `write` has kept its record.
 
-        None: not now. What the handler did is forgotten then. A failure: its validator refused it.
+        None: not now; what the handler did is forgotten then. A failure: its validator refused it.
         """

@@ -1,4 +1,4 @@
-"""A step's exception as data, of which a durable function makes it again."""
+"""A step's exception as data, from which a durable function rebuilds it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stepwell.runtime.steps.binding import BadOutputError, to_json
 from stepwell.runtime.steps.secrets import READ, without_secrets
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
-_CHARACTERS = 4_000  # of the arguments and fields; an exception with more is caught as StepFailed alone
-# Into coroutines, or at users.
+_CHARACTERS = 4_000  # limit of the arguments and fields; a larger exception is caught as StepFailed alone
+# These cannot be raised into a coroutine, or are not the user's own.
 _NOT_THROWN = (StopIteration, StopAsyncIteration, StepwellError, BadOutputError, AttemptTimeoutError)
 
 
 def described(error: BaseException) -> Json:
-    """How to make this exception again. None where that is not possible: some of it cannot be stored, or found."""
+    """Returns the data to rebuild this exception; None if it cannot be stored, or its class not found."""
     kind = type(error)
     name = f"{kind.__module__}:{kind.__qualname__}"
     if (
@@ -37,11 +37,11 @@ def described(error: BaseException) -> Json:
 
 
 def class_named(name: str, *, import_it: bool = True) -> type[Exception] | None:
-    """The exception class of this `module:qualname`; None where there is none."""
+    """Returns the exception class of this `module:qualname`; None if there is none."""
     module, _, path = name.partition(":")
     try:
         found: Any = import_module(module) if import_it else sys.modules.get(module)
-    except Exception:  # of any type: it is users' code, whose class is gone
+    except Exception:  # users' code can raise anything; the class is gone
         return None
     for part in path.split("."):
         found = getattr(found, part, None)

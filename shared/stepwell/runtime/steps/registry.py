@@ -1,4 +1,4 @@
-"""From `python:module.function` to the function: modules are imported from the workflow folder and its project."""
+"""Finds the function of `python:module.function`, importing modules from the workflow folder and its project."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stepwell.scan import module_name, modules
 Function: TypeAlias = Callable[..., object]
 
 _IMPORTING = threading.RLock()  # sys.path and sys.modules belong to the whole process
-_current: list[Path] = []  # the folders that a plain name is imported from
+_current: list[Path] = []  # the folders from which plain names are imported
 _PRESENT: set[Path] = set()  # folders with modules in sys.modules
-_ADDED: set[Path] = set()  # those that are on sys.path only because they are current
+_ADDED: set[Path] = set()  # folders that are on sys.path only because they are current
 _NO_DEFAULTS = StepDefaults()
 _AWAY: dict[Path, dict[str, ModuleType]] = {}  # modules of other folders, by their names
 
 
 class UnknownStepError(UserError):
-    """A definition names a function that is not there."""
+    """A definition names a function that does not exist."""
 
     code = "unknown_step"
 
@@ -43,15 +43,15 @@ class Registry:
         self._modules: dict[str, ModuleType] = {}
 
     def function(self, run: str) -> Function:
-        """Raises UnknownStepError; whatever importing the user's module raises passes through."""
+        """Returns the function. Raises UnknownStepError; whatever importing the user's module raises passes through."""
         found = self.known(run)
         if found is None:
             found = self._found[run] = self._find(run)
         return found
 
     def known(self, run: str) -> Function | None:
-        """The function, if it was found before: asking runs no code."""
-        _make_current(self._places)  # for what the function itself imports when it runs
+        """Returns the function if it was found before, else None: runs no code."""
+        _make_current(self._places)  # for imports that the function itself makes when it runs
         return self._found.get(run)
 
     def reload(self) -> None:
@@ -77,7 +77,7 @@ class Registry:
         return self._named(run)
 
     def _named(self, name: str) -> Function:
-        """A bare name is one given by @step(name=…), or the function's own, anywhere in the folder."""
+        """Returns the step with this name, from @step(name=…) or its own, in the folder. Raises UnknownStepError."""
         known: list[str] = []
         broken: list[Exception] = []
         for path in modules(self._folder):
@@ -118,32 +118,32 @@ class Registry:
             raise UnknownStepError(f"{run}: there is no module {name!r}", hint=hint) from error
         finally:
             if shadowed is not None:
-                sys.modules[name] = shadowed  # Python's own calendar, say: others in this process mean that one
+                sys.modules[name] = shadowed  # Python's own calendar, say, which other code means
 
     def _owns(self, module: ModuleType) -> bool:
         return any(_is_of(module, place) for place in self._places)
 
 
 def _forget_compiled(module: ModuleType) -> None:
-    """Python would take a source of the same size, written in the same second, for the one that it compiled before."""
+    """Deletes compiled code: Python would reuse it for a source of the same size from the same second."""
     compiled = getattr(module, "__cached__", None)
     if compiled is not None:
         Path(compiled).unlink(missing_ok=True)
 
 
 def _is_of(module: ModuleType, folder: Path) -> bool:
-    """Whether the module was imported from this folder, under its own name there."""
+    """Tells whether the module was imported from this folder, under its own name there."""
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
     if file is None:  # a package without an `__init__.py`
         file = next(iter(getattr(module, "__path__", ())), "")
-    if not file.startswith(str(folder)):  # most are told by that, and there may be thousands
+    if not file.startswith(str(folder)):  # this decides for most modules
         return False
     place = folder.joinpath(*name.split("."))
     return Path(file) in {place, place.parent / f"{place.name}.py", place / "__init__.py"}
 
 
 def _make_current(places: Sequence[Path]) -> None:
-    """Makes a plain name mean a module of these folders; those of another folder are put away until its turn."""
+    """Makes plain names mean modules of these folders; those of other folders are set aside until their turn."""
     if _current == [*places] and sys.path[0] == str(places[0]):
         return
     with _IMPORTING:
@@ -160,8 +160,9 @@ def _make_current(places: Sequence[Path]) -> None:
 
 
 def _put_others_away(places: Sequence[Path]) -> None:
-    """Takes their modules out of sys.modules. Where the process itself has a folder on its path, only those of names
-    that these folders have too.
+    """Takes other folders' modules out of sys.modules.
+
+    If the process itself has a folder on its path, only modules whose names these folders have too.
     """
     heads = {path.stem for place in places for path in place.glob("*")}
     for other in _PRESENT.difference(places):

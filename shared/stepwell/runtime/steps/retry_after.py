@@ -1,4 +1,4 @@
-"""The header Retry-After, and what a step gives in its place: how long to wait before the next attempt."""
+"""Reads how long to wait before the next attempt, from the header Retry-After or a step's `retry_after`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 def retry_after_ms(status: int, headers: Mapping[str, str], now_ms: int) -> int:
-    """Returns what an answer asks for. 0: this status does not ask, or not in a way that can be read."""
+    """Returns how many ms an answer asks to wait; 0 if its status does not ask, or the header is invalid."""
     return asked_ms(headers, now_ms) if status in ASKS_TO_WAIT else 0
 
 
 def given_ms(given: float | timedelta | str | None, now_ms: int) -> int:
-    """Returns what a step gave as `retry_after`: seconds, a timedelta, or the text of the header."""
+    """Returns the ms of a step's `retry_after`: seconds, a timedelta, or the text of the header; 0 if invalid."""
     if isinstance(given, str):
         return asked_ms({"retry-after": given}, now_ms)
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
@@ -29,7 +29,7 @@ def given_ms(given: float | timedelta | str | None, now_ms: int) -> int:
 
 
 def asked_ms(headers: Mapping[str, str], now_ms: int) -> int:
-    """Returns what the headers ask for. `headers`: their names in small letters.
+    """Returns how many ms the headers ask to wait; 0 if they do not. `headers`: with lower-case names.
 
     A date is compared with the answer's own, if it has one: the other's clock may differ from ours.
     """

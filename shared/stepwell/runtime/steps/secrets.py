@@ -1,4 +1,4 @@
-"""Where secrets come from, by reference: `env:NAME` here; the kinds that AWS keeps, in `stepwell.aws.secrets`."""
+"""Reads secrets by reference: `env:NAME` here; the kinds that AWS keeps, in `stepwell.aws.secrets`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stepwell.errors import PortError
 
 MASK = "[secret]"
 READ: set[str] = set()  # the secrets that steps of this process have read
-_MASKED_CHARACTERS = 4  # a shorter secret would be found in every other word
-MISSING = "secret_missing"  # for good, and not only now: another of the source's secrets may do
+_MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
+MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
 
 class Secrets(Protocol):
     def get(self, reference: str) -> str:
-        """The secret, not empty. Raises PortError, which says which one and never what is in it."""
+        """Returns the secret, not empty. Raises PortError, which names the secret and never shows it."""
 
 
 class EnvironmentSecrets:
@@ -37,7 +37,7 @@ class EnvironmentSecrets:
 
 
 class SecretsByKind:
-    """References that begin with `KIND:`, each for the one who knows that kind."""
+    """Reads references that begin with `KIND:`, each from the source of that kind."""
 
     def __init__(self, kinds: Mapping[str, Secrets]) -> None:
         self._kinds = kinds
@@ -51,7 +51,7 @@ class SecretsByKind:
 
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Takes all of the secrets out of a text."""
+    """Returns a function that removes all of the secrets from a text."""
     wanted = sorted((one for one in secrets if len(one) >= _MASKED_CHARACTERS), key=len, reverse=True)
     if not wanted:
         return str
@@ -60,9 +60,9 @@ def masking(secrets: Iterable[str]) -> Callable[[str], str]:
 
 
 def base64_key(secret: str, reference: str) -> bytes:
-    """The key that a secret of Standard Webhooks is: `whsec_`, which may be left out, and base64. Not empty.
+    """Returns the key in a secret of Standard Webhooks: base64, with or without `whsec_`. Not empty.
 
-    Raises PortError for one that is none: with an empty key, anybody could sign.
+    Raises PortError for any other text: with an empty key, anybody could sign.
     """
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
@@ -74,7 +74,7 @@ def base64_key(secret: str, reference: str) -> bytes:
 
 
 def without_secrets(value: Json, secrets: Collection[str]) -> Json:
-    """Takes all of the secrets out of the texts of a value."""
+    """Removes all of the secrets from the texts of a value."""
     return _each_text(value, masking(secrets)) if secrets else value
 
 

@@ -4,12 +4,12 @@ A Python function is interrupted at its next bytecode by an exception that `exce
 blocks in C is abandoned, and its result dropped when it comes. A coroutine that it returns runs on the process's event
 loop, and is cancelled.
 
-To hand a function to another thread and to wait for it costs as much CPU as a durable write. So a message is handled
-on such a thread as a whole, and its steps run there too. Where a step keeps the thread, the rest goes on elsewhere:
+Handing a function to another thread and waiting for it costs as much CPU as a durable write. So a message is handled on
+such a thread as a whole, and its steps run there too. If a step keeps the thread, the rest goes on elsewhere:
 
-    thread 1   handles a message ── step ─────────────────────────── ends, or is interrupted
-    watch                            └─ it takes long: the rest moves
-    thread 2                            └─ begins other branches, waits for the step, commits it, goes on
+     thread 1   handles a message ── step ─────────────────────────── ends, or is interrupted
+     watch                            └─ it takes long: the rest moves
+     thread 2                            └─ begins other branches, waits for the step, commits it, goes on
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Answered: TypeAlias = "tuple[object, BaseException | None]"
 
-_CLEAN_UP_SECONDS = 1.0  # what a cancelled async step gets for its `finally`
+_CLEAN_UP_SECONDS = 1.0  # time for the `finally` of a cancelled async step
 BATON_SECONDS = 0.01  # a step that takes longer passes the baton on
 
 
@@ -57,7 +57,7 @@ class StepThread(threading.Thread):
         super().__init__(name="stepwell-step", daemon=True)
         self.jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.abandoned = False
-        self.can_move = False  # what it handles now can go on in another thread
+        self.can_move = False  # whether its current work can go on in another thread
         self._baton: Baton | None = None
 
     def run(self) -> None:
@@ -68,17 +68,17 @@ class StepThread(threading.Thread):
             return  # the interrupt came after the step had ended: this thread is abandoned already
 
     def begin(self, baton: Baton | None) -> None:
-        """From now on it computes for a message."""
+        """Has the thread compute for a message from now on."""
         self._baton = baton
         compute_with(baton)
 
     @property
     def has_baton(self) -> bool:
-        """Whether one message computes at a time."""
+        """Tells whether one message computes at a time."""
         return self._baton is not None
 
     def end(self) -> None:
-        """Lets another one compute."""
+        """Lets another thread compute."""
         if self._baton is not None:
             self._baton.give_up()
 
@@ -91,7 +91,7 @@ _IDLE: deque[StepThread] = deque()
 
 
 def take() -> StepThread:
-    """Returns a thread that does nothing yet."""
+    """Returns an idle thread."""
     try:
         return _IDLE.pop()
     except IndexError:
@@ -101,7 +101,7 @@ def take() -> StepThread:
 
 
 def keep(thread: StepThread) -> None:
-    """The thread is free for other work, unless it was left behind."""
+    """Returns the thread to the idle ones, unless it was left behind."""
     if not thread.abandoned:
         _IDLE.append(thread)
 
@@ -109,7 +109,7 @@ def keep(thread: StepThread) -> None:
 class Attempt:
     """A function under a time limit.
 
-    `then` makes the result of what it returned or awaited. After `look_seconds`, or at its limit, the rest moves.
+    `then` makes the result from what it returned or awaited. After `look_seconds`, or at its limit, the rest moves.
     """
 
     def __init__(
@@ -122,50 +122,50 @@ class Attempt:
         tell_long: Callable[[], None] = lambda: None,
         tell_short: Callable[[], None] | None = None,
     ) -> None:
-        """`tell_long` is called where it takes longer than `look_seconds`.
+        """`tell_long` is called if it takes longer than `look_seconds`.
 
-        `tell_short`: of one that took long before, called where this time it does not.
+        `tell_short`: given for a step that took long last time, and called if this time it does not.
         """
         self._function, self._then, self._limit_seconds, self._tell_long = function, then, limit_seconds, tell_long
         self._tell_short = tell_short
         self._answer: queue.SimpleQueue[Answered] = queue.SimpleQueue()
-        self._context = copy_context()  # such as the ids in its log lines
+        self._context = copy_context()  # for example the ids in its log lines
         self._now, self._began = now, now()
         self.look_at = self._began + min(look_seconds, limit_seconds)
-        self._claim = threading.Lock()  # whoever gets it first: its end, or the watch, which moves the rest
+        self._claim = threading.Lock()  # held by the first: its end, or the watch, which moves the rest
         self._apart: StepThread | None = None  # the thread that it has to itself
-        self._running: Running | None = None  # what the function returned, if that is a coroutine
-        self._is_over = False  # nobody waits for the answer any more
+        self._running: Running | None = None  # set if the function returned a coroutine
+        self._is_over = False  # whether nobody waits for the answer any more
         self._made: Answered | None = None
 
     def __await__(self) -> Generator[Attempt, None, None]:
-        """Whoever drives the coroutine calls `run_here`."""
+        """Suspends the coroutine. Its driver calls `run_here`."""
         yield self
 
     @property
     def is_expected_long(self) -> bool:
-        """Whether it took long when it last ran."""
+        """Tells whether the step took long when it last ran."""
         return self._tell_short is not None
 
     def start(self) -> None:
-        """Begins it in a thread of its own."""
+        """Starts the function in a thread of its own."""
         self._apart = take()
         self._apart.jobs.put(self._do)
 
     def run_here(self, here: StepThread, rest: Callable[[], None]) -> bool:
-        """Runs it in this thread. Returns False where the rest has moved meanwhile."""
+        """Runs the function in this thread. Returns False if the rest has moved meanwhile."""
         _WATCH.add(self, lambda: self._move(here, rest))
         self._do()
         _WATCH.remove(self)
         return self._claim.acquire(blocking=False)
 
     def ends_within(self, seconds: float) -> bool:
-        """Waits until so long after it began, and no longer than the attempt may take."""
+        """Waits until this many seconds after the start, at most to the limit. Tells whether it has ended."""
         left_seconds = self._began + min(seconds, self._limit_seconds) - self._now()
         return self._made is not None or self._is_answered(max(left_seconds, 0))
 
     def result(self) -> Answered:
-        """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
+        """Returns the awaited result and the exception: an AttemptTimeoutError if the time is up."""
         if not self.ends_within(self._limit_seconds):
             self._made = None, AttemptTimeoutError(*self._stop())
         if self._apart is not None:
@@ -201,7 +201,7 @@ class Attempt:
         self._answer.put(answered)
 
     def _hand_over(self, coroutine: Coroutine[object, object, object]) -> None:
-        """To the loop, unless the time is up: then whoever stops the attempt has not seen that there is a coroutine."""
+        """Starts the coroutine on the loop, unless the time is up: `_stop` has not seen it then, so close it here."""
         from stepwell.runtime.steps.loop import Running  # noqa: PLC0415 - asyncio, which only async steps need
 
         self._running = Running(coroutine, self._then, self._end)
@@ -226,7 +226,7 @@ class Attempt:
         return True
 
     def _stop(self) -> tuple[str, ...]:
-        """An async step may clean up; a plain one is interrupted, and not waited for. Returns what kept it."""
+        """Cancels an async step and lets it clean up, or interrupts a plain one. Returns what held it up."""
         self._is_over = True
         running = self._running
         if running is None:
@@ -238,7 +238,7 @@ class Attempt:
 
 
 class Watch:
-    """Looks after the steps that run in the threads of their messages, in a thread that sleeps until one takes long."""
+    """Watches the steps that run in their messages' threads, from a thread that sleeps until one takes long."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -249,19 +249,19 @@ class Watch:
         self._starting = threading.Lock()
 
     def add(self, attempt: Attempt, move: Callable[[], None]) -> None:
-        """Has it moved when it takes too long. Wakes the watch only for what is due before it looks anyway."""
+        """Has the rest moved if the attempt takes too long. Wakes the watch only if it would look too late."""
         self._under_way[attempt] = move
         if attempt.look_at < self._looks_at:
             self._wake.set()
             self._start()
 
     def remove(self, attempt: Attempt) -> None:
-        """Leaves the watch asleep, even where it would look for this one next."""
+        """Removes the attempt. The watch stays asleep, even if it would look at this one next."""
         self._under_way.pop(attempt, None)
 
     def look(self) -> float | None:
-        """Moves what takes too long. Returns how many seconds later the next is due; None where there is none."""
-        self._looks_at = inf  # until it is known: whatever is added meanwhile wakes
+        """Moves the rest of attempts that take too long. Returns the seconds until the next is due; None if none is."""
+        self._looks_at = inf  # until it is known, so that attempts added meanwhile wake it
         self._wake.clear()
         now = self._now()
         for attempt, move in list(self._under_way.items()):
@@ -289,7 +289,7 @@ class StepThreads:
     """Runs functions under a time limit. Safe to call from many threads."""
 
     def __init__(self) -> None:
-        self.long: set[str] = set()  # what took long when it last ran: it is given a thread at once
+        self.long: set[str] = set()  # steps that took long when they last ran: each gets a thread at once
 
     async def begun(
         self,
@@ -301,7 +301,7 @@ class StepThreads:
     ) -> Attempt:
         """Starts the function. Returns when it has ended, or after `look_seconds`, or at once.
 
-        `name`: of the step. Where one message computes at a time, a long step holds up the others once, and not again.
+        `name`: of the step. If one message computes at a time, a long step delays the others once, and not again.
         """
         here = threading.current_thread()
         if not isinstance(here, StepThread) or not here.can_move:
@@ -322,11 +322,11 @@ class StepThreads:
     def start(
         self, function: Callable[[], object], limit_seconds: float, then: Callable[[object], object] = lambda made: made
     ) -> Attempt:
-        """Starts the function, which may take so long, in a thread of its own."""
+        """Starts the function, with this limit, in a thread of its own."""
         attempt = Attempt(function, limit_seconds, then, limit_seconds)
         attempt.start()
         return attempt
 
     def run(self, function: Callable[[], object], limit_seconds: float) -> Answered:
-        """The result of the function, which may take so long."""
+        """Returns the result of the function, run with this limit."""
         return self.start(function, limit_seconds).result()

@@ -1,4 +1,4 @@
-"""The traceback of a failure, for people: the frames of users' code, without values, and never long."""
+"""Makes the traceback of a failure for people: frames of users' code, without values, bounded in length."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stepwell.runtime.steps.folders import STEPWELL, own_place
 from stepwell.runtime.steps.secrets import READ, masking
 
 _HALF = TRACEBACK_FRAMES // 2
-_ROOM = 20  # for the line that says how many are left out
-_LINE_CHARACTERS = 160  # of a line of code, or of a cause's message
+_ROOM = 20  # bytes for the line that says how many are left out
+_LINE_CHARACTERS = 160  # limit of a line of code, or of a cause's message
 
 
 def traceback_of(error: BaseException) -> str:
-    """Returns the frames of users' modules, and the innermost one of a library. Empty: none of them is users' code."""
+    """Returns the frames of users' modules and the innermost one of a library; "" if none is users' code."""
     parts = _frames(error.__traceback__)
     if not parts:
         return ""
@@ -45,14 +45,14 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 
 def _text(place: str, code: CodeType, line: int) -> str:
-    """A frame as Python shows it, with its line of code and without values."""
+    """Returns a frame as Python shows it, with its line of code and without values."""
     linecache.checkcache(code.co_filename)
     source = linecache.getline(code.co_filename, line).strip()[:_LINE_CHARACTERS]
     return format_list([FrameSummary(place, line, code.co_name, lookup_line=False, line=source)])[0]
 
 
 def _library_place(file: str) -> str:
-    """The file's path below the directory that its package is imported from."""
+    """Returns the file's path below the directory that its package is imported from."""
     above = max((entry for entry in sys.path if entry and file.startswith(f"{entry}/")), key=len, default="")
     return file[len(above) + 1 :] if above else Path(file).name
 
@@ -60,7 +60,7 @@ def _library_place(file: str) -> str:
 def _first_line(error: BaseException) -> str:
     try:
         return str(error).partition("\n")[0][:_LINE_CHARACTERS]
-    except Exception as worse:  # users write `__str__` too
+    except Exception as worse:  # users' `__str__` may raise
         return f"its message cannot be shown: {type(worse).__name__}"
 
 
@@ -69,7 +69,7 @@ def _omitted(frames: int) -> list[str]:
 
 
 def _bounded(parts: list[str]) -> str:
-    """The outermost and the innermost ones, as many as there is room for."""
+    """Returns the outermost and innermost parts as one text, as many as there is room for."""
     kept, left_out = parts, 0
     while len("".join(kept).encode()) > TRACEBACK_BYTES - _ROOM and len(kept) > 1:
         middle = len(kept) // 2

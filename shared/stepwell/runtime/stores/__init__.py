@@ -1,1 +1,1 @@
-"""What every store has in common: its answers, its JSON, its blobs."""
+"""The common parts of all stores: cursors and pages, JSON text, and references to blobs."""

@@ -1,4 +1,4 @@
-"""What every store answers alike: which runs a list asks for, its cursors, and the refusal of an event too many.
+"""The common behaviour of all stores: which runs a list returns, its cursors, and the refusal of excess events.
 
 A cursor is the place of the last run of a page, as opaque text. It holds no secret and grants nothing.
 """
@@ -22,17 +22,17 @@ from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.stores.jsontext import decode
 
 _logger = logging.getLogger("stepwell.stores")
-LATEST_MS = 10**15 - 1  # the largest time that a store has room for
-_BROKEN = (ValueError, TypeError, OverflowError, RecursionError, binascii.Error)  # of a cursor that nobody made
+LATEST_MS = 10**15 - 1  # the largest time in ms that a store can hold
+_BROKEN = (ValueError, TypeError, OverflowError, RecursionError, binascii.Error)  # raised by decoding an invalid cursor
 
 
 def encode_cursor(created_ms: int, run_id: str) -> str:
-    """Opaque text for the place after this run."""
+    """Returns the cursor for the place after this run."""
     return base64.urlsafe_b64encode(json.dumps([created_ms, run_id]).encode()).decode()
 
 
 def decode_cursor(cursor: str) -> tuple[int, str]:
-    """(created_ms, run_id) of the place. Raises InvalidInput for text that `encode_cursor` did not make."""
+    """Returns (created_ms, run_id) of the place. Raises InvalidInput for text that `encode_cursor` did not make."""
     try:
         created_ms, run_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         place = int(created_ms), str(run_id)
@@ -52,12 +52,12 @@ def _bad_cursor() -> InvalidInput:
 
 
 def encode_deadline(until_ms: int, run_id: str, from_ms: int = 0) -> str:
-    """Makes the cursor of a list by deadline. `from_ms`: where a store goes on reading its index."""
+    """Returns the cursor of a list by deadline. `from_ms`: where a store goes on reading its index."""
     return base64.urlsafe_b64encode(json.dumps([until_ms, run_id, from_ms]).encode()).decode()
 
 
 def decode_deadline(cursor: str) -> tuple[int, str, int]:
-    """Returns what `encode_deadline` was given. Raises InvalidInput for other text."""
+    """Returns the arguments of `encode_deadline`. Raises InvalidInput for other text."""
     try:
         until_ms, run_id, from_ms = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         place = int(until_ms), str(run_id), int(from_ms)
@@ -69,7 +69,7 @@ def decode_deadline(cursor: str) -> tuple[int, str, int]:
 
 
 def page_by_deadline(headers: Sequence[Header], limit: int) -> RunPage:
-    """Returns a page by deadline, from one run more than it holds."""
+    """Returns a page by deadline. `headers`: one run more than the page, if there are more."""
     page = tuple(headers[:limit])
     more = len(headers) > limit
     return RunPage(page, encode_deadline(*deadline_of(page[-1])) if more else "")
@@ -81,7 +81,7 @@ def deadline_of(header: Header) -> tuple[int, str]:
 
 
 def status_of(text: str) -> Status:
-    """A stored status. Raises NewerFormat for one that this code does not know."""
+    """Parses a stored status. Raises NewerFormat for one that this code does not know."""
     try:
         return Status(text)
     except ValueError:
@@ -90,7 +90,7 @@ def status_of(text: str) -> Status:
 
 
 def opened(event: Event) -> Event:
-    """A stored event, its payload still JSON text, as its reader gets it. Raises NewerFormat, EngineFault."""
+    """Returns a stored event with its payload decoded. Raises NewerFormat, EngineFault."""
     formats.check_format(event.format, "event")
     try:
         return replace(event, payload=decode(event.payload))
@@ -100,7 +100,7 @@ def opened(event: Event) -> Event:
 
 @contextmanager
 def if_readable(topic: Topic, event_id: str) -> Iterator[None]:
-    """Passes over one event of a topic that cannot be read, so that it keeps no other from the runs that wait."""
+    """Logs and skips an event of a topic that cannot be read, so that runs still get the others."""
     try:
         yield
     except (EngineFault, PortError) as error:
@@ -110,7 +110,7 @@ def if_readable(topic: Topic, event_id: str) -> Iterator[None]:
 
 
 def too_many_pending(topic: Topic, most: int) -> Conflict:
-    """The refusal of an event for which its topic has no room."""
+    """Returns the refusal of an event for which its topic has no room."""
     return Conflict(
         f"{most} events are pending for {topic}",
         code="too_many_pending",
@@ -119,21 +119,21 @@ def too_many_pending(topic: Topic, most: int) -> Conflict:
 
 
 def due_page(headers: Sequence[Header], limit: int) -> RunPage:
-    """A page of runs that are due, from one run more than it holds."""
+    """Returns a page of due runs. `headers`: one run more than the page, if there are more."""
     page = tuple(headers[:limit])
     more = len(headers) > limit
     return RunPage(page, encode_cursor(page[-1].due_ms or 0, page[-1].run_id) if more else "")
 
 
 def unpaused(header: Header) -> Status:
-    """Returns the status that a run has but for a pause."""
+    """Returns the run's status, or the one that it resumes with if it is paused."""
     return Status(header.resumes_as) if header.resumes_as else header.status
 
 
 def with_pause(header: Header, pause: Pause | None, at_ms: int) -> Header:
-    """Returns the header of a run that is paused, or with None that goes on.
+    """Returns the header of a run that is paused, or that is resumed if `pause` is None.
 
-    No pause has the time of the one before, which tells the end of which pause a late message means.
+    No two pauses of a run have the same time, which tells a late message which pause it ends.
     """
     if pause is None:
         at_ms = max(at_ms, header.paused_ms)
@@ -145,7 +145,7 @@ def with_pause(header: Header, pause: Pause | None, at_ms: int) -> Header:
 
 
 def fits(header: Header, query: RunQuery) -> bool:
-    """Whether the query asks for this run; `since_ms` and the cursor aside."""
+    """Tells whether the query matches this run, apart from `since_ms` and the cursor."""
     if query.workflow and header.workflow != query.workflow:
         return False
     if query.statuses and header.status not in query.statuses:

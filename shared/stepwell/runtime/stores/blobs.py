@@ -1,10 +1,10 @@
-"""References to blobs: the hash of the content, and its owner, with whom it is deleted.
+"""References to blobs: the hash of the content, and the owner with whom the blob is deleted.
 
-    sha256:<hash>                 kept for ever: definitions, and what was written before blobs had owners
-    sha256:<hash>@run-<digest>    a run's: deleted with its log when its retention is over
-    sha256:<hash>@days-<number>   deleted so many days after it was last put: events, deliveries
+     sha256:<hash>                 kept for ever: definitions, and what was written before blobs had owners
+     sha256:<hash>@run-<digest>    a run's: deleted with its log when its retention is over
+     sha256:<hash>@days-<number>   deleted so many days after it was last put: events, deliveries
 
-Each owner has a copy of its own, so nothing counts who else refers to the content.
+Each owner has its own copy, so nothing counts references to the content.
 """
 
 from __future__ import annotations
@@ -21,23 +21,29 @@ _REFERENCE = re.compile(rf"sha256:([0-9a-f]{{64}})(?:@({_OWNER.pattern}))?")
 
 
 def of_run(run_id: str) -> str:
-    """The owner of a run's blobs. A digest: an id may differ from another one by case alone, which a disk may not."""
+    """Returns the owner of a run's blobs.
+
+    It is a digest because ids may differ by case alone, which a disk may not distinguish.
+    """
     return f"run-{hashlib.sha256(run_id.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
 def for_time(kept_ms: int) -> str:
-    """The owner of blobs that are read for so long from now on."""
+    """Returns the owner of blobs that are needed for this time from now on."""
     days = (days for days in BLOB_DAYS if kept_ms + BLOB_SPARE_MS <= days * DAY_MS)
     return f"days-{next(days, BLOB_DAYS[-1])}"
 
 
 def reference_of(data: bytes, owner: str = "") -> str:
-    """sha256:<hex> of the content, and `@` with its owner where it has one."""
+    """Returns sha256:<hex> of the content, and `@` with its owner if it has one."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}{'@' if owner else ''}{owner}"
 
 
 def place_of(reference: str) -> str:
-    """The path below all blobs. A reference comes out of a record: what is not one must never become a path."""
+    """Returns the path below all blobs. Raises PortError if the text is not a reference.
+
+    A reference comes from a record: any other text must never become a path.
+    """
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         message = f"not a blob's reference: {reference[:100]!r}"
@@ -47,14 +53,14 @@ def place_of(reference: str) -> str:
 
 
 def checked_owner(owner: str) -> str:
-    """The owner, as part of a path. Raises PortError for what is none: all blobs would be its own."""
+    """Returns the owner, as part of a path. Raises PortError for other text: it might name all blobs."""
     if not _OWNER.fullmatch(owner):
         raise PortError(f"not an owner of blobs: {owner[:100]!r}", hint="expected run-<digest> or days-<number>")
     return owner
 
 
 def check_blob(data: bytes, reference: str) -> bytes:
-    """The data, whose hash the reference names. Raises PortError for other data."""
+    """Returns the data if it has the hash in the reference. Raises PortError for other data."""
     if hashlib.sha256(data).hexdigest() != reference[7:71]:
         raise PortError(f"the blob {reference} is damaged", code=BROKEN_BLOB, hint="its content has another hash")
     return data

@@ -6,7 +6,7 @@ import time
 
 
 class RealClock:
-    """`sleep_ms` blocks its thread: no adapter but the simulator's suspends."""
+    """The machine's clock. `sleep_ms` blocks its thread: no adapter but the simulator's suspends."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -6,5 +6,5 @@ from stepwell.runtime.ports.headers import Header
 
 
 def name_of(header: Header) -> str:
-    """One file for each run, whose newest state is in it."""
+    """Returns the name of the run's snapshot file: one per run, with its newest state."""
     return f"runs/{header.workflow}/{header.run_id}.jsonl"

@@ -1,4 +1,4 @@
-"""JSON values as text, as stores and queues keep them: the one place that refuses what JSON cannot say."""
+"""JSON values as text, as stores and queues keep them: the one place that refuses what is not JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ascii = fast_encoder(json.JSONEncoder(ensure_ascii=True, allow_nan=False, separ
 
 
 def encode(value: Json) -> str:
-    """The value as compact JSON. Raises InvalidInput for anything that is not plain, finite JSON.
+    """Returns the value as compact JSON. Raises InvalidInput for anything that is not plain, finite JSON.
 
-    As UTF-8 text, which is paid for by the byte; in ASCII where it holds what UTF-8 (half a surrogate pair) or SQS
-    (U+FFFE, U+FFFF) does not take.
+    The text is UTF-8, which costs by the byte; ASCII if it holds what UTF-8 (half a surrogate pair) or SQS (U+FFFE,
+    U+FFFF) does not accept.
     """
     try:
         text = _as_it_is(value)
@@ -28,7 +28,7 @@ def encode(value: Json) -> str:
 
 
 def decode(text: str) -> Json:
-    """The value of a text that `encode` made."""
+    """Returns the value of a text that `encode` made."""
     found: Json = read(text)
     return found
 

@@ -1,4 +1,4 @@
-"""Lines that the code of a run logged: kept in a file here, in CloudWatch Logs on AWS; read page by page."""
+"""Lines that a run's code logged: kept in a file here, in CloudWatch Logs on AWS; read page by page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line. Its `id` tells it from all others of the run."""
+    """One line. Its `id` is unique within the run."""
 
     id: str
     at_ms: int
@@ -21,7 +21,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which lines of a run are asked for. `until_ms`: none was logged after it; None: the run may log more."""
+    """Which lines of a run to read. `until_ms`: none was logged after it; None: the run may log more."""
 
     run_id: str
     since_ms: int
@@ -32,20 +32,20 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Lines of a page. It may have none and a cursor: there is more to look through."""
+    """A page of lines. It may have no lines but a cursor: there is more to search."""
 
     lines: Sequence[LogLine]
     next_cursor: str = ""
 
 
 class RunLogs(Protocol):
-    """Where the lines are. Raises PortError; InvalidInput `bad_cursor`."""
+    """The store of the lines. Raises PortError; InvalidInput `bad_cursor`."""
 
     async def read(self, asked: Asked) -> LogPage: ...
 
 
 class NoRunLogs:
-    """Of a process that keeps none."""
+    """Stands in for a process that keeps no lines."""
 
     async def read(self, asked: Asked) -> LogPage:
         return LogPage(())

@@ -1,1 +1,1 @@
-"""What waits meet in the world: the mailbox of events, and the queues of locks."""
+"""What tokens wait for: events in the mailbox, locks, permits, and turns under rate limits."""

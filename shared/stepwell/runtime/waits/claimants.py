@@ -1,7 +1,7 @@
-"""Claimants: those who stand in the lines of limits. A run for its first permit, a slot of a token's log for others.
+"""Claimants: the entries in the lines of limits. A run for its first permit, a slot of a token's log for others.
 
-A claim is good as long as the log that it names wants the permit, which after a no never becomes a yes. So one that a
-late worker leaves behind harms nobody: whoever finds it reads that log, and takes it out.
+A claim is valid as long as the log that it names wants the permit; once it does not, it never does again. So a claim
+that a late worker leaves behind harms nobody: whoever finds it reads that log, and removes the claim.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.waits.lines import Members
 
-_BETWEEN = "|"  # of a claim: its run, its token, its slot
+_BETWEEN = "|"  # separates a claim's run, token and slot
 
 
 class Runs:
-    """Runs that stand in lines with the permit of their beginning, by their ids."""
+    """Runs that stand in lines for the permit that they begin with, by their ids."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook = ports, logbook
@@ -32,13 +32,13 @@ class Runs:
         return not may_release(await self._logbook.graph_of(header)) or not await self.has_ended(who)
 
     async def has_ended(self, who: str) -> bool:
-        """A run's end gives back its permit before the header shows it; a wait may do so too."""
+        """Tells whether the run gave its permit back: at its end, before the header shows that, or for a wait."""
         at = await self._logbook.load(who)
         return at is None or not shares.holds_first(at.token)
 
     async def tell(self, who: str) -> bool:
         granted = await self._logbook.load(who)
-        if granted is None or not shares.holds_first(granted.token):  # it ended before it was granted
+        if granted is None or not shares.holds_first(granted.token):  # it gave the permit back before it was granted
             return False
         if permits.begins(granted.run, granted.token):  # else it found its permit by itself
             await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
@@ -64,7 +64,7 @@ class Claims:
         return at is not None
 
     async def _wanting(self, who: str) -> Standing | None:
-        """The token, if it still wants the permit. One whose run is paused wants none before it goes on."""
+        """Returns the token if it still wants the permit, else None: a waiting token of a paused run does not."""
         run_id, token, slot = parts_of(who)
         at = await self._logbook.load(run_id, token)
         if at is None or not throttles.wants(at.token, slot):
@@ -73,7 +73,7 @@ class Claims:
 
 
 class Claimants:
-    """Both, in whatever line they stand."""
+    """Runs and tokens, in any line."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._runs, self._claims = Runs(ports, logbook), Claims(ports, logbook)
@@ -92,21 +92,21 @@ class Claimants:
 
 
 def may_release(graph: Graph) -> bool:
-    """Whether its runs give back their permits while they wait."""
+    """Tells whether the graph's runs give back their permits while they wait."""
     return graph.concurrency is not None and graph.concurrency.while_waiting == RELEASE
 
 
 def claim_of(run_id: str, token_id: str, permit: Permit) -> str:
-    """Who stands in line for the permit. A run's first one is the run's own."""
+    """Returns the claimant of the permit. For a run's first permit that is the run's id."""
     return run_id if permit.slot < 0 else _BETWEEN.join((run_id, token_id, str(permit.slot)))
 
 
 def parts_of(claim: str) -> tuple[str, str, int]:
-    """The run, the token and the slot of a claim."""
+    """Returns the run, the token and the slot of a claim."""
     run_id, token, slot = claim.split(_BETWEEN)
     return run_id, token, int(slot)
 
 
 def run_of(who: str) -> str:
-    """The run of a claimant."""
+    """Returns the run of a claimant."""
     return who.partition(_BETWEEN)[0]

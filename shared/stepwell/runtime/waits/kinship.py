@@ -1,4 +1,4 @@
-"""Kinship: a run below one with the same limit needs no permit of its own while that one has it, and waits for it."""
+"""Kinship: a run under an ancestor with a permit of the same limit needs none: the ancestor waits for it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from stepwell.runtime.waits.claimants import may_release
 
 
 class Kinship:
-    """Looks at the runs above a run."""
+    """Reads the runs above a run."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook = ports, logbook
 
     async def is_under_holder(self, header: Header, share: Share) -> bool:
-        """Whether a run above this one is under the same limit: it waits for this run, so it would wait for ever."""
+        """Tells whether a run above this one holds a permit of the same limit.
+
+        It waits for this run, so this run would wait for ever for a permit of its own.
+        """
         caller = Caller.of(header)
         while caller is not None and caller.index >= 0:
             above = await self._ports.runs.get_run(caller.run_id)
@@ -31,7 +34,7 @@ class Kinship:
         return False
 
     async def _holds(self, above: Header, share: Share) -> bool:
-        """Whether the run has a permit of this limit. By its log, where it may have given it back."""
+        """Tells whether the run holds a permit of this limit: by its log, if it may have given it back."""
         graph = await self._logbook.graph_of(above)
         other = permits.share_of(graph, run_info(above))
         if other is None or other.name != share.name:

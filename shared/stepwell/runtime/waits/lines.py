@@ -1,16 +1,16 @@
-"""Lines: who holds the permits of a limit, and who waits for one, are the notes of one partition.
+"""Lines: the holders of a limit's permits, and those who wait for one, are the notes of one partition.
 
-    NOTES#permits:<limit>   NOTE#h00, NOTE#h01, …      who holds a permit, twenty in each
-                            NOTE#w<order>#<who>        who waits, in the order of their turns
+     NOTES#permits:<limit>   NOTE#h00, NOTE#h01, …      who holds a permit, twenty in each
+                             NOTE#w<order>#<who>        who waits, in the order of their turns
 
-    enter    a note has room ── nobody before me? my id goes in ── granted
-                        └── no: my place is written ── read again ── still none: wait
-    leave    my id goes out, the first who waits goes in ── it is told, and then its place is deleted
+     enter    a note has room ── nobody before me? my id goes in ── granted
+               └── no: my place is written ── read again ── still none: wait
+     leave    my id goes out, the first who waits goes in ── it is told, and then its place is deleted
 
-Whoever waits writes before it reads the holders again, and whoever leaves reads those who wait after it has written:
-one of them sees the other. A holder whose place is still there was granted its permit by somebody who may have died
-before he told it; whoever reads that, tells it. Whoever lets another in reads again: where its place is gone, it has
-begun, or had left the line before. A holder that has ended is taken out by whoever finds it.
+A waiter writes before it reads the holders again, and a holder that leaves reads the waiters after it has written: one
+of them sees the other. A holder whose place is still there was granted its permit by an actor that may have died before
+it told the holder; whoever reads that, tells it. Whoever lets another in reads again: if its place is gone, it has
+begun, or had left the line before. A holder that has ended is removed by whoever finds it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES, PERMITS_TOGETHER
 from stepwell.runtime.ports import Notes
 
-LOOKED_AT = 10  # of those who wait, the first
+LOOKED_AT = 10  # how many of those who wait are read
 _SHARD, _WAITS = "h", "w"
 
 
 class Turn(StrEnum):
-    """The answer to one who asks for a permit."""
+    """The answer to a request for a permit."""
 
     GRANTED = "granted"
     WAITS = "waits"
@@ -59,7 +59,7 @@ class Board:
 
     @property
     def left(self) -> dict[str, str]:
-        """Who waits and has no permit."""
+        """Returns those who wait and have no permit, by note."""
         under_way = set(self.under_way)
         return {name: one for name, one in self.waiting.items() if one not in under_way}
 
@@ -67,7 +67,7 @@ class Board:
         return next((name for name, ids in self.holders.items() if who in ids), None)
 
     def room(self, share: Share) -> str | None:
-        """The first note with room for another holder."""
+        """Returns the first note with room for another holder; None if all are full."""
         for name in shards_of(share):
             if len(self.holders.get(name, ())) < capacity_of(share, name):
                 return name
@@ -79,30 +79,30 @@ def shards_of(share: Share) -> list[str]:
 
 
 def capacity_of(share: Share, shard: str) -> int:
-    """How many of the permits are in this note; none where the limit was lowered below it."""
+    """Returns how many of the permits are in this note; 0 if the limit was lowered below it."""
     return max(0, min(PERMITS_TOGETHER, share.most - PERMITS_TOGETHER * int(shard.removeprefix(_SHARD))))
 
 
 def place_of(order: str) -> str:
-    """The note of one who waits; `order` is text that sorts, `#`, and who it is."""
+    """Returns the note of one who waits. `order`: text that sorts, `#`, and the claimant."""
     return _WAITS + order
 
 
 class Members(Protocol):
-    """Those who stand in lines: whether they still want a permit, and how they are told."""
+    """The claimants in lines: whether they still want a permit, and how they are told."""
 
     async def lives(self, who: str) -> bool:
-        """Whether it may still hold a permit. An end may be told a little late."""
+        """Tells whether the claimant may still hold a permit. Its end may be noticed a little late."""
 
     async def has_ended(self, who: str) -> bool:
-        """Whether it holds none any more, by its log, which tells that at once."""
+        """Tells by its log, without delay, whether the claimant holds no permit any more."""
 
     async def tell(self, who: str) -> bool:
-        """Wakes one that has got its permit. False where it has ended, and gives nothing back."""
+        """Wakes a claimant that got its permit. Returns False if it has ended, and gives nothing back."""
 
 
 class Lines:
-    """The lines of all limits. Everything here may be done twice."""
+    """The lines of all limits. Every operation may be repeated."""
 
     def __init__(self, notes: Notes, members: Members) -> None:
         self._notes, self._members = notes, members
@@ -119,8 +119,8 @@ class Lines:
     ) -> Turn:
         """Grants a permit, or has `who` wait at the place `own`. It is told when it is its turn.
 
-        `may_wait`: else it is refused. `looks_at_all`: whether all holders are looked at, not the oldest alone.
-        `then`: called once it waits.
+        `may_wait`: else it is refused. `looks_at_all`: check all holders for ended ones, not the oldest alone. `then`:
+        called once it waits.
         """
         is_written, granted = False, ""
         for _ in range(LOCK_TRIES):
@@ -151,9 +151,9 @@ class Lines:
         return Turn.GRANTED
 
     async def leave(self, share: Share, who: str, own: str = "") -> None:
-        """Takes it out, its place `own` too, and lets those go on who wait as far as there is room.
+        """Removes the claimant and its place `own`, and grants permits to those who wait while there is room.
 
-        Where it is out already, it may come again, having died as it let one in that has left the line since.
+        If it is out already, this may be a repeated call that died as it let in one that has left the line since.
         """
         if own:
             await self._notes.drop_note(_kind(share.name), own)
@@ -174,7 +174,7 @@ class Lines:
         raise _busy(share.name)
 
     async def _newest_ended(self, board: Board) -> str:
-        """One that was let in last of all in its note, and has ended."""
+        """Returns a holder that is the newest in its note and has ended; "" if there is none."""
         for ids in board.holders.values():
             if ids and await self._members.has_ended(ids[-1]):
                 return ids[-1]
@@ -184,13 +184,13 @@ class Lines:
         return await self._write(share.name, shard, board, (*board.holders.get(shard, ()), who))
 
     async def _replace(self, share: Share, board: Board, shard: str, who: str, left: Sequence[str]) -> None:
-        """Takes it out, and the first who waits in where the note has room."""
+        """Removes the holder, and lets in the first who waits if the note has room."""
         kept = tuple(one for one in board.holders[shard] if one != who)
         first = left[:1] if len(kept) < capacity_of(share, shard) else ()
         await self._write(share.name, shard, board, (*kept, *first))
 
     async def _take_out_ended(self, share: Share, board: Board, *, of_all: bool) -> bool:
-        """Whether a holder had ended, and is taken out: of all of them, or the oldest."""
+        """Removes ended holders, of all or only the oldest. Tells whether there was one."""
         ended = await self.ended(board.under_way if of_all else board.under_way[:1])
         for shard, ids in board.holders.items():
             if ended & set(ids):
@@ -201,9 +201,9 @@ class Lines:
         return {one for one in those if not await self._members.lives(one)}
 
     async def seen_to(self, share: Share, but: str, granted: str = "") -> Board:
-        """The limit as it is, once those are told that have got a permit and may not know.
+        """Tells claimants that got a permit and may not know. Returns the limit as it is then.
 
-        `granted`: one that was just let in. Where its place is gone, it may have left the line before.
+        `granted`: one that was just let in. If its place is gone, it may have left the line before.
         """
         board = await self.read(share)
         is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
@@ -217,7 +217,7 @@ class Lines:
         return await self.read(share) if told else board
 
     async def _without(self, share: Share, board: Board, who: str) -> Board:
-        """Takes out a holder that has ended, also where another changes the note meanwhile. The limit as it is then."""
+        """Removes a holder that has ended, even if others change the note meanwhile. Returns the limit after it."""
         for _ in range(LOCK_TRIES):
             shard = board.shard_of(who)
             if shard is None:
@@ -236,7 +236,7 @@ class Lines:
         await self._notes.drop_note(_kind(share.name), own)
 
     async def _write(self, name: str, shard: str, board: Board, ids: Sequence[str]) -> bool:
-        """False where another changed the note meanwhile. A note without holders is deleted."""
+        """Writes a note of holders. Returns False if another changed it meanwhile. Deletes a note without holders."""
         before = board.bodies.get(shard)
         if not ids:
             return before is None or await self._notes.drop_note(_kind(name), shard, before)
@@ -245,7 +245,7 @@ class Lines:
 
 
 async def read_line(notes: Notes, share: Share, waiting: int) -> Board:
-    """The holders, and so many of those who wait."""
+    """Reads the holders, and the first `waiting` of those who wait."""
     return Board.of(dict(await notes.notes(_kind(share.name), len(shards_of(share)) + waiting)))
 
 

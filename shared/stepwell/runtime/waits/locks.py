@@ -1,11 +1,11 @@
-"""Locks in the world: each is a queue, kept as a note; whoever is first in it has the lock.
+"""Locks: each is a queue, kept as a note; the first claim in it has the lock.
 
-    take     my wait is in my log ── my claim goes into the queue ── first? mine ── else see that the first lives
-    release  my log has moved on  ── my claim leaves the queue ────── whoever is first now is woken
+     take     my wait is in my log ── my claim goes into the queue ── first? mine ── else see that the first lives
+     release  my log has moved on  ── my claim leaves the queue ────── whoever is first now is woken
 
-A claim is good as long as the log that it names still asks for the lock, which after a no never becomes a yes. So a
-claim that a late worker leaves behind harms nobody: whoever finds it first in the queue reads that log, and takes it
-out. And as each changes the queue before it looks at the first, one of them sees the other.
+A claim is valid as long as the log that it names still asks for the lock; once it does not, it never does again. So a
+claim that a late worker leaves behind harms nobody: whoever finds it first in the queue reads that log, and removes the
+claim. And as each actor changes the queue before it checks the first claim, one of two sees the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOTE = "queue"  # the note's name; its kind names the lock, so that each lock i
 
 
 class Turn(StrEnum):
-    """How a claim stands."""
+    """The state of a claim."""
 
     MINE = "mine"
     OTHERS = "others"
@@ -44,14 +44,14 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Who holds a lock, and who waits for it in turn; `body` is the note as it was read."""
+    """The holder of a lock, and those who wait for it in turn; `body` is the note as it was read."""
 
     claims: tuple[Claim, ...] = ()
     body: str | None = None
 
 
 class Locks:
-    """Queues of claims. Everything here may be done twice."""
+    """Queues of claims. Every operation may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook = ports, logbook
@@ -59,18 +59,18 @@ class Locks:
     # -- the effects
 
     async def take(self, at: Standing, effect: TakeLocks) -> list[Found]:
-        """What ends the wait, where all of them are this token's, or one never will be."""
+        """Takes the locks. Returns the end of the wait if all are this token's, or one never will be."""
         claim = Claim(at.run_id, at.token.id, effect.slot)
         turn, name = await self.claim(claim, effect.names)
         came = await self._answer(at, effect, turn, name)
         if came is not None:
             return [Found(at, LocksAnswered(effect.slot, effect.names, came))]
-        if not await self._asks(claim):  # we are late: who let it go may have looked before we queued for it again
+        if not await self._asks(claim):  # this worker is late: the lock may have been released before it queued again
             await self.let_go(claim, effect.names)
         return []
 
     async def drop_late(self, at: Standing, given: LocksAnswered) -> None:
-        """Leaves the queues that a late worker has joined again, if its locks have been let go since its wait ended.
+        """Leaves the queues that a late worker has joined again, if its locks were released since its wait ended.
 
         worker   first ── locked ───────────────────── ended ── out of the queue
         late                   └── that record is there ─────────────────────── in the queue ── out of it
@@ -80,7 +80,7 @@ class Locks:
             await self.let_go(claim, given.names)
 
     async def _answer(self, at: Standing, effect: TakeLocks, turn: Turn, name: str) -> Resumption | None:
-        """What ends the wait for locks; None where it goes on."""
+        """Returns the end of the wait for locks; None if it goes on."""
         if turn is Turn.MINE:
             return Resumption(LOCKED, payload={"locks": list(effect.names)})
         if turn is Turn.FULL:
@@ -89,7 +89,7 @@ class Locks:
         return Resumption(REFUSED, name=name, payload={"lock": name, "owner": owner}) if owner else None
 
     async def _held_above(self, at: Standing, name: str) -> str | None:
-        """The run above this one that has the lock: as it waits for this run, it would never let go."""
+        """Returns the run above this one that has the lock: it waits for this run, so it would never release it."""
         caller = Caller.of(at.header)
         first = (await self._read(name)).claims[:1] if caller else ()
         while first and caller is not None and caller.index >= 0:
@@ -100,7 +100,7 @@ class Locks:
         return None
 
     async def release(self, at: Standing, effect: ReleaseLocks) -> None:
-        """Says in the logs how many there were; what was let go before is not counted again."""
+        """Releases locks, and logs how many; what was released before is not counted again."""
         count = 0
         for locks in effect.locks:
             count += await self.let_go(Claim(at.run_id, at.token.id, locks.slot), locks.names)
@@ -111,9 +111,9 @@ class Locks:
     # -- queues
 
     async def claim(self, claim: Claim, names: Iterable[str]) -> tuple[Turn, str]:
-        """Whether these locks are all the claim's now, and where not, at which of them it waits.
+        """Queues the claim for these locks. Returns MINE if all are its own now, else how and for which it waits.
 
-        The names are to be in one order for everybody. Who waits is woken when it is first.
+        All callers name locks in the same order. A claim that becomes the first is woken.
         """
         for name in names:
             turn = await self._claim(claim, name)
@@ -138,7 +138,7 @@ class Locks:
         raise _busy(name)
 
     async def let_go(self, claim: Claim, names: Iterable[str]) -> int:
-        """Out of these queues, and whoever is first then is told. In how many it was."""
+        """Removes the claim from these queues and tells the next first. Returns in how many it was."""
         return sum([await self._let_go(claim, name) for name in names])
 
     async def _let_go(self, claim: Claim, name: str) -> bool:
@@ -155,14 +155,14 @@ class Locks:
         raise _busy(name)
 
     async def _see_to_first(self, name: str, queue: _Queue) -> bool:
-        """True where the first in the queue asks for the lock still; it is woken where it does not know that it has it.
+        """Tells whether the first in the queue still asks for the lock; wakes it if it does not know that it has it.
 
-        Else it is taken out, and the queue is to be read again.
+        Otherwise the claim is removed, and the queue has to be read again.
         """
         first = queue.claims[0]
         try:
             at = await self._logbook.load(first.run_id, first.token)
-        except EngineFault as fault:  # whether it has ended nobody can tell, so it holds the lock
+        except EngineFault as fault:  # nobody can tell whether it has ended, so it holds the lock
             _logger.error("lock %r is held by %s, whose log cannot be read: %s", name, first.run_id, fault)
             return True
         if at is None or not _is_good(first, at):
@@ -181,7 +181,7 @@ class Locks:
         return _Queue() if body is None else _Queue(tuple(Claim(*one) for one in json.loads(body)), body)
 
     async def _write(self, name: str, queue: _Queue, claims: tuple[Claim, ...]) -> _Queue | None:
-        """None where another changed it meanwhile, or all have left it. An empty queue leaves nothing behind."""
+        """Writes a queue; deletes the note of an empty one. Returns None if another actor changed it meanwhile."""
         notes, kind = self._ports.notes, _kind(name)
         if not claims:
             return _Queue() if await notes.drop_note(kind, _NOTE, queue.body) else None
@@ -189,10 +189,10 @@ class Locks:
         is_put = await notes.put_note(kind, _NOTE, body, queue.body, replaces=queue.body is not None)
         return _Queue(claims, body) if is_put else None
 
-    # -- for those who look
+    # -- for observers
 
     async def is_stuck(self, at: Standing) -> bool:
-        """Whether a token that waits for locks could go on, or is in no queue, and nobody has told it."""
+        """Tells whether a token that waits for locks could go on, or is in no queue, and was not told."""
         locks = at.token.locks
         if locks is None:
             return False
@@ -206,7 +206,7 @@ class Locks:
         return True
 
     async def with_owners(self, at: Standing, most: int) -> Standing:
-        """Its tokens that wait for a lock, with who has it: for who shows them. Of many, the first few."""
+        """Returns the run with the owners of locks that its tokens wait for: of at most `most` of its branches."""
         token = await self._with_owner(at.run_id, at.token)
         left = [most]
 
@@ -221,7 +221,7 @@ class Locks:
         return replace(at, token=token, branches=await told(at.branches))
 
     async def _with_owner(self, run_id: str, token: Token) -> Token:
-        """The lock that it waits for, who has it, and how many come before."""
+        """Returns the token with the lock that it waits for, its owner, and how many come before."""
         if not waits(token) or token.parked is None or token.locks is None:
             return token
         claim, data = Claim(run_id, token.id, token.locks.slot), dict(token.parked.data)

@@ -1,10 +1,10 @@
 """The mailbox: events and the waits that want them meet under a topic. One of the two sides sees the other.
 
-    publisher:  put event ────────────────▶ read waits ──▶ consume
-    waiter:     put its record, its waits ──▶ read events ──▶ consume
+     publisher:  put event ────────────────▶ read waits ──▶ consume
+     waiter:     put its record, its waits ──▶ read events ──▶ consume
 
-An event that is consumed is taken by one wait, in the transaction that writes it into the token's log. One that is not
-stays for others, and the token remembers that it has had it.
+A consumed event is taken by one wait, in the transaction that writes it into the token's log. Any other event stays for
+others, and the token remembers that it has had it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Compile = Callable[[str], Expression]
 
 
 class Mailbox:
-    """Waits and events, seen from both sides. Everything here may be done twice."""
+    """Waits and events, from both sides. Every operation may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook, catalog: Catalog, compile_expression: Compile) -> None:
         self._ports, self._logbook, self._catalog, self._compile = ports, logbook, catalog, compile_expression
@@ -41,9 +41,10 @@ class Mailbox:
             await self._ports.mailbox.forget_waiter(waiter)
 
     async def pending(self, at: Standing) -> list[Found]:
-        """The waiter's half: record and waits are down, so what it does not read now will see them. The oldest first.
+        """Returns the pending events that the wait may take, oldest first: the waiter's half.
 
-        Events that came before the wait, or whose messages were lost.
+        Its record and its waits are written, so an event that is not read now will find them. These are events that
+        came before the wait, or whose messages were lost.
         """
         parked, found, now_ms = at.token.parked, [], self._ports.clock.now_ms()
         if parked is None:
@@ -56,7 +57,7 @@ class Mailbox:
         return [Found(at, given) for given in offers if given is not None]
 
     def offer(self, at: Standing, waiter: Waiter, event: Event) -> EventOffered | None:
-        """The event as an input for the wait; None where it is not what is waited for."""
+        """Returns the event as an input for the wait; None if the wait is not for it."""
         if not self._matches(at, waiter, event):
             return None
         is_consumed = self._catalog.event_settings(event.topic.name).consume_on_read
@@ -65,7 +66,7 @@ class Mailbox:
         )
 
     def _matches(self, at: Standing, waiter: Waiter, event: Event) -> bool:
-        """An event whose `match` cannot be evaluated is not the one that is waited for; it stays for others."""
+        """Tells whether the wait is for the event. If `match` cannot be evaluated it is not, and others may take it."""
         if not waiter.match:
             return True
         moment = self._logbook.moment(at, "")
@@ -76,13 +77,13 @@ class Mailbox:
 
 
 def waiters_of(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
-    """One wait for each topic of each arm."""
+    """Yields one wait for each topic of each arm."""
     for index, arm in enumerate(parked.arms):
         for topic in arm.topics:
             yield Waiter(topic, at.run_id, at.token.id, slot, parked.since_ms, index, arm.match)
 
 
 def registered(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
-    """The waits that are put down. Who publishes to the run itself looks into its root's log: that saves two writes."""
+    """Returns the waits to register. Senders to the run itself read its root's log: that saves two writes."""
     is_branch = at.token.branch is not None
     return (waiter for waiter in waiters_of(at, parked, slot) if is_branch or run_of(waiter.topic) is None)

@@ -1,4 +1,4 @@
-"""Turns under a rate limit: when each may go on. One keeps its turn until it ends, so that it takes no other."""
+"""Turns under a rate limit: when each may go on. A claimant keeps its turn until it ends, and takes no other."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DUE, _TURN = "due", "t#"
 
 
 class Paces:
-    """The turns of all rate limits. Everything here may be done twice."""
+    """The turns of all rate limits. Every operation may be repeated."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
 
     async def turn(self, pace: Pace, who: str, now_ms: int) -> int:
-        """When it may go on. A turn that is later than now is kept."""
+        """Returns when the claimant may go on, in ms. Stores a turn that is later than now."""
         kept = await self.kept(pace, who)
         if kept is not None:
             return kept
@@ -40,19 +40,19 @@ class Paces:
         return None if kept is None else int(kept)
 
     async def drop(self, pace: Pace, who: str) -> None:
-        """Forgets its turn, if it has kept one."""
+        """Forgets the claimant's turn, if one is stored."""
         if await self.kept(pace, who) is not None:
             await self._notes.drop_note(_kind(pace), _TURN + who)
 
     async def forget(self, pace: Pace, now_ms: int) -> None:
-        """Deletes what is known of the limit, once it bounds nobody any more."""
+        """Deletes the state of the limit, once it delays nobody any more."""
         body = await self._notes.get_note(_kind(pace), _DUE)
         if body is not None and is_spent(body, now_ms):
             await self._notes.drop_note(_kind(pace), _DUE, body)
 
 
 async def due_ms(notes: Notes, name: str) -> int:
-    """When the next turn is due; 0 where none was taken."""
+    """Returns when the next turn is due; 0 if none was taken."""
     body = await notes.get_note(f"pace:{name}", _DUE)
     return 0 if body is None else int(json.loads(body)["due_ms"])
 

@@ -1,4 +1,4 @@
-"""Permits of runs: what a run needs before it begins, where its workflow has limits. `lines` has who holds them."""
+"""Permits of runs: what a run needs before it begins if its workflow has limits. `lines` has their holders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PART_OF_WAIT = 4  # the sweeper looks again when a wait has lasted a quarter lo
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer, and when to ask again, where that is known."""
+    """The answer, and when to ask again, if that is known."""
 
     turn: Turn
     at_ms: int | None = None
@@ -34,7 +34,7 @@ class Reply:
 
 
 class Permits:
-    """Grants, returns and turns. Everything here may be done twice."""
+    """Grants and returns permits, and takes turns. Every operation may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook = ports, logbook
@@ -42,7 +42,7 @@ class Permits:
         self._kinship = Kinship(ports, logbook)
 
     async def ask(self, at: Standing, asked: AskPermit) -> Reply:
-        """Whether the run may begin now, later, or not yet."""
+        """Tells whether the run may begin now, later, or not yet."""
         if asked.pace is not None:
             at_ms = await self._turn(at, asked.pace)
             if at_ms > self._ports.clock.now_ms():
@@ -52,7 +52,7 @@ class Permits:
         return await self._share(at, asked.share, may_refuse=asked.may_refuse)
 
     async def _turn(self, at: Standing, pace: Pace) -> int:
-        """When the run may begin."""
+        """Returns when the run may begin. Forgets the turn if the run gave its permit back meanwhile."""
         now_ms = self._ports.clock.now_ms()
         at_ms = await self._paces.turn(pace, at.run_id, now_ms)
         if at_ms > now_ms and await self._has_ended(at):
@@ -80,25 +80,25 @@ class Permits:
         return Reply(turn)
 
     async def _has_ended(self, at: Standing) -> bool:
-        """Whether the run gave its permit back while a late worker took one for it: it has ended, or waits."""
+        """Tells whether the run gave its permit back while a late worker took one: it has ended, or waits."""
         if not await self._ports.log.read_log(at.run_id, ROOT, at.token.slot, 1):
             return False
         now = await self._logbook.load(at.run_id)
         return now is None or not shares.holds_first(now.token)
 
     async def _cancel_oldest(self, run_id: str, share: Share) -> None:
-        """Of those under way and those that wait, as many are cancelled as are over the limit."""
+        """Cancels as many of the oldest runs, under way or waiting, as are over the limit."""
         board = await self._lines.read(share)
         others = [one for one in (*board.under_way, *board.left.values()) if one != run_id]
         for oldest in others[: max(len(others) + 1 - share.most, 0)]:
             await self._ports.queue.send(Lane.RESUME, to_json(EndRun(run_of(oldest), run_id, ROOT, -1)))
 
     async def give_back(self, at: Standing) -> None:
-        """The run has ended: the next one begins. What it had of a rate limit is deleted."""
+        """Returns an ended run's permit, so that the next one begins, and deletes its turn under a rate limit."""
         try:
             share, pace = permits.share_of(at.graph, at.run), permits.pace_of(at.graph, at.run)
         except ExpressionError:
-            return  # it never had a permit: it failed for its key
+            return  # it never had a permit: its key failed
         if pace is not None:
             await self._paces.drop(pace, at.run_id)
         held = at.token.share
@@ -108,7 +108,7 @@ class Permits:
         await self._lines.leave(share, who, "" if at.run.started_ms else _place_of(at.header))
 
     async def forget(self, at: Standing) -> None:
-        """Deletes the note of a rate limit that is the run's by its key, once it bounds nobody any more."""
+        """Deletes the note of the rate limit for the run's key, once it delays nobody any more."""
         limit = at.graph.rate_limit
         if limit is None or limit.key is None:
             return
@@ -119,10 +119,10 @@ class Permits:
         if pace is not None:
             await self._paces.forget(pace, self._ports.clock.now_ms())
 
-    # -- for those who look
+    # -- for observers
 
     async def due_ms(self, at: Standing) -> int | None:
-        """When to look again at a run that waits as it should; None where it could begin, or nobody would wake it."""
+        """Returns when to look again at a run that waits as it should; None if it could begin, or nobody wakes it."""
         now_ms = self._ports.clock.now_ms()
         share, pace = permits.share_of(at.graph, at.run), permits.pace_of(at.graph, at.run)
         if pace is not None:
@@ -134,17 +134,17 @@ class Permits:
         board = await self._lines.read(share)
         is_full = board.shard_of(at.run_id) is None and board.room(share) is None
         if not is_full or await self._lines.ended(board.under_way):
-            return None  # it takes out who has ended: a sweep changes nothing
+            return None  # the run removes ended holders: a sweep changes nothing
         return now_ms + max((now_ms - at.header.created_ms) // _PART_OF_WAIT, CHECK_RUNS_MS)
 
     async def with_reason(self, at: Standing) -> Standing:
-        """The run, with what it waits for before it begins."""
+        """Returns the run with what it waits for before it begins."""
         if not permits.is_limited(at.graph) or not permits.begins(at.run, at.token):
             return at
         try:
             share, pace = permits.share_of(at.graph, at.run), permits.pace_of(at.graph, at.run)
         except ExpressionError:
-            return at  # it is about to fail for it
+            return at  # it is about to fail for its key
         if pace is not None:
             kept_ms = await self._paces.kept(pace, at.run_id)
             if kept_ms is not None and kept_ms > self._ports.clock.now_ms():

@@ -1,4 +1,4 @@
-"""Sending: events on their way to a run, or to whoever waits for a name and key. For callers, and for functions."""
+"""Sends events to a run, or to the waits for a name and key. For callers, and for durable functions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from stepwell.runtime.starts.starting import Signal, Starter
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An event that is on its way. `is_new`: none of its id was there before."""
+    """An event that was sent. `is_new`: there was no event with its id before."""
 
     id: str
     is_new: bool
 
 
 class Sending:
-    """Puts events on their way. An id that was there before changes nothing."""
+    """Sends events. Sending an id again changes nothing."""
 
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
 
     async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
-        """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.
+        """Puts the event into the mailbox here, so that its sender learns of a full topic, and has it offered to waits.
 
         Raises Conflict `too_many_pending`.
         """
@@ -47,15 +47,15 @@ class Sending:
         try:
             is_new = await self._ports.mailbox.put_event(event, settings.max_pending)
         except Conflict:
-            if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
+            if not self._starter.is_trigger(topic.name):  # it still starts runs, whoever waits for it
                 raise
         await self._ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return Sent(event.id, is_new)
 
     async def check_reaches(self, header: Header, run_id: str, name: str, payload: Json) -> None:
-        """Whether the run can take the event. Its log is read only where its wait judges what it is sent.
+        """Raises Conflict or InvalidInput if the run cannot take the event.
 
-        Raises Conflict, InvalidInput.
+        The run's log is read only if its kind of wait checks payloads.
         """
         if header.status.terminal:
             raise Conflict("the run has ended; no event can reach it", code="run_ended")
@@ -69,7 +69,7 @@ class Sending:
                 raise InvalidInput(flaw, code="wrong_payload", hint="GET /runs/{id} shows what is missing")
 
     async def signal(self, header: Header | None, run_id: str, event: Signal) -> Sent:
-        """Sends an event to a run that is there, or, without a header, to one that is about to be.
+        """Sends an event to a run that exists, or, without a header, to one that is about to.
 
         Raises Conflict, InvalidInput; not for an event that was sent before, whatever it did to the run.
         """
@@ -78,10 +78,10 @@ class Sending:
             await self.check_reaches(header, run_id, event.name, event.payload)
         return await self.publish(topic, event.id, event.payload)
 
-    # -- of a durable function
+    # -- for durable functions
 
     async def send(self, at: Standing, action: RunStep) -> Outcome:
-        """What a function sends: the event's id is the step's result, and the same in every try."""
+        """Sends a function's event. The event's id is the step's result, and the same in every try."""
         now_ms = self._ports.clock.now_ms()
         event_id = "evt_" + hashlib.sha256(action.key.encode()).hexdigest()[:26]
         name, given = action.step.run.removeprefix(SENDS), action.input
@@ -89,7 +89,7 @@ class Sending:
             run_id = await self._child(at, given["child"]) if "child" in given else given.get("run", "")
             if run_id:
                 header = await self._ports.runs.get_run(run_id)
-                if header is None and "child" not in given:  # a child that is still to begin finds it then
+                if header is None and "child" not in given:  # a child that has yet to begin will find it
                     raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
                 await self.signal(header, run_id, Signal(name, given["payload"], event_id))
             else:
@@ -100,7 +100,7 @@ class Sending:
         return Outcome(event_id, started_ms=now_ms)
 
     async def _child(self, at: Standing, token: str) -> str:
-        """The run that this branch of the function waits for. It may begin after this."""
+        """Returns the run that this branch of the function waits for. It may begin later. Raises Conflict."""
         if not token:
             raise Conflict("the child run is not in progress; no event can reach it", code="run_ended")
         slot = 0

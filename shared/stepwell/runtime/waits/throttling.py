@@ -1,7 +1,7 @@
-"""Permits that tokens wait for: of steps, in the lines and at the pace that `limits.yaml` says.
+"""Permits for tokens: for steps, in the lines and at the pace that `limits.yaml` says.
 
-    take       WAITING is in the log ── in line ── a permit ── its turn ── RESUMED
-    give back  the log has moved on ── out of the line ── whoever is first then is woken
+     take       WAITING is in the log ── in line ── a permit ── its turn ── RESUMED
+     give back  the log has moved on ── out of the line ── whoever is first then is woken
 
 A run that has given back its permit while it waited takes one again in the same way, in the line of its workflow.
 """
@@ -32,19 +32,19 @@ from stepwell.runtime.waits.kinship import Kinship
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces
 
-LATE_PERMITS = 10  # of a token, the newest: looked at when a message comes again
+LATE_PERMITS = 10  # the newest permits of a token, checked on a redelivery
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a permit needs: a place among so many, a turn, or both."""
+    """The terms of a permit: a place among so many, a turn, or both."""
 
     share: Share | None
     pace: Pace | None
 
 
 class Throttling:
-    """Permits of named limits, and those that runs take again. Everything here may be done twice."""
+    """Permits of named limits, and those that runs take again. Every operation may be repeated."""
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook, self._alarms = ports, logbook, Alarms(ports)
@@ -54,33 +54,33 @@ class Throttling:
     # -- the effects
 
     async def take(self, at: Standing, effect: TakePermit) -> list[Found]:
-        """What ends the wait, where the permit is the token's, or there is no such limit."""
+        """Takes a permit. Returns the end of the wait if the token has it, or if there is no such limit."""
         permit = effect.permit
         terms = self._terms(at, permit)
         if terms is None:
             return [Found(at, PermitAnswered(permit, Resumption(throttles.REFUSED)))]
         may_go = await self._may_go(at, permit, terms)
-        if await self._is_late(at, permit):  # who gave it back may have looked before we asked for it again
+        if await self._is_late(at, permit):  # it may have been given back before this worker asked again
             await self.give_back(at, permit)
             return []
         brought = throttles.TURN if terms.share is None else None
         return [Found(at, PermitAnswered(permit, Resumption(throttles.PERMITTED, payload=brought)))] if may_go else []
 
     def _terms(self, at: Standing, permit: Permit) -> Terms | None:
-        """The limit of the permit; None where there is none of this name any more."""
+        """Returns the terms of the permit; None if there is no limit of this name any more."""
         if permit.limit == OWN:
             return Terms(permits.share_of(at.graph, at.run), None)
         limit = self._logbook.limits.get(permit.limit)
         return None if limit is None else Terms(share_of(permit.name, limit), pace_of(permit.name, limit))
 
     async def _is_late(self, at: Standing, permit: Permit) -> bool:
-        """Whether the token has moved on since, and no longer wants the permit."""
+        """Tells whether the token has moved on, and no longer wants the permit."""
         if not await self._ports.log.read_log(at.run_id, at.token.id, at.token.slot, 1):
             return False
         return not await self._claims.lives(_claim(at, permit))
 
     async def _may_go(self, at: Standing, permit: Permit, terms: Terms) -> bool:
-        """Whether it has its place among the holders, and its turn has come. For its turn it is woken."""
+        """Tells whether the token has a permit and its turn has come. If only the turn is missing, sets a wake."""
         claim, share, pace = _claim(at, permit), terms.share, terms.pace
         if share is not None and permit.limit == OWN and await self._kinship.is_under_holder(at.header, share):
             return True
@@ -97,7 +97,7 @@ class Throttling:
             await self.give_back(at, permit)
 
     async def give_back(self, at: Standing, permit: Permit) -> None:
-        """The step's attempt has ended, or its token, or the run waits: the next one goes on."""
+        """Returns a permit, as the step's attempt or its token ended, or the run waits: the next one goes on."""
         terms = self._terms(at, permit)
         if terms is None or permit.state == throttles.REFUSED:
             return
@@ -108,10 +108,12 @@ class Throttling:
             await self._lines.leave(terms.share, claim, "" if permit.state else _place(at, permit))
 
     async def give_back_late(self, at: Standing, slot: int) -> None:
-        """For a message that comes again, which was sent for that slot: its worker may have died late.
+        """Returns permits that an earlier delivery of this message may have taken late, before its worker died.
 
-        worker   asks for a permit ──────────────────────────────────────────────── has it ── dies
-        another                     has it ── the step's record ── gives it back ── the next step's record
+            worker   asks for a permit ──────────────────────────────────────────────── has it ── dies
+            another                     has it ── the step's record ── gives it back ── the next step's record
+
+        `slot`: for which the message was sent.
         """
         if not self._logbook.limits:
             return
@@ -120,16 +122,16 @@ class Throttling:
             throttles.asked(record, record.parked)
             for record in records
             if record.kind is Kind.WAITING and record.parked is not None and record.parked.kind == LIMIT
-            if not is_of_run(record.parked)  # which is given back with every record until the run asks again
+            if not is_of_run(record.parked)  # a run's permit is given back with every record until the run asks again
         ]
         for permit in asked[-LATE_PERMITS:]:
             if permit.slot <= at.token.slot and not throttles.wants(at.token, permit.slot):
                 await self.give_back(at, permit)
 
-    # -- for those who look
+    # -- for observers
 
     async def is_stuck(self, at: Standing) -> bool:
-        """Whether a token that waits for a permit could go on, or is in no line, and nobody has told it."""
+        """Tells whether a token that waits for a permit could go on, or is in no line, and was not told."""
         permit = throttles.awaited(at.token)
         terms = None if permit is None else self._terms(at, permit)
         if permit is None or terms is None:
@@ -147,7 +149,7 @@ class Throttling:
         return not is_in_line or bool(await self._lines.ended(board.under_way))
 
     async def with_holders(self, at: Standing, most: int) -> Standing:
-        """Its tokens that wait for a permit, with who has them: for who shows them. Of many, the first few."""
+        """Returns the run with the holders of permits that its tokens wait for: of at most `most` tokens."""
         left = [most]
 
         async def told(token: Token) -> Token:
@@ -161,7 +163,7 @@ class Throttling:
         return replace(at, token=await told(at.token), branches=tuple([await told(one) for one in at.branches]))
 
     async def _seen(self, at: Standing, token: Token, permit: Permit) -> Mapping[str, Json]:
-        """Who has the permits, and how many come before; or when its turn comes."""
+        """Returns the holders of the permits, and how many come before; or when the turn comes."""
         terms = self._terms(at, permit)
         if terms is None:
             return {}
@@ -178,12 +180,12 @@ class Throttling:
 
 
 def share_of(name: str, limit: Limit) -> Share | None:
-    """What a step needs of a limit's permits. No workflow's own limit has such a name."""
+    """Returns a step's share of a limit; None without one. No workflow's own limit can have such a name."""
     return None if limit.concurrency is None else Share(f"@{name}", limit.concurrency, "queue")
 
 
 def pace_of(name: str, limit: Limit) -> Pace | None:
-    """What a step needs of a limit's rate."""
+    """Returns a step's pace under a limit; None if it has no rate."""
     rate = limit.rate
     return None if rate is None else Pace(f"@{name}", rate.per_ms / rate.limit, rate.burst)
 
@@ -193,9 +195,9 @@ def _claim(at: Standing, permit: Permit) -> str:
 
 
 def _place(at: Standing, permit: Permit) -> str:
-    """Its place in line: by the time when it asked, an hour earlier for each priority of its run.
+    """Returns the place in line: by the time of the request, an hour earlier for each priority of the run.
 
-    A run's own is by the run's age, so that it comes before those that have not begun.
+    A run's own permit is by the run's age, so that it comes before runs that have not begun.
     """
     since_ms = max(at.header.created_ms, at.header.start_at_ms) if permit.limit == OWN else permit.since_ms
     return place_of(order_of(since_ms, at.header.priority, _claim(at, permit)))
