@@ -56,6 +56,44 @@ def test_a_name_that_a_module_of_the_project_lacks_is_an_error_where_it_is_impor
     assert problem["hint"] == "did you mean `RATE`?"
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        ("from stepwell import step, timer", 1, "there is no 'timer' in stepwell, so this import fails",
+         "it is an operation of a durable function: ctx.timer(…)"),
+        ("from stepwell import Step", 1, "there is no 'Step' in stepwell, so this import fails",
+         "did you mean `step`?"),
+        ("from stepwell.errors import Transeint", 1, "there is no 'Transeint' in stepwell.errors, so this import fails",
+         "did you mean `Transient`?"),
+        ("import stepwell.durable", 1, "there is no module 'stepwell.durable', so this import fails", "import what"),
+        ("from stepwell.steps import step", 1, "there is no module 'stepwell.steps', so this import fails",
+         "import what"),
+        ("import stepwell as sw\nraise sw.TransientError('x')", 2, "there is no 'TransientError' in stepwell",
+         "did you mean `Transient`?"),
+    ],
+)  # fmt: skip
+def test_a_name_that_stepwell_lacks_is_an_error_also_where_nothing_is_marked(
+    folder: Path, cli: Cli, text: str, line: int, message: str, hint: str
+) -> None:
+    (folder / "other.py").write_text(f"{text}\n")
+    (problem,) = found(cli, 1)
+    assert (problem["code"], Path(problem["file"]).name, problem["line"]) == ("unknown_import", "other.py", line)
+    assert problem["message"] == message
+    assert problem["hint"].startswith(hint)
+
+
+def test_what_stepwell_has_may_be_imported_and_read(folder: Path, cli: Cli) -> None:
+    (folder / "other.py").write_text(
+        "import stepwell\nimport stepwell.testing.kit\nfrom stepwell import *\nfrom stepwell import testing, Client\n"
+        "from stepwell import WorkflowContext, __version__\nfrom stepwell.errors import Transient\n"
+        "from stepwell.cdk import StepwellEngine\nfrom stepwell.definition.models import StepDef\n"
+        "def f(): return stepwell.step, stepwell.errors.Transient, stepwell.__version__\n"
+        "def g(stepwell): return stepwell.anything\n"
+        "try:\n    from stepwell import older\nexcept ImportError:\n    older = None\n"
+    )
+    assert found(cli, 0) == []
+
+
 def test_names_that_a_package_hands_on_are_there(folder: Path, cli: Cli) -> None:
     """By a relative import, by `*`, or by making them when they are asked for."""
     (folder / "bank").mkdir()

@@ -1,4 +1,4 @@
-"""`stepwell check` reads the code: each of 38 bad functions is named, with its line, and good code is left alone.
+"""`stepwell check` reads the code: each of 40 bad functions is named, with its line, and good code is left alone.
 
 A bad line is marked with the code that `check` gives it, `then` the error that the run fails with if it runs all the
 same. Where none is marked, only `check` can tell.
@@ -19,7 +19,9 @@ from stepwell import WorkflowContext
 from stepwell.cli.checking import check_path
 from stepwell.definition.code import read_code
 from stepwell.definition.code_checks import _CHILD_OPTIONS, _STEP_OPTIONS, check_code
+from stepwell.definition.context_names import CONTEXT_NAMES
 from stepwell.errors import Problem
+from stepwell.runtime.durable.context import Context
 from stepwell.testing.kit import Stepwell
 
 BAD = sorted((Path(__file__).parent / "bad_functions").glob("*.py"))
@@ -52,8 +54,8 @@ def fails_with(text: str) -> str:
     return mark[2] or "" if mark else ""
 
 
-def test_there_are_38_bad_functions() -> None:
-    assert len(BAD) == 38
+def test_there_are_40_bad_functions() -> None:
+    assert len(BAD) == 40
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,10 @@ def test_the_options_of_an_operation_are_those_that_it_has(
     """What is none of them is an argument of the function that is called."""
     of = signature(operation).parameters.values()
     assert {one.name for one in of if one.kind is one.KEYWORD_ONLY} == set(known)
+
+
+def test_the_names_that_check_knows_of_ctx_are_those_that_it_has() -> None:
+    assert {name for name in dir(Context) if not name.startswith("_")} == CONTEXT_NAMES
 
 
 @pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
@@ -475,3 +481,50 @@ def test_the_targets_of_a_definition_are_checked_against_the_code(
     found = [problem for problem in check_path(tmp_path)[1] if problem.code != "bad_syntax"]
     assert [(problem.code, problem.line) for problem in found] == ([(code, 3)] if code else [])
     assert not hint or found[0].hint == hint
+
+
+def test_what_ctx_does_not_have_is_named_where_ctx_is_certainly_a_workflow_s() -> None:
+    text = """
+    from stepwell import WorkflowContext, workflow
+    def shown(ctx): return ctx.items()
+    async def leg(ctx: WorkflowContext): await ctx.steps(shown)
+    @workflow
+    async def flow(ctx):
+        shown({})
+        await leg(ctx)
+        await ctx.wait_for_event("paid")
+        return ctx.run_id, ctx.__class__
+    """
+    found = [(problem.code, problem.line, problem.hint) for problem in problems(text)]
+    assert found == [
+        ("unknown_operation", 4, "did you mean `step`?"),
+        ("unknown_operation", 9, "did you mean `event`?"),
+    ]
+
+
+def test_a_name_of_import_star_is_of_the_module_that_has_it() -> None:
+    """And not of the library that is imported so before it, which may have any name."""
+    text = """
+    from stepwell import workflow
+    from random import *
+    from helpers import *
+    @workflow
+    async def flow(ctx): return price(1), randint(1, 6)
+    """
+    assert told(text, helpers="def price(order): return order\n") == [("not_deterministic", 6)]
+    assert [(problem.code, problem.file) for problem in problems(
+        text.replace(", randint(1, 6)", ""), helpers="import time\ndef price(order): return time.time()\n"
+    )] == [("not_deterministic", "helpers.py")]  # fmt: skip
+
+
+def test_an_event_that_is_sent_without_await_and_a_step_that_sends_are_named() -> None:
+    text = """
+    from stepwell import step, workflow
+    @step
+    async def tell(ctx): await ctx.send("paid", {}, key="1")
+    @workflow
+    async def flow(ctx):
+        ctx.send("paid", {}, key="1")
+        async with ctx.limit("api"): await ctx.step(tell)
+    """
+    assert told(text) == [("nested_step", 4), ("never_awaited", 7)]

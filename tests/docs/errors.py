@@ -71,17 +71,18 @@ def _calls(nodes: Iterable[ast.AST]) -> Mapping[str, Sequence[ast.Call]]:
 
 def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call]) -> Iterator[Told]:
     """`calls`: of this function, in its module."""
-    nodes = list(ast.walk(function))
-    names = _given(function, calls) | {
-        target.id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    nodes, given = list(ast.walk(function)), _given(function, calls)
+    made = sorted((node for node in nodes if isinstance(node, ast.Assign)), key=lambda node: node.lineno)
     for call in nodes:
-        if isinstance(call, ast.Call) and (one := _of_call(call, names)):
-            yield one
+        if isinstance(call, ast.Call):
+            names = given | {
+                target.id: node.value
+                for node in made
+                for target in node.targets
+                if isinstance(target, ast.Name) and node.lineno <= call.lineno  # a later one is another error's
+            }
+            if one := _of_call(call, names):
+                yield one
 
 
 def _given(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call]) -> dict[str, ast.expr]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.errors import told
 from tests.docs.generate import BLOCKS, pages, rendered
 from tests.docs.snippets import ROOT, WRITTEN
 
@@ -21,6 +22,13 @@ def name(page: Path) -> str:
 def test_a_page_says_what_the_tables_say(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert rendered(text) == text, "run: python -m tests.docs.generate"
+
+
+def test_an_error_is_told_with_its_own_words() -> None:
+    """Where one function finds several, and each message is a variable of the same name."""
+    words = {one.code: one.message for one in told() if one.place == "file"}
+    assert words["response_without_thread"].startswith("`…` waits in no thread")
+    assert words["final_without_approval"].startswith("`…` cannot be undone")
 
 
 def test_every_block_is_on_some_page() -> None:

@@ -248,12 +248,12 @@ async def flow(ctx, which: int):
         lambda: ctx.event("no spaces"), lambda: ctx.event("a", key=""), lambda: ctx.sleep("soon"),
         lambda: ctx.sleep("400d"), lambda: ctx.event("a", timeout="400d"), lambda: ctx.sleep(-1),
         lambda: ctx.approval(approvers=["a"], need=2), lambda: ctx.sleep(True),
-        lambda: ctx.event("stepwell.update"),
+        lambda: ctx.event("stepwell.update"), lambda: ctx.approval(approvers="ana"),
     ][which]()
 """
     )
     codes = ["bad_name", "bad_key", "bad_duration", "timeout_too_long", "timeout_too_long", "bad_duration", "bad_value",
-             "bad_duration", "bad_name"]  # fmt: skip
+             "bad_duration", "bad_name", "bad_value"]  # fmt: skip
     for which, code in enumerate(codes):
         run = kit.start("flow", {"which": which})
         assert run.error is not None, (which, run.view["waiting_data"])

@@ -60,6 +60,10 @@ def leaks():
         raise Declined("no") from error
 def tells(): raise Declined("it is not s3cret-s3cret", {"tried": ["s3cret-s3cret"]})
 def typed(n: int): return n
+def connects():
+    try: raise OSError("no route to " + "x" * 140 + " s3cret-s3cret")
+    except OSError as error:
+        raise Declined("postgres://app:hunter2@db:5432/x, Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.e30") from error
 
 @workflow
 async def plain(ctx): return _charged()
@@ -146,6 +150,20 @@ def test_a_secret_that_this_process_has_read_is_nowhere_in_an_error(shop: Folder
     assert (failure.message, failure.data) == ("it is not [secret]", {"tried": ["[secret]"]})
     assert failure.raised is not None
     assert "s3cret" not in encode_record(Record(0, Kind.STEP, "me", 0, "n", error=failure))
+
+
+def test_no_half_of_a_secret_is_left_where_a_line_ends(shop: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracebacks, "READ", {"s3cret-s3cret"})
+    cause = next(line for line in failed(shop, "shop.connects").traceback.splitlines() if "no route" in line)
+    assert cause.endswith("xxx [secret")
+
+
+def test_the_password_of_an_address_and_what_authorizes_are_nowhere_in_an_error(shop: Folder) -> None:
+    """Nobody told Stepwell of them: their place says what they are."""
+    failure = failed(shop, "shop.connects")
+    assert failure.message == "postgres://app:[secret]@db:5432/x, Authorization: Bearer [secret]"
+    assert "hunter2" not in failure.traceback
+    assert "eyJ" not in failure.traceback
 
 
 def test_an_error_of_another_origin_has_no_traceback(shop: Folder) -> None:

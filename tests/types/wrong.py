@@ -53,6 +53,11 @@ async def together(ctx: WorkflowContext, order: Order) -> None:
     print(numbers, total)
 
 
+async def asks(ctx: WorkflowContext) -> None:
+    await ctx.approval("manager", approvers="ana")  # wrong
+    await ctx.approval("manager", approvers=[1])  # wrong
+
+
 async def handles(ctx: WorkflowContext) -> None:
     @ctx.query("items")  # wrong
     def shown(item: str) -> str:

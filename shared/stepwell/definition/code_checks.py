@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from stepwell.definition.at_import import AtImport
 from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
+from stepwell.definition.context_names import lacking_in_context
 from stepwell.definition.full_names import FullNames
 from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
@@ -22,9 +23,9 @@ _STEP_OPTIONS = ("name", "retry", "timeout", "at_most_once", "pool", "throttle")
 _CHILD_OPTIONS = ("timeout", "type", "detached")
 _OPERATIONS = frozenset({
     "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
-    "lock", "until", "start",
+    "lock", "until", "start", "send", "limit",
 })  # fmt: skip
-_AT_ONCE = frozenset({"start", "lock"})  # they are no operations that would be awaited themselves
+_AT_ONCE = frozenset({"start", "lock", "limit"})  # they are no operations that would be awaited themselves
 _READERS = frozenset({"query", "validator"})
 _CALLS_WHAT_IT_IS_GIVEN = re.compile(r"map|filter|sorted|min|max|(functools|itertools)\.\w+")
 _PROPERTIES = frozenset({"property", "cached_property"})
@@ -93,6 +94,8 @@ class _Body:
                 yield from self._of_name(node)
         for node in loops_over_sets((*self._parameters, *self._nodes), self._value_elsewhere):
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
+        for read, hint in lacking_in_context(self._function):
+            yield self._problem("unknown_operation", f"ctx has no {read.attr!r}", hint, read)
         yield from self._never_awaited()
         yield from self._at_import()
         yield from self._changed_outside()

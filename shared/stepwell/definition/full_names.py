@@ -124,8 +124,14 @@ class FullNames:
         elif name in home.values:
             meant = self.of(home, home.values[name], hops=hops - 1)
         else:
-            meant = next((f"{star}.{name}" for star in home.stars if self._may_have(home, star, name)), None)
+            meant = self._of_star(home, name)
         return ".".join((meant, *more)) if meant else None
+
+    def _of_star(self, home: Module, name: str) -> str | None:
+        """The name by one of the module's `import *`: that of the folder's module which has it, else the first's."""
+        may = [star for star in home.stars if self._may_have(home, star, name)]
+        has = (star for star in may if (module := self._modules.get(star)) is not None and name in module.names)
+        return next((f"{star}.{name}" for star in (*has, *may)), None)
 
     def _may_have(self, home: Module, star: str, name: str) -> bool:
         module = self._modules.get(star)

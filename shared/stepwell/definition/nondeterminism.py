@@ -50,6 +50,8 @@ SOURCES = (
         "environment", "reads the environment", "pass it as input, or read it in a step",
         re.compile(r"os\.(getenv|environ\.get|getpid|getppid|getlogin|uname|cpu_count)|getpass\.\w+|platform\.\w+"),
     ),
+    Source("address", "is an address of this process", "compare with `is`, or go by a key of the data",
+           re.compile(r"(builtins\.)?id")),
     Source("file", "reads from the terminal", "wait for an event, an approval or an update",
            re.compile(r"(builtins\.)?input")),
     Source(

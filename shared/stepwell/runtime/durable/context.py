@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -145,11 +145,13 @@ class Context(Combining):
         type: str = "approval",  # noqa: A002 - the word the definitions use
         data: Any = None,
         *,
-        approvers: Sequence[str] = (),
+        approvers: list[str] | tuple[str, ...] = (),  # a text is a sequence of texts, too
         need: int = 1,
         timeout: Duration | timedelta | None = None,
     ) -> Operation[Mapping[str, Json]]:
         """Waits for a person's approval and returns {decision, by, data}; a rejection is raised as Rejected."""
+        if isinstance(approvers, str):
+            raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{approvers!r}]")
         if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
             raise InvalidInput(f"{need} of {len(approvers)} approvers cannot be asked for", code="bad_value")
         asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None

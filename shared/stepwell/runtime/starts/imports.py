@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 
 from stepwell.definition.code import Code, Module
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
+from stepwell.runtime.starts.own_names import wrong_own_names
 
 
 def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Collection[str]) -> list[Problem]:
@@ -24,14 +25,25 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
             continue
         seen.add(name)
         file, text = texts[name]
-        for imported, node in _imports(ast.parse(text)):
+        tree = ast.parse(text)
+        needed = list(_imports(tree))
+        found += wrong_own_names(tree, needed, file)
+        for imported, node in needed:
             todo += [one for one in (imported, imported.rpartition(".")[0]) if one in texts]
             if not _is_there(imported, texts):
                 found.append(_missing(imported, file, node))
             elif isinstance(node, ast.ImportFrom) and (module := code.modules.get(imported)):
                 names = (one.name for one in node.names if one.name != "*" and f"{imported}.{one.name}" not in texts)
                 found += [_no_such_name(module, one, file, node) for one in names if not module.has(one)]
+    found += _own_names_of(sorted(code.modules.keys() & texts.keys() - seen), texts)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _own_names_of(modules: Iterable[str], texts: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
+    """What modules without a step or a workflow want of Stepwell: `@Step` marks none."""
+    for file, text in (texts[name] for name in modules):
+        tree = ast.parse(text)
+        yield from wrong_own_names(tree, _imports(tree), file)
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:

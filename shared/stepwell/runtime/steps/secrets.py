@@ -14,6 +14,8 @@ from stepwell.errors import PortError
 MASK = "[secret]"
 READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
+_PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
+_AUTHORIZATION = re.compile(r"\b((?:Bearer|Basic|Digest) +)[\w.~+/=-]{16,}", re.IGNORECASE)
 MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
 
@@ -51,12 +53,17 @@ class SecretsByKind:
 
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Returns a function that removes all of the secrets from a text."""
+    """Returns a function that removes all of the secrets from a text, and credentials that their place gives away."""
     wanted = sorted((one for one in secrets if len(one) >= _MASKED_CHARACTERS), key=len, reverse=True)
     if not wanted:
-        return str
+        return _without_credentials
     pattern = re.compile("|".join(re.escape(one) for one in wanted))
-    return lambda text: pattern.sub(MASK, text)
+    return lambda text: _without_credentials(pattern.sub(MASK, text))
+
+
+def _without_credentials(text: str) -> str:
+    """`postgres://app:[secret]@db`, `Authorization: Bearer [secret]`: clients put both into their messages."""
+    return _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text))
 
 
 def base64_key(secret: str, reference: str) -> bytes:

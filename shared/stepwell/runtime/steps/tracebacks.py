@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from traceback import FrameSummary, format_list, walk_tb
 from types import CodeType, TracebackType
+from typing import TypeAlias
 
 from stepwell.limits import TRACEBACK_BYTES, TRACEBACK_CAUSES, TRACEBACK_FRAMES
 from stepwell.runtime.steps.folders import STEPWELL, own_place
 from stepwell.runtime.steps.secrets import READ, masking
+
+Mask: TypeAlias = Callable[[str], str]  # takes secrets out of a text
 
 _HALF = TRACEBACK_FRAMES // 2
 _ROOM = 20  # bytes for the line that says how many are left out
@@ -19,7 +23,8 @@ _LINE_CHARACTERS = 160  # limit of a line of code, or of a cause's message
 
 def traceback_of(error: BaseException) -> str:
     """Returns the frames of users' modules and the innermost one of a library; "" if none is users' code."""
-    parts = _frames(error.__traceback__)
+    mask = masking(tuple(READ))  # other threads read secrets
+    parts = _frames(error.__traceback__, mask)
     if not parts:
         return ""
     for _ in range(TRACEBACK_CAUSES):
@@ -27,12 +32,12 @@ def traceback_of(error: BaseException) -> str:
         if cause is None:
             break
         error = cause
-        parts += [f"caused by {type(error).__name__}: {_first_line(error)}\n", *_frames(error.__traceback__)]
-    mask = masking(tuple(READ))  # other threads read secrets
-    return _bounded([mask(part).encode("utf-8", "replace").decode() for part in parts])
+        parts += [f"caused by {type(error).__name__}: {_first_line(error, mask)}\n"]
+        parts += _frames(error.__traceback__, mask)
+    return _bounded([part.encode("utf-8", "replace").decode() for part in parts])
 
 
-def _frames(trace: TracebackType | None) -> list[str]:
+def _frames(trace: TracebackType | None, mask: Mask) -> list[str]:
     found = [(frame.f_code, line) for frame, line in walk_tb(trace)]
     own = [(place, code, line) for code, line in found if (place := own_place(code.co_filename)) is not None]
     if not own:
@@ -41,13 +46,14 @@ def _frames(trace: TracebackType | None) -> list[str]:
     if own_place(code.co_filename) is None and not code.co_filename.startswith((STEPWELL, "<")):
         own.append((_library_place(code.co_filename), code, line))
     outer, inner = own[:_HALF], own[_HALF:][-_HALF:]
-    return [*(_text(*one) for one in outer), *_omitted(len(own) - 2 * _HALF), *(_text(*one) for one in inner)]
+    above, below = ([_text(*one, mask) for one in part] for part in (outer, inner))
+    return [*above, *_omitted(len(own) - 2 * _HALF), *below]
 
 
-def _text(place: str, code: CodeType, line: int) -> str:
+def _text(place: str, code: CodeType, line: int, mask: Mask) -> str:
     """Returns a frame as Python shows it, with its line of code and without values."""
     linecache.checkcache(code.co_filename)
-    source = linecache.getline(code.co_filename, line).strip()[:_LINE_CHARACTERS]
+    source = mask(linecache.getline(code.co_filename, line).strip())[:_LINE_CHARACTERS]
     return format_list([FrameSummary(place, line, code.co_name, lookup_line=False, line=source)])[0]
 
 
@@ -57,9 +63,9 @@ def _library_place(file: str) -> str:
     return file[len(above) + 1 :] if above else Path(file).name
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line(error: BaseException, mask: Mask) -> str:
     try:
-        return str(error).partition("\n")[0][:_LINE_CHARACTERS]
+        return mask(str(error)).partition("\n")[0][:_LINE_CHARACTERS]  # in this order: no half of a secret stays
     except Exception as worse:  # users' `__str__` may raise
         return f"its message cannot be shown: {type(worse).__name__}"
 
