@@ -51,12 +51,14 @@ NOT_DEPLOYED = (
     "definition/at_import.py",
     "definition/choices.py",
     "definition/code*.py",
+    "definition/context_names.py",
     "definition/full_names.py",
     "definition/objects.py",
     "definition/signatures.py",
     "project.py",
     "runtime/starts/code.py",
     "runtime/starts/imports.py",
+    "runtime/starts/own_names.py",
 )
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
 _SLOW = (
