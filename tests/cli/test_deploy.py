@@ -400,6 +400,18 @@ def test_without_the_cdk_library_it_says_what_to_install(project: Path, monkeypa
     assert told.value.hint == 'pip install "stepwell[deploy]"'
 
 
+def test_requirements_beside_a_folder_without_a_project_are_said_to_be_left_out(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lambda would lack what the steps import."""
+    (project / "requirements.txt").write_text("requests\n")
+    deploy.carry_out(order(project, dry_run=True))
+    assert "requirements.txt" not in capsys.readouterr().out  # a project's own are read
+    (project / "pyproject.toml").unlink()
+    deploy.carry_out(order(project, dry_run=True))
+    assert "requirements.txt beside flows is not packed: there is no [tool.stepwell]" in capsys.readouterr().out
+
+
 # -- an emulator at AWS_ENDPOINT_URL
 
 

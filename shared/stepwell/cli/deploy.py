@@ -25,7 +25,7 @@ from stepwell.cli.screen import console
 from stepwell.cli.synthesis import is_complete, synthesise
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
-from stepwell.project import project_of
+from stepwell.project import project_of, unread_beside
 from stepwell.settings import environment
 
 if TYPE_CHECKING:
@@ -95,6 +95,9 @@ def carry_out(
     workflows = checked(order.folder)
     require("deploy", "a deployment")
     place = place_of_app(order.folder, Path.cwd())
+    if unread := unread_beside(project_of(order.folder)):
+        _tell(f"{', '.join(unread)} beside {order.folder.name} is not packed: there is no [tool.stepwell] in a "
+              "pyproject.toml; stepwell init --here adds it")  # fmt: skip
     if order.dry_run:
         for told in synthesise(place, order.properties, place / OUT):
             _tell(told)
