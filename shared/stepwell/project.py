@@ -25,6 +25,7 @@ from stepwell.errors import UserError
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 WORKFLOWS = "workflows"
 REQUIREMENTS = ("requirements.lock", "requirements.txt")
+LOCKS = ("uv.lock", "poetry.lock")
 FILE = "pyproject.toml"
 _OWN = ("workflows", "packages")  # keys that are not properties of an engine
 _NOT_PACKED = ("tests", "test")
@@ -86,6 +87,12 @@ class Project:
     def not_installed(self) -> tuple[str, ...]:
         """Returns the names of dependencies that this Python lacks. Those with a marker may be for another one."""
         return tuple(name for line in self.dependencies() if ";" not in line and not _has(name := name_of(line)))
+
+
+def unread_beside(project: Project) -> tuple[str, ...]:
+    """Returns the files beside a folder without a project that would say what it needs, and that nobody reads."""
+    names = () if project.document else (*LOCKS, *REQUIREMENTS)
+    return tuple(name for name in names if (project.folder.parent / name).is_file())
 
 
 def name_of(requirement: str) -> str:

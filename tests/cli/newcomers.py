@@ -213,7 +213,7 @@ error: the CDK is not bootstrapped in aws://111122223333/eu-west-1 [not_bootstra
         "A package without a wheel for Lambda",
         "Lambda runs on Linux and arm64. Wheels are installed for it as they are; nothing is compiled.",
         "stepwell deploy --dry-run",
-        """error: the dependencies: a package has no wheel for Lambda (arm64, Python 3.13)
+        """error: the dependencies: fastmath 1.0 has no wheel for Lambda (arm64, Python 3.13)
 …fastmath==1.0…
   hint: choose a version that has one, or another package (nothing is compiled here); then: stepwell deploy --dry-run
 """,

@@ -398,3 +398,56 @@ def test_without_the_cdk_library_it_says_what_to_install(project: Path, monkeypa
     with pytest.raises(StepwellError, match="needs aws_cdk") as told:
         deploy.carry_out(order(project, dry_run=True), run=FakeCdk({}))
     assert told.value.hint == 'pip install "stepwell[deploy]"'
+
+
+def test_requirements_beside_a_folder_without_a_project_are_said_to_be_left_out(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lambda would lack what the steps import."""
+    (project / "requirements.txt").write_text("requests\n")
+    deploy.carry_out(order(project, dry_run=True))
+    assert "requirements.txt" not in capsys.readouterr().out  # a project's own are read
+    (project / "pyproject.toml").unlink()
+    deploy.carry_out(order(project, dry_run=True))
+    assert "requirements.txt beside flows is not packed: there is no [tool.stepwell]" in capsys.readouterr().out
+
+
+# -- an emulator at AWS_ENDPOINT_URL
+
+
+def deployed_to(endpoint: str, project: Path, built: Builds, **properties: str) -> Mapping[str, Any]:
+    """The context that the CDK app gets."""
+    given = order(project, properties=properties)
+    deploy.carry_out(given, identify=lambda *_: replace(HERE, endpoint=endpoint), run=FakeCdk({"ApiUrl": URL}))
+    return built[-1][1]
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:4566", "http://localhost:4566", "http://[::1]:4566"])
+def test_a_deployment_to_an_emulator_is_packed_for_this_machine_and_says_so(
+    endpoint: str, project: Path, built: Builds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Packages for arm64 cannot be loaded by functions that an emulator runs on another machine."""
+    assert deployed_to(endpoint, project, built)["emulator"] == "true"
+    said = f"{endpoint} is an emulator: the packages are built for this machine (as -c emulator=true does;"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("chosen", [{"emulator": "false"}, {"platform": "lambda"}])
+def test_what_somebody_has_chosen_for_an_emulator_stays(chosen: dict[str, str], project: Path, built: Builds) -> None:
+    found = deployed_to("http://127.0.0.1:4566", project, built, **chosen)
+    assert {key: found[key] for key in found if key in ("emulator", "platform")} == chosen
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "https://sts.eu-west-1.amazonaws.com", "https://vpce-1.sts.vpce.amazonaws.com"]
+)
+def test_a_deployment_to_aws_is_packed_for_lambda(endpoint: str, project: Path, built: Builds) -> None:
+    assert "emulator" not in deployed_to(endpoint, project, built)
+
+
+def test_an_app_of_ones_own_is_told_how_to_pack_for_an_emulator(
+    project: Path, built: Builds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "cdk.json").write_text('{"app": "python app.py"}')
+    assert "emulator" not in deployed_to("http://127.0.0.1:4566", project, built)
+    assert 'EngineProps(platform="local")' in capsys.readouterr().out

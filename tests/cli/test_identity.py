@@ -14,6 +14,7 @@ from stepwell.aws.alarm_states import alarm_states
 from stepwell.aws.identity import BOOTSTRAP, Identity, identity, stack_outputs
 from stepwell.errors import StepwellError, UserError
 
+ENDPOINT = "https://sts.eu-west-1.amazonaws.com"
 HERE = Identity("111122223333", "eu-west-1", "arn:aws:iam::111122223333:user/ana", bootstrapped=True)
 
 
@@ -46,7 +47,7 @@ def test_an_account_is_prepared_when_the_bootstrap_has_left_its_version_or_nobod
         session.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": "27"}}, {"Name": BOOTSTRAP})
     else:
         session.stubs["ssm"].add_client_error("get_parameter", error)
-    assert identity("", "") == Identity(HERE.account, "eu-west-1", HERE.arn, prepared)
+    assert identity("", "") == Identity(HERE.account, "eu-west-1", HERE.arn, prepared, ENDPOINT)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,13 @@ def test_an_existing_repository_keeps_its_files_and_gets_the_rest(cli: Cli) -> N
     assert cli("check", "--strict").exit_code == 0
 
 
+def test_init_here_in_an_empty_folder_asks_for_no_dependency_that_it_wrote_itself(cli: Cli) -> None:
+    result = cli("init", "--here")
+    assert result.exit_code == 0, result.stderr
+    assert "dependencies of this project" not in result.stdout
+    assert tomllib.loads(Path("pyproject.toml").read_text())["project"]["requires-python"].endswith(",<3.15")
+
+
 def test_a_repository_that_is_a_project_already_is_left_alone(cli: Cli) -> None:
     Path("pyproject.toml").write_text("[tool.stepwell]\n")
     result = cli("init", "--here")

@@ -12,6 +12,7 @@ import pytest
 
 from stepwell.cdk import locking
 from stepwell.cdk.bundling import target_of
+from stepwell.cdk.entries import COMMAND_ONLY
 from stepwell.cdk.errors import BundlingError
 from stepwell.project import Project, find_project, name_of
 
@@ -47,8 +48,8 @@ def uv_lock(*own: str, stepwell: str = version("stepwell")) -> str:
         'version = 1\nrevision = 3\nrequires-python = ">=3.11"\n',
         f'[[package]]\nname = "shop"\nversion = "1"\nsource = {{ virtual = "." }}\ndependencies = [\n{needs}\n]\n',
     ]
-    engine = "".join(f'    {{ name = "{name}" }},\n' for name in sorted({*ENGINE, *locking.COMMAND_ONLY}))
-    for name in sorted({*ENGINE, *locking.COMMAND_ONLY, "click", "iniconfig", "stepwell"}):
+    engine = "".join(f'    {{ name = "{name}" }},\n' for name in sorted({*ENGINE, *COMMAND_ONLY}))
+    for name in sorted({*ENGINE, *COMMAND_ONLY, "click", "iniconfig", "stepwell"}):
         more = {"stepwell": engine, "typer": '    { name = "click" },\n'}.get(name, "")
         number = stepwell if name == "stepwell" else "1.0"
         file = f"{name.replace('-', '_')}-{number}-py3-none-any.whl"
@@ -107,10 +108,10 @@ def poetry_lock() -> str:
             f"files = [\n    {file.replace(chr(34) + 'hash' + chr(34), 'hash')},\n]\n{more}"
         )
 
-    engine = "".join(f'{name} = "*"\n' for name in sorted({*ENGINE, *locking.COMMAND_ONLY}))
+    engine = "".join(f'{name} = "*"\n' for name in sorted({*ENGINE, *COMMAND_ONLY}))
     return "\n".join(
         [
-            *(entry(name) for name in sorted({*ENGINE, *locking.COMMAND_ONLY})),
+            *(entry(name) for name in sorted({*ENGINE, *COMMAND_ONLY})),
             entry("stepwell", f"\n[package.dependencies]\n{engine}", version("stepwell")),
             entry(
                 "Charge_It",
@@ -147,10 +148,95 @@ def test_a_package_of_a_repository_in_poetrys_lock_file_is_refused(tmp_path: Pat
         locked(project(tmp_path, "stepwell", "charge-it", poetry_lock=text), tmp_path)
 
 
+def of_platform(number: str, marker: str) -> str:
+    """An entry of numpy as Poetry 2 writes it, for one of several Pythons."""
+    told = f'groups = ["main"]\nmarkers = "{marker}"\n' if marker else ""
+    return f'[[package]]\nname = "numpy"\nversion = "{number}"\noptional = false\n{told}files = []\n'
+
+
+def test_poetry_may_lock_a_version_for_each_of_several_pythons(tmp_path: Path) -> None:
+    """pyproject.toml names numpy twice then, each time with a marker."""
+    old, new = of_platform("2.2", "python_version < '3.12'"), of_platform("2.3", "python_version >= '3.12'")
+    made = project(tmp_path, "stepwell", "numpy<2.3; python_version < '3.12'", "numpy; python_version >= '3.12'",
+                   poetry_lock="\n".join((poetry_lock(), old, new)))  # fmt: skip
+    lines = locking.lock(made, tmp_path, HERE).read_text().splitlines()
+    found = [line for line in lines if line.startswith("numpy")]
+    assert found == ["numpy==2.2 ; python_version < '3.12'", "numpy==2.3 ; python_version >= '3.12'"]
+
+
+def test_a_lock_file_of_poetry_1_with_two_versions_of_a_package_is_refused(tmp_path: Path) -> None:
+    text = "\n".join((poetry_lock(), of_platform("2.2", ""), of_platform("2.3", "")))
+    with pytest.raises(BundlingError, match=r"poetry.lock has several versions of numpy") as refusal:
+        locked(project(tmp_path, "stepwell", "numpy", poetry_lock=text), tmp_path)
+    assert (refusal.value.code, refusal.value.hint) == ("bad_lock", "lock again with Poetry 2 or later: poetry lock")
+
+
+def test_the_index_of_a_locked_package_is_named(tmp_path: Path) -> None:
+    """A private package is on another index than PyPI, in uv's lock file and in Poetry's."""
+    own = "https://packages.example.org/simple"
+    text = uv_lock("stepwell", "iniconfig").replace("https://pypi.org/simple", own, 1)
+    out = locking.lock(project(tmp_path, "stepwell", "iniconfig", uv_lock=text), tmp_path, HERE)
+    assert out.read_text().splitlines()[0] == f"--extra-index-url {own}"
+    (tmp_path / "uv.lock").unlink()
+    source = f'[package.source]\ntype = "legacy"\nurl = "{own}"\n\n[package.extras]'
+    text = poetry_lock().replace("[package.extras]", source)
+    out = locking.lock(project(tmp_path, "stepwell", "charge-it", poetry_lock=text), tmp_path, HERE)
+    assert out.read_text().splitlines()[0] == f"--extra-index-url {own}"
+
+
+def test_a_folder_of_a_workspace_in_uvs_lock_file_is_refused(tmp_path: Path) -> None:
+    before = 'name = "iniconfig"\nversion = "1.0"\nsource = { '
+    text = uv_lock("stepwell", "iniconfig")
+    text = text.replace(f'{before}registry = "https://pypi.org/simple" }}', f'{before}editable = "libs/it" }}')
+    with pytest.raises(BundlingError, match="iniconfig comes from the folder libs/it") as refusal:
+        locked(project(tmp_path, "stepwell", "iniconfig", uv_lock=text), tmp_path)
+    assert "packages of [tool.stepwell]" in str(refusal.value.hint)
+
+
+PINNED = """\
+--index-url https://pypi.org/simple
+iniconfig==2.1.0 \\
+    --hash={hash}
+    # via -r requirements.in
+pygments==2.19.2 \\
+    --hash={hash}
+    # via rich
+rich==14.1.0 \\
+    --hash={hash}
+    # via
+    #   stepwell
+    #   typer
+stepwell==9.9 \\
+    --hash={hash}
+    # via -r requirements.in
+typer==0.17.4 \\
+    --hash={hash}
+    # via {typer}
+"""
+
+
+def test_pinned_requirements_keep_their_hashes(tmp_path: Path) -> None:
+    """uv would write those that the index has today."""
+    out = locking.lock(project(tmp_path, requirements_txt=PINNED.format(hash=HASH, typer="stepwell")), tmp_path, HERE)
+    assert f"iniconfig==2.1.0 --hash={HASH}" in out.read_text().splitlines()
+
+
+def test_what_only_the_command_needs_is_left_out_of_pinned_requirements(tmp_path: Path) -> None:
+    text = PINNED.format(hash=HASH, typer="stepwell")
+    found = locked(project(tmp_path, requirements_txt=text), tmp_path)
+    assert found.keys() >= {*ENGINE, "iniconfig"}
+    assert not found.keys() & {"rich", "typer", "pygments", "stepwell"}
+
+
+def test_what_the_project_asks_for_itself_stays_in_pinned_requirements(tmp_path: Path) -> None:
+    text = PINNED.format(hash=HASH, typer="-r requirements.in")
+    assert {"typer", "rich", "pygments"} <= locked(project(tmp_path, requirements_txt=text), tmp_path).keys()
+
+
 def test_without_a_lock_file_what_is_installed_here_is_packed(tmp_path: Path) -> None:
     found = locked(project(tmp_path, "stepwell", "iniconfig"), tmp_path)
     assert ENGINE | {"iniconfig"} <= found.keys()
-    assert not {*locking.COMMAND_ONLY, "stepwell"} & found.keys()
+    assert not {*COMMAND_ONLY, "stepwell"} & found.keys()
     assert found == {name: version(name) for name in found}
 
 
@@ -170,7 +256,7 @@ def test_a_folder_alone_has_its_own_requirements(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_package_without_a_wheel_for_lambda_is_named(tmp_path: Path) -> None:
     """This one has wheels for Windows alone."""
-    with pytest.raises(BundlingError, match=r"no wheel for Lambda \(arm64, Python 3.13\)(?s:.*)pywin32") as refusal:
+    with pytest.raises(BundlingError, match=r"pywin32 308 has no wheel for Lambda \(arm64, Python 3.13\)") as refusal:
         locking.lock(project(tmp_path, "stepwell", "pywin32==308"), tmp_path, LAMBDA)
     assert refusal.value.code == "no_wheel"
 

@@ -30,6 +30,7 @@ class Identity:
     region: str
     arn: str
     bootstrapped: bool
+    endpoint: str = ""  # of AWS, or of an emulator
 
 
 def identity(profile: str, region: str) -> Identity:
@@ -40,8 +41,10 @@ def identity(profile: str, region: str) -> Identity:
         session = boto3.Session(profile_name=profile or None, region_name=region or None)
         if not session.region_name:
             raise no_region()
-        caller = session.client("sts").get_caller_identity()
-        return Identity(caller["Account"], session.region_name, caller["Arn"], _bootstrapped(session))
+        sts = session.client("sts")
+        caller = sts.get_caller_identity()
+        endpoint = str(sts.meta.endpoint_url)
+        return Identity(caller["Account"], session.region_name, caller["Arn"], _bootstrapped(session), endpoint)
     except (BotoCoreError, ClientError) as error:
         raise credentials_error(error) from error
 

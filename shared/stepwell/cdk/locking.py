@@ -8,38 +8,37 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from uv import find_uv_bin
 
+from stepwell.cdk.entries import (
+    COMMAND_ONLY,
+    STEPWELL,
+    Entry,
+    Lock,
+    Need,
+    closure,
+    index_lines,
+    read_entries,
+    refuse_folder,
+)
 from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.poetry import poetry_entries, poetry_lines
+from stepwell.cdk.requirements import wanted_lines, with_given_hashes
 from stepwell.project import Project, name_of
 
-STEPWELL = "stepwell"
-# Dependencies of Stepwell that no function imports.
-COMMAND_ONLY = frozenset({"cel-expr-python", "httpx", "rich", "typer"})
+# Sources of uv's lock file that are no release on an index.
+_NOT_RELEASED = {"editable": "the folder", "directory": "the folder", "virtual": "the folder", "path": "the file",
+                 "git": "the repository", "url": "the URL"}  # fmt: skip
 TRACING, OTEL = "tracing", "otel"  # the extras of Stepwell that functions may need
 _NO_WHEEL = re.compile(r"no wheels with a matching|no usable wheels|has no binary distribution|doesn't have a source"
                        r"|Building source distributions .* is disabled")  # fmt: skip
-
-Entry: TypeAlias = Mapping[str, Any]  # of a lock file
-Lock: TypeAlias = Mapping[str, Sequence[Entry]]  # by name
-
-
-class Need(NamedTuple):
-    """A package that another one needs, with these of its extras, where the marker holds."""
-
-    name: str
-    extras: tuple[str, ...] = ()
-    marker: str = ""
-
-
-Needs: TypeAlias = Callable[[Entry, Collection[str]], Iterator[Need]]
+_WITHOUT = re.compile(r"\b([A-Za-z0-9][\w.-]*?)(?:==([\w.!+-]+))? has no (?:usable )?wheels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,9 @@ def run(command: Sequence[str], what: str, target: Target, **options: Any) -> st
     if done.returncode:
         said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
         if _NO_WHEEL.search(" ".join(said.split())):
-            message = f"{what}: a package has no wheel for {target.name}\n{said}"
+            found = _WITHOUT.search(" ".join(said.split()))
+            name = " ".join(part for part in found.groups() if part) if found else "a package"
+            message = f"{what}: {name} has no wheel for {target.name}\n{said}"
             hint = "choose a version that has one, or another package (nothing is compiled here)"
             hint += "; then: stepwell deploy --dry-run"
             raise BundlingError(message, code="no_wheel", hint=hint)
@@ -100,19 +101,26 @@ def _uv_lock(project: Project) -> Path | None:
         return None
     for place in (project.root, *project.root.parents):
         if (file := place / "uv.lock").is_file():
-            return file if own in _entries(file) else None
+            return file if own in read_entries(file) else None
     return None
 
 
 def _from_uv(project: Project, file: Path, out: Path, asked: Collection[str]) -> None:
-    entries = _entries(file)
+    entries = read_entries(file)
     own = name_of(project.document["project"]["name"])
-    wanted = _closure(entries, own, _uv_needs, asked)
+    wanted = closure(entries, own, _uv_needs, asked)
     _check_stepwell(entries, wanted, file, "uv add stepwell; uv lock")
+    sources = {name: entry.get("source", {}) for name in wanted for entry in entries.get(name, ())}
+    for name, source in sources.items():
+        other = next((kind for kind in _NOT_RELEASED if kind in source), None)
+        if other and not str(source[other]).endswith(".whl"):
+            raise refuse_folder(file.name, name, f"{_NOT_RELEASED[other]} {source[other]}")
     left = [word for name in sorted(entries.keys() - wanted.keys()) for word in ("--no-emit-package", name)]
     words = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-editable", "--no-header", "--no-annotate")
     nowhere = Target("", ())
     run([find_uv_bin(), *words, "--project", str(project.root), "-o", str(out), "-q", *left], file.name, nowhere)
+    indexes = index_lines(source.get("registry", "") for source in sources.values())
+    out.write_text("\n".join((*indexes, out.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
@@ -122,73 +130,9 @@ def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
 
 
 def _from_poetry(project: Project, file: Path, out: Path, asked: Collection[str]) -> None:
-    own = "the project"  # which has no entry in Poetry's lock file
-    entries = {**_entries(file), own: [{"dependencies": _poetry_dependencies(project)}]}
-    wanted = _closure(entries, own, _poetry_needs, asked)
+    entries, wanted = poetry_entries(project, file, asked)
     _check_stepwell(entries, wanted, file, "poetry add stepwell")
-    lines = [_pinned(entry, wanted[name]) for name in sorted(wanted) for entry in entries.get(name, ())]
-    out.write_text("\n".join(lines), encoding="utf-8")
-
-
-def _poetry_dependencies(project: Project) -> Mapping[str, object]:
-    """Returns the project's dependencies as an entry of the lock file has them: pyproject's list, or Poetry's table."""
-    listed = project.document.get("project", {}).get("dependencies", ())
-    extras = {name_of(text): (re.search(r"\[(.*?)\]", text) or ["", ""])[1] for text in listed}
-    own = project.document.get("tool", {}).get("poetry", {}).get("dependencies", {})
-    found = {name: {"extras": re.findall(r"[\w-]+", text)} for name, text in extras.items()}
-    return {**found, **{name: one for name, one in own.items() if name != "python"}}
-
-
-def _poetry_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
-    asked = {name_of(text) for extra in extras for text in entry.get("extras", {}).get(extra, ())}
-    for name, given in entry.get("dependencies", {}).items():
-        for one in given if isinstance(given, list) else [given]:
-            table = one if isinstance(one, dict) else {}
-            if not table.get("optional") or name_of(name) in asked:
-                marker = "" if table.get("optional") else str(table.get("markers", ""))
-                yield Need(name_of(name), tuple(table.get("extras", ())), marker)
-
-
-def _pinned(entry: Entry, markers: Collection[str]) -> str:
-    """Returns a line of a requirements file, which holds where one of the markers does."""
-    source = entry.get("source", {})
-    if source.get("type") not in (None, "legacy"):
-        message = f"poetry.lock: {entry['name']} comes from {source['type']}, which cannot be packed"
-        raise BundlingError(message, hint="depend on a released version")
-    condition = "" if "" in markers else " ; " + " or ".join(f"({one})" for one in sorted(markers))
-    hashes = "".join(f" --hash={file['hash']}" for file in entry.get("files", ()))
-    return f"{entry['name']}=={entry['version']}{condition}{hashes}"
-
-
-def _entries(file: Path) -> Lock:
-    """Reads a lock file. Raises BundlingError `bad_lock`."""
-    found: dict[str, list[Entry]] = {}
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BundlingError(f"{file}: {error}", code="bad_lock", hint="lock again") from error
-    for entry in document.get("package", ()):
-        found.setdefault(name_of(entry["name"]), []).append(entry)
-    return found
-
-
-def _closure(entries: Lock, own: str, needs: Needs, asked: Collection[str]) -> Mapping[str, set[str]]:
-    """Returns what a project needs, by name, with the markers. Of Stepwell it needs what the functions import."""
-    done: set[tuple[str, tuple[str, ...]]] = set()
-    wanted: dict[str, set[str]] = {}
-    todo: list[tuple[str, tuple[str, ...]]] = [(own, ())]
-    while todo:
-        name, extras = one = todo.pop()
-        if one in done:
-            continue
-        done.add(one)
-        for need in (need for entry in entries.get(name, ()) for need in needs(entry, extras)):
-            if need.name == STEPWELL:
-                todo.append((STEPWELL, tuple(sorted(asked))))
-            elif name != STEPWELL or need.name not in COMMAND_ONLY:
-                wanted.setdefault(need.name, set()).add(need.marker)
-                todo.append((need.name, need.extras))
-    return wanted
+    out.write_text("\n".join(poetry_lines(entries, wanted)), encoding="utf-8")
 
 
 def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: str) -> None:
@@ -207,23 +151,19 @@ def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: st
 
 def _resolve(project: Project, out: Path, target: Target, extras: Collection[str]) -> None:
     """Pins what requirements.txt or pyproject.toml asks for; uv prefers the versions in its output file."""
-    lines = _without_stepwell(project)
+    if project.requirements_files:
+        lines = wanted_lines(project.requirements_files)
+    else:
+        lines = [line for line in project.dependencies() if name_of(line) != STEPWELL]
     asked = "\n".join((*lines, *engine_requirements(extras), ""))
     here = sorted({f"{name_of(one.name)}=={one.version}" for one in distributions() if one.name != STEPWELL})
     out.write_text("\n".join((*here, "")), encoding="utf-8")
-    words = ["pip", "compile", "-", "-q", "-o", str(out), "--no-header", "--no-annotate", *target.options]
-    if any("--hash=" in line for line in lines):
+    words = ["pip", "compile", "-", "-q", "-o", str(out), "--no-header", "--no-annotate", "--emit-index-url",
+             "--emit-find-links", *target.options]  # fmt: skip
+    hashed = any("--hash" in line for line in lines)
+    if hashed:
         words.append("--generate-hashes")
     files = ", ".join(file.name for file in project.requirements_files) or "the dependencies"
     run([find_uv_bin(), *words], files, target, input=asked, cwd=project.root)
-
-
-def _without_stepwell(project: Project) -> list[str]:
-    """The project's requirements without Stepwell, whose code is this installation's."""
-    if not project.requirements_files:
-        return [line for line in project.dependencies() if name_of(line) != STEPWELL]
-    lines = []
-    for file in project.requirements_files:
-        whole = re.sub(r"\\\r?\n", " ", file.read_text(encoding="utf-8"))
-        lines += [line for line in whole.splitlines() if name_of(line) != STEPWELL]
-    return lines
+    if hashed:  # uv has taken those that the index gives today
+        out.write_text(with_given_hashes(out.read_text(encoding="utf-8"), lines), encoding="utf-8")

@@ -39,7 +39,7 @@ def with_address(
     if given:
         return {**properties, **_property(given)}, ""
     contexts = (properties, read_settings(place).get("context", {}), project_of(folder).properties)
-    if any("alarm_email" in one or "alarms" in one for one in contexts):
+    if any("alarm_email" in one or "alarms" in one or str(one.get("emulator")).lower() == "true" for one in contexts):
         return properties, ""
     address = before.get(OUTPUT, "")
     if not address and not yes and sys.stdin.isatty():

@@ -61,7 +61,10 @@ OfFailure = Annotated[
 def read_json(given: str, option: str) -> Any:
     """Reads standard input (`-`), JSON (text that begins like it), or else a file. Raises UserError."""
     if given == "-":
-        return _parse(sys.stdin.read(), "standard input")
+        if not (text := sys.stdin.read()).strip():
+            hint = f"pipe JSON into the command, or give {option} a file or JSON"
+            raise UserError("standard input is empty", code="bad_json", hint=hint)
+        return _parse(text, "standard input")
     if given.lstrip()[:1] in {"{", "[", '"'}:
         return _parse(given, option)
     if _is_file(given):

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,13 +18,14 @@ from stepwell.cli.alarming import with_address
 from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
 from stepwell.cli.checking import print_problems
+from stepwell.cli.endpoints import for_emulator
 from stepwell.cli.folders import DEFAULT_STACK, chosen_folder
 from stepwell.cli.samples import sample_of
 from stepwell.cli.screen import console
 from stepwell.cli.synthesis import is_complete, synthesise
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
-from stepwell.project import project_of
+from stepwell.project import project_of, unread_beside
 from stepwell.settings import environment
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ def carry_out(
     workflows = checked(order.folder)
     require("deploy", "a deployment")
     place = place_of_app(order.folder, Path.cwd())
+    if unread := unread_beside(project_of(order.folder)):
+        _tell(f"{', '.join(unread)} beside {order.folder.name} is not packed: there is no [tool.stepwell] in a "
+              "pyproject.toml; stepwell init --here adds it")  # fmt: skip
     if order.dry_run:
         for told in synthesise(place, order.properties, place / OUT):
             _tell(told)
@@ -102,6 +106,7 @@ def carry_out(
     _check_consent(order)
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     _tell(f"account {who.account}, {who.region}, as {who.arn}")
+    order = _for_emulator(order, place, who.endpoint)
     before: Mapping[str, str] = {}
     if order.gate:
         before = (deployed or _outputs)(order.profile, who.region, _stack_of(order, place))
@@ -127,6 +132,15 @@ def _check_consent(order: Order) -> None:
     if not order.yes and not sys.stdin.isatty():
         message = "a deployment asks before it adds permissions, and here is no terminal to ask in"
         raise UserError(message, code="needs_yes", hint="agree beforehand: stepwell deploy --yes")
+
+
+def _for_emulator(order: Order, place: Path, endpoint: str) -> Order:
+    """The order, for an emulator if the endpoint is one."""
+    others = _contexts(order, place)[1:]
+    properties, said = for_emulator(endpoint, order.properties, others, place)
+    if said:
+        _tell(said)
+    return replace(order, properties=properties)
 
 
 def _with_address(order: Order, place: Path, before: Mapping[str, str]) -> Order:
@@ -176,8 +190,13 @@ def check_open_runs(order: Order, url: str) -> None:
 
 def _stack_of(order: Order, place: Path) -> str:
     """Returns the stack's name as the CDK app finds it: by the command, cdk.json, or the project."""
-    contexts = (order.properties, read_settings(place).get("context", {}), project_of(order.folder).properties)
-    return next((str(one["stack_name"]) for one in contexts if one.get("stack_name")), DEFAULT_STACK)
+    found = (str(one["stack_name"]) for one in _contexts(order, place) if one.get("stack_name"))
+    return next(found, DEFAULT_STACK)
+
+
+def _contexts(order: Order, place: Path) -> tuple[Mapping[str, Any], ...]:
+    """Returns the properties of the stack by where they come from, the ones that win first."""
+    return (order.properties, read_settings(place).get("context", {}), project_of(order.folder).properties)
 
 
 def _ask(why: str, order: Order) -> None:

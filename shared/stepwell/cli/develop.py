@@ -16,7 +16,7 @@ from stepwell.cli.arguments import Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, EMULATED, chosen_folder
-from stepwell.cli.projects import Template, adding, write_project
+from stepwell.cli.projects import Template, adding, needs_stepwell, write_project
 from stepwell.cli.screen import console, print_error, print_json
 from stepwell.errors import NotFound, StepwellError, UserError
 from stepwell.extras import require
@@ -121,7 +121,7 @@ def init(
         out.print(f"wrote {path.as_posix()}", style="dim", soft_wrap=True)
     for path in made.kept:
         out.print(f"kept {path.as_posix()}, which was there", style="yellow", soft_wrap=True)
-    if here:
+    if here and not needs_stepwell(Path()):
         out.print(f"add stepwell to the dependencies of this project: {adding(Path())}")
     out.print("\nnext (the last command in a second terminal):")
     for command in commands:

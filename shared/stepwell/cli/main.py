@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -137,12 +139,20 @@ def stepwell(
 
 def main() -> None:
     """Runs the command line; the entry point `stepwell`."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         _forgive(stream)
     _leave_out("httpx._main")  # httpx's own command, with click, rich and pygments: more than httpx itself
     if REPLAYING & {*sys.argv[1:2]}:
         fix_hash_seed()
     app()
+
+
+def _open_closed_streams() -> None:
+    """Gives a process without standard streams empty ones: cron may close them (`<&-`), pythonw has none."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process
 
 
 def _leave_out(module: str) -> None:

@@ -17,7 +17,7 @@ from string import Template as Text
 
 from stepwell.errors import Conflict, UserError
 from stepwell.os_errors import explained
-from stepwell.project import FILE, WORKFLOWS, root_packages, this_python
+from stepwell.project import FILE, WORKFLOWS, find_project, name_of, root_packages, this_python
 
 SCHEMA = "workflows/.schema.json"
 ENDING = ".tmpl"
@@ -89,6 +89,12 @@ def _write(path: Path, text: str) -> None:
         if known is None:
             raise
         raise known from error
+
+
+def needs_stepwell(folder: Path) -> bool:
+    """Whether Stepwell is among the dependencies of a project."""
+    project = find_project(folder)
+    return project is not None and any(name_of(line) == "stepwell" for line in project.dependencies())
 
 
 def adding(folder: Path) -> str:
