@@ -14,8 +14,10 @@ import { Card, Copy, Empty, Status } from "./ui";
 import { Versions } from "./versions";
 import { counted, shortVersion, span, STATUSES, tally } from "./words";
 
+const SELDOM_MS = 15000; // between two looks at what a deploy changes
+
 export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount: () => void }): JSX.Element {
-  const page = useLive<Page<WorkflowSummary>>("/workflows").value;
+  const page = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS }).value;
   return (
     <>
       <div class="bar">
@@ -57,7 +59,7 @@ function Counts({ name, stats }: { name: string; stats: Stats | null }): JSX.Ele
 }
 
 export function WorkflowPage({ name, stats, recount }: { name: string; stats: Stats | null; recount: () => void }): JSX.Element {
-  const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`);
+  const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`, { soonestMs: SELDOM_MS });
   const [starting, setStarting] = useState(false);
   if (live.error) return <Empty isPage title="There is no such workflow">{live.error.message}</Empty>;
   const workflow = live.value;
