@@ -23,8 +23,14 @@ export function span(seconds: number): string {
 
 export function ago(at: string, now: number): string {
   const seconds = (now - Date.parse(at)) / 1000;
-  if (seconds <= -1) return `in ${coarse(-seconds)}`;
+  if (seconds <= -1) return `in ${soon(-seconds)}`;
   return seconds < 5 ? "just now" : `${coarse(seconds)} ago`;
+}
+
+/** To the nearest: what is due in 24 hours was set for 24 hours a moment ago. */
+function soon(seconds: number): string {
+  for (const [unit, name, smaller] of UNITS) if (Math.round(seconds / smaller) * smaller >= unit) return `${Math.round(seconds / unit)} ${name}`;
+  return `${Math.round(seconds)} s`;
 }
 
 function coarse(seconds: number): string {
