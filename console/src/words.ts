@@ -62,6 +62,9 @@ export function localized(text: string): string {
 
 const BUTTONS: [RegExp, string][] = [
   [/POST \/runs\/\S+\/approve or \/reject(?: with "wait": "[^"]*")? by the approver/, "Approve or Reject, as the approver"],
+  [/POST \/runs\/\S+\/unpause has it go on/, "Unpause"],
+  [/POST \/workflows:unpause (has it go on|ends the pause of its workflow)/, "Unpause all workflows"],
+  [/POST \/workflows\/(\S+)\/unpause (has it go on|ends the pause of its workflow)/, "Unpause its workflow, $1"],
   [/POST \/runs\/\S+\/start starts it, \/cancel ends it/, "Start or Cancel"],
   [/GET \/runs\/\S+\/branches lists the branches/, "they are listed below"],
   [/GET \/runs\/(\S+)\/explain shows the state of that run/, "see run $1"],
