@@ -80,7 +80,7 @@ async function perform(action: Action, texts: Record<string, string>): Promise<O
     try {
       values[field.name] = field.kind === "json" ? (text.trim() ? (JSON.parse(text) as Json) : null) : text;
     } catch (error) {
-      return { failed: `${field.label}: this is not JSON: ${(error as Error).message}` };
+      return { failed: `${field.label.replace(/[,;].*/, "")}: this is not JSON: ${(error as Error).message}` };
     }
   }
   try {

@@ -9,6 +9,7 @@ const SOONEST_MS = 1000; // between two looks at something that moves
 const LATEST_MS = 5000; // between two looks at something that does not
 const ANSWER_MS = 30000; // as long as API Gateway waits: to ask again before it has given up would double its work
 const FED_SOONEST_MS = 250; // between two looks at what the feed says has changed
+const FED_GROWTH = 4; // of the pause between two such looks
 const FED_LATEST_MS = 60000; // between two looks at what the feed would say
 const AT_ONCE = 2; // reads under way: on AWS each one more may start a function, which takes longer than to wait for its turn
 
@@ -144,6 +145,7 @@ export interface Pace {
   isOver?: boolean; // it does not change any more
   soonestMs?: number;
   isFed?: boolean; // the feed says when it changes
+  isAging?: boolean; // its answer has ages, so it always differs: that says nothing of a change
   isLate?: boolean; // what the page shows beside the rest
 }
 
@@ -186,8 +188,10 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
       const answer = await read(path, { etag, signal: mine.signal, isLate: Boolean(pace.current.isLate) });
       if (mine.signal.aborted) return;
       isAnswered = true;
-      const [growth, latestMs] = isFed() ? [4, FED_LATEST_MS] : [1.3, Math.max(LATEST_MS, soonestMs)];
-      waitMs = answer.status !== 304 ? soonestMs : Math.min(waitMs * growth, latestMs);
+      const fedMs = pace.current.isAging ? FED_GROWTH * soonestMs : FED_LATEST_MS; // not all that ages is told by the feed: a pause is not
+      const [growth, latestMs] = isFed() ? [FED_GROWTH, fedMs] : [1.3, Math.max(LATEST_MS, soonestMs)];
+      const isSame = answer.status === 304 || pace.current.isAging;
+      waitMs = isSame ? Math.min(Math.max(waitMs, soonestMs) * growth, latestMs) : soonestMs;
       if (answer.status !== 304) {
         etag = answer.etag;
         isShown = true;

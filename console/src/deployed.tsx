@@ -1,7 +1,7 @@
 // What stands beside a workflow: why its runs failed, its schedules; limits and webhook deliveries.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Act } from "./act";
 import type { Action } from "./actions";
 import { query, useLive } from "./api";
@@ -11,10 +11,11 @@ import { commandLine, counted, shortId, span } from "./words";
 
 const SELDOM_MS = 15000;
 const GROUPS = 10; // groups of failed runs that are shown
+const LISTED = "20"; // of deliveries and of runs in line, on a page
 
 /** Runs that failed alike, those that failed most often first. */
 export function Failures({ name }: { name: string }): JSX.Element {
-  const page = useLive<Page<FailureGroup>>("/failures" + query({ workflow: name }), { soonestMs: SELDOM_MS }).value;
+  const page = useLive<Page<FailureGroup>>("/failures" + query({ workflow: name }), { soonestMs: SELDOM_MS, isFed: true }).value;
   const groups = page?.items ?? [];
   return (
     <Card title="Failures" aside={page?.next_cursor ? `the newest ${counted(groups.reduce((sum, one) => sum + one.count, 0), "run")}` : ""}>
@@ -43,7 +44,7 @@ function Message({ run }: { run: string }): JSX.Element {
 }
 
 export function Schedules({ name }: { name: string }): JSX.Element | null {
-  const found = useLive<Page<Schedule>>("/schedules", { soonestMs: SELDOM_MS }).value?.items.filter((one) => one.workflow === name) ?? [];
+  const found = useLive<Page<Schedule>>("/schedules", { soonestMs: SELDOM_MS, isFed: true }).value?.items.filter((one) => one.workflow === name) ?? [];
   if (!found.length) return null;
   return (
     <Card title="Schedules">
@@ -64,7 +65,7 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
 
 /** The limits of workflows and of steps, with who holds a permit and who waits for one. */
 export function Limits({ workflow = "" }: { workflow?: string }): JSX.Element | null {
-  const all = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS }).value?.items ?? [];
+  const all = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS, isFed: true, isAging: true }).value?.items ?? [];
   const found = workflow ? all.filter((one) => one.of === "runs" && one.name === workflow) : all;
   if (!found.length) return null;
   return (
@@ -80,8 +81,8 @@ export function Limits({ workflow = "" }: { workflow?: string }): JSX.Element | 
 
 function Bounded({ limit }: { limit: Limit }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
-  const path = `/limits/${encodeURIComponent(limit.name)}` + query({ of: limit.of, limit: "20" });
-  const line = useLive<Line>(isOpen ? path : null, { soonestMs: SELDOM_MS }).value;
+  const path = `/limits/${encodeURIComponent(limit.name)}` + query({ of: limit.of, limit: LISTED });
+  const line = useLive<Line>(isOpen ? path : null, { soonestMs: SELDOM_MS, isFed: true, isAging: true }).value;
   const rate = limit.rate_limit;
   return (
     <li>
@@ -124,18 +125,33 @@ function replaying(delivery: Delivery): Action {
   };
 }
 
+/** Stored deliveries, newest first, a page at a time; of one source, if the reader chose it. */
 export function Deliveries(): JSX.Element | null {
-  const live = useLive<Page<Delivery>>("/deliveries" + query({ limit: "20" }), { soonestMs: SELDOM_MS });
+  const [{ source, cursor }, turn] = useState({ source: "", cursor: "" });
+  const live = useLive<Page<Delivery>>("/deliveries" + query({ source, cursor, limit: LISTED }), { soonestMs: SELDOM_MS });
+  const last = useRef(live.value); // while the next page is read
+  last.current = live.value ?? last.current;
   const [action, setAction] = useState<Action | null>(null);
-  if (!live.value?.items.length) return null; // no webhook source keeps what it brings, or nothing came
+  const page = last.current;
+  if (!page || (!page.items.length && !source && !cursor)) return null; // no webhook source keeps what it brings, or nothing came
+  const chip = source && (
+    <button type="button" class="chip" onClick={() => turn({ source: "", cursor: "" })}>
+      {source} ✕
+    </button>
+  );
   return (
-    <Card title="Webhook deliveries" class="deliveries">
+    <Card title="Webhook deliveries" class="deliveries" aside={chip}>
+      {live.error && <Empty title="The deliveries cannot be listed">{live.error.message}</Empty>}
+      {!live.error && !page.items.length && <Empty title="There is no older delivery" />}
       <ol>
-        {live.value.items.map((one) => (
+        {page.items.map((one) => (
           <li key={one.source + one.id}>
             <Time at={one.at} />
             <span>
-              <b>{one.source}</b> <code>{one.id}</code>
+              <button type="button" class="quiet" title="Only this source" onClick={() => turn({ source: one.source, cursor: "" })}>
+                <b>{one.source}</b>
+              </button>{" "}
+              <code>{one.id}</code>
             </span>
             <span>
               {one.outcome} {one.made?.startsWith("run_") ? <a href={`#/runs/${encodeURIComponent(one.made)}`}>{shortId(one.made)}</a> : <span class="muted">{one.detail || one.made}</span>}
@@ -147,6 +163,10 @@ export function Deliveries(): JSX.Element | null {
           </li>
         ))}
       </ol>
+      <div class="pages">
+        {cursor && <button type="button" class="quiet" onClick={() => turn({ source, cursor: "" })}>Newest deliveries</button>}
+        {page.next_cursor && <button type="button" class="quiet" onClick={() => turn({ source, cursor: page.next_cursor ?? "" })}>Older deliveries</button>}
+      </div>
       {action && <Act action={action} onClose={() => setAction(null)} onDone={live.again} />}
     </Card>
   );

@@ -40,6 +40,7 @@ export function Inbox(): JSX.Element {
           <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> answer or approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
         </p>
       </div>
+      {(live.error ?? dated.error) && <Empty title="What waits cannot be listed">{(live.error ?? dated.error)?.message}</Empty>}
       {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals, questions, and documents that are missing appear here, of all runs, the next one due on top.</Empty>}
       {current && (
         <div class="inbox">

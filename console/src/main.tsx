@@ -48,10 +48,11 @@ function usePlace(): Place {
   return place;
 }
 
-/** What the page's feed is of: a run, or all runs where runs are listed. */
+/** What the page's feed is of: a run, the runs of a workflow, or all runs. */
 function topicOf({ path: [room, name] }: Place): Record<string, string> | null {
   if (room === "runs" && name) return { run: name };
-  return !room || room === "runs" || room === "inbox" ? {} : null;
+  if (room === "workflows" && name) return { workflow: name };
+  return room === "check" ? null : {};
 }
 
 function Page({ place, stats, recount }: { place: Place; stats: Stats | null; recount: () => void }): JSX.Element {
@@ -66,8 +67,8 @@ function Page({ place, stats, recount }: { place: Place; stats: Stats | null; re
 
 function Console(): JSX.Element {
   const place = usePlace();
-  const isCounted = place.path.length < 2;
-  const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS, isLate: !isCounted }); // ages are among them, so they always change
+  const isCounted = place.path.length < 2 && place.path[0] !== "check";
+  const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS, isFed: isCounted, isAging: true, isLate: !isCounted });
   const stats = counts.value;
   const was = useRef(isCounted);
   useEffect(() => {

@@ -14,7 +14,7 @@ import { ago, plain, shortId, span, STATUSES, tally } from "./words";
 
 type Asked = Record<string, string>;
 
-const SELDOM_MS = 20000; // between two looks at the names of workflows
+const SELDOM_MS = 60000; // between two looks at the names of workflows
 
 export function RunsPage({ asked, stats, recount }: { asked: Asked; stats: Stats | null; recount: () => void }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "", origin = "", key = "" } = asked;

@@ -11,7 +11,8 @@ import { Command, Dialog } from "./ui";
 import { commandLine } from "./words";
 
 export function Start({ workflow, onClose }: { workflow: string; onClose: () => void }): JSX.Element {
-  const names = useLive<Page<WorkflowSummary>>("/workflows", { isOver: true }).value?.items.map((one) => one.name) ?? [];
+  const { value, error } = useLive<Page<WorkflowSummary>>("/workflows", { isOver: true });
+  const names = value?.items.map((one) => one.name) ?? [];
   const [chosen, choose] = useState(workflow);
   const name = chosen || names[0] || "";
   return (
@@ -24,6 +25,8 @@ export function Start({ workflow, onClose }: { workflow: string; onClose: () => 
           ))}
         </select>
       </label>
+      {error && <Told outcome={{ refused: error }} />}
+      {value && !names.length && <p class="muted">No workflow is deployed.</p>}
       {name && <Form key={name} name={name} onClose={onClose} />}
     </Dialog>
   );

@@ -37,7 +37,7 @@ export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] 
   const { problem } = outcome.refused;
   return (
     <div class="told is-refused" role="alert">
-      <strong>{problem.title || "Refused"}</strong> {!problem.errors?.length && problem.detail}
+      <strong>{problem.title || "Refused"}</strong> {!problem.errors?.length && problem.detail !== problem.title && problem.detail}
       {problem.hint && <p>{problem.hint}</p>}
       {problem.errors?.length > 0 && (
         <ul>

@@ -13,7 +13,7 @@ const SELDOM_MS = 15000;
 
 export function Versions({ workflow }: { workflow: string }): JSX.Element {
   const path = `/workflows/${encodeURIComponent(workflow)}/versions`;
-  const live = useLive<Found>(path, { soonestMs: SELDOM_MS });
+  const live = useLive<Found>(path, { soonestMs: SELDOM_MS, isFed: true });
   const [action, setAction] = useState<Action | null>(null);
   const found = live.value;
   return (

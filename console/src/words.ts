@@ -23,8 +23,14 @@ export function span(seconds: number): string {
 
 export function ago(at: string, now: number): string {
   const seconds = (now - Date.parse(at)) / 1000;
-  if (seconds <= -1) return `in ${coarse(-seconds)}`;
+  if (seconds <= -1) return `in ${soon(-seconds)}`;
   return seconds < 5 ? "just now" : `${coarse(seconds)} ago`;
+}
+
+/** To the nearest: what is due in 24 hours was set for 24 hours a moment ago. */
+function soon(seconds: number): string {
+  for (const [unit, name, smaller] of UNITS) if (Math.round(seconds / smaller) * smaller >= unit) return `${Math.round(seconds / unit)} ${name}`;
+  return `${Math.round(seconds)} s`;
 }
 
 function coarse(seconds: number): string {
@@ -56,6 +62,9 @@ export function localized(text: string): string {
 
 const BUTTONS: [RegExp, string][] = [
   [/POST \/runs\/\S+\/approve or \/reject(?: with "wait": "[^"]*")? by the approver/, "Approve or Reject, as the approver"],
+  [/POST \/runs\/\S+\/unpause has it go on/, "Unpause"],
+  [/POST \/workflows:unpause (has it go on|ends the pause of its workflow)/, "Unpause all workflows"],
+  [/POST \/workflows\/(\S+)\/unpause (has it go on|ends the pause of its workflow)/, "Unpause its workflow, $1"],
   [/POST \/runs\/\S+\/start starts it, \/cancel ends it/, "Start or Cancel"],
   [/GET \/runs\/\S+\/branches lists the branches/, "they are listed below"],
   [/GET \/runs\/(\S+)\/explain shows the state of that run/, "see run $1"],

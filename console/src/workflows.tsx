@@ -14,8 +14,10 @@ import { Card, Copy, Empty, Status } from "./ui";
 import { Versions } from "./versions";
 import { counted, shortVersion, span, STATUSES, tally } from "./words";
 
+const SELDOM_MS = 15000; // between two looks at what a deploy changes
+
 export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount: () => void }): JSX.Element {
-  const page = useLive<Page<WorkflowSummary>>("/workflows").value;
+  const { value: page, error } = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS });
   return (
     <>
       <div class="bar">
@@ -26,6 +28,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
         {Boolean(page?.items.length) && <PauseButton workflow={EVERY} stats={stats} again={recount} />}
       </div>
       <Pauses pauses={stats?.paused ?? []} again={recount} />
+      {error && <Empty title="The workflows cannot be listed">{error.message}</Empty>}
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served, or let <code>stepwell init</code> write one.</Empty>}
       <div class="tiles">
         {page?.items.map((one) => (
@@ -57,9 +60,9 @@ function Counts({ name, stats }: { name: string; stats: Stats | null }): JSX.Ele
 }
 
 export function WorkflowPage({ name, stats, recount }: { name: string; stats: Stats | null; recount: () => void }): JSX.Element {
-  const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`);
+  const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`, { soonestMs: SELDOM_MS });
   const [starting, setStarting] = useState(false);
-  if (live.error) return <Empty isPage title="There is no such workflow">{live.error.message}</Empty>;
+  if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such workflow" : "This workflow cannot be shown"}>{live.error.message} <a href="#/workflows">All workflows</a></Empty>;
   const workflow = live.value;
   if (!workflow) return <p class="muted loading">Reading the workflow …</p>;
   const pause = pauseOf(stats, name);

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import secrets
-import threading
-from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,73 +14,10 @@ from playwright.sync_api import Page, Route, expect
 from stepwell.api.console import Login, file_named, page_for
 from stepwell.cli.forwarding import DROPPED, NOT_SENT
 from tests.console.conftest import Served
+from tests.console.issuers import AUDIENCE, CLIENT, Handler, Issuer, serving
 from tests.local.kit import until
 
-CLIENT, AUDIENCE = "the-console", "stepwell"
 REFUSED = 401
-
-
-class Issuer(ThreadingHTTPServer):
-    """An OpenID issuer whose user agrees to everything, unless `refuses`."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _IssuerHandler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.asked: list[dict[str, str]] = []
-        self.codes: dict[str, dict[str, str]] = {}
-        self.tokens: set[str] = set()
-        self.refuses = False
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
-
-    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
-
-
-class _IssuerHandler(_Handler):
-    server: Issuer
-
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        if url.path == "/.well-known/openid-configuration":
-            at = {
-                "authorization_endpoint": f"{self.server.url}/authorize",
-                "token_endpoint": f"{self.server.url}/token",
-            }
-            self.json(200, at)
-            return
-        asked = {name: values[0] for name, values in parse_qs(url.query).items()}
-        self.server.asked.append(asked)
-        code = secrets.token_urlsafe(8)
-        self.server.codes[code] = asked
-        answer = (
-            {"error": "access_denied", "error_description": "You may not."} if self.server.refuses else {"code": code}
-        )
-        self.reply(302, Location=f"{asked['redirect_uri']}?{urlencode({**answer, 'state': asked['state']})}")
-
-    def do_POST(self) -> None:
-        """A code is good once, for whoever knows what its challenge was made of."""
-        body = self.rfile.read(int(self.headers["content-length"])).decode()
-        given = {name: values[0] for name, values in parse_qs(body).items()}
-        asked = self.server.codes.pop(given["code"], {})
-        hashed = hashlib.sha256(given["code_verifier"].encode()).digest()
-        challenge = base64.urlsafe_b64encode(hashed).rstrip(b"=").decode()
-        if asked.get("code_challenge") != challenge or given["client_id"] != CLIENT:
-            self.json(400, {"error": "invalid_grant"})
-            return
-        token = secrets.token_urlsafe(16)
-        self.server.tokens.add(token)
-        self.json(200, {"access_token": token, "token_type": "Bearer", "expires_in": 3600})
-
-    def json(self, status: int, body: Mapping[str, str | int]) -> None:
-        self.reply(status, json.dumps(body).encode(), Content_Type="application/json", Access_Control_Allow_Origin="*")
 
 
 class Stack(ThreadingHTTPServer):
@@ -98,10 +30,10 @@ class Stack(ThreadingHTTPServer):
         self.login = Login(issuer.url, CLIENT, AUDIENCE, (issuer.url,))
 
 
-class _StackHandler(_Handler):
+class _StackHandler(Handler):
     server: Stack
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         path = urlsplit(self.path).path
         if path == "/" or path.startswith("/console/"):
             login = self.server.login
@@ -118,19 +50,14 @@ class _StackHandler(_Handler):
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    yield from _serving(Issuer())
+    with serving(Issuer()) as made:
+        yield made
 
 
 @pytest.fixture
 def stack(served: Served, issuer: Issuer) -> Iterator[Stack]:
-    yield from _serving(Stack(served.dev.url, issuer))
-
-
-def _serving(server: Any) -> Iterator[Any]:
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(Stack(served.dev.url, issuer)) as made:
+        yield made
 
 
 def test_a_person_signs_in_at_the_issuer_and_comes_back_to_the_page(

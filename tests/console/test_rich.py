@@ -240,6 +240,36 @@ def test_deliveries_are_listed_and_replayed(rich: Served, page: Page) -> None:
     expect(page.locator(".card", has_text="Schedules")).to_contain_text("cron(0 9 ? * MON-FRI *)")
 
 
+def test_an_explanation_speaks_of_buttons_and_not_of_routes(rich: Served, page: Page) -> None:
+    """Of a paused run and of a paused workflow's too."""
+    for name in ("paused", "errand", "nested", "tasks", "agent", "costly", "loan", "registered", "parent", "line-4"):
+        page.goto(f"{rich.dev.url}/#/runs/{rich.runs[name]}")
+        expect(page.locator("h1")).to_have_text(rich.runs[name])
+        expect(page.locator(".why")).to_be_visible()
+        expect(page.locator(".why")).not_to_contain_text(re.compile("(POST|GET) /"))
+    page.goto(f"{rich.dev.url}/#/runs/{rich.runs['paused']}")
+    expect(page.locator(".why li")).to_contain_text(["Unpause"])
+    page.goto(f"{rich.dev.url}/#/runs/{rich.runs['errand']}")
+    expect(page.locator(".why li", has_text="Unpause its workflow, errand")).to_be_visible()
+
+
+def test_older_deliveries_have_pages_and_those_of_one_source_a_list(rich: Served, page: Page) -> None:
+    for number in range(25):
+        rich.dev.call("POST", "/webhooks/till", {"shop": f"t{number}"}, **{"x-id": f"more-{number:04d}"})
+    page.goto(f"{rich.dev.url}/#/workflows")
+    card = page.locator(".deliveries")
+    expect(card.locator("li code").first).to_have_text("more-0024")
+    expect(card.locator("li", has_text="form-1")).to_have_count(0)
+    card.get_by_role("button", name="Older deliveries").click()
+    expect(card.locator("li", has_text="more-0004")).to_be_visible()
+    expect(card.locator("li", has_text="more-0005")).to_have_count(0)
+    expect(card.get_by_role("button", name="Older deliveries")).to_have_count(0)
+    card.locator("li", has_text="form-1").get_by_role("button", name="forms").click()
+    expect(card.locator("li")).to_have_count(1)
+    card.get_by_role("button", name="forms ✕").click()
+    expect(card.locator("li code").first).to_have_text("more-0024")
+
+
 def test_a_form_has_a_field_for_every_shape_of_schema(rich: Served, page: Page) -> None:
     """References, lists of objects, one of several shapes, names of one's own, choices, constants, dates."""
     page.goto(f"{rich.dev.url}/#/runs?workflow=forms")

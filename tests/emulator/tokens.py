@@ -49,7 +49,7 @@ class Issuer:
 def issuer(folder: Path) -> Iterator[Issuer]:
     """Serves an issuer on a free port; `folder` gets its certificate and its key."""
     key = new_key()
-    pages = {"/.well-known/jwks.json": json.dumps({"keys": [_public(key)]})}
+    pages = {"/.well-known/jwks.json": json.dumps({"keys": [public(key)]})}
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -63,7 +63,7 @@ def issuer(folder: Path) -> Iterator[Issuer]:
             """Keeps the test quiet."""
 
     with HTTPServer((HOST, 0), Pages) as server:
-        server.socket = _secured(folder, key).wrap_socket(server.socket, server_side=True)
+        server.socket = secured(folder, key).wrap_socket(server.socket, server_side=True)
         url = f"https://{HOST}:{server.server_port}"
         pages["/.well-known/openid-configuration"] = json.dumps({"jwks_uri": f"{url}/.well-known/jwks.json"})
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -107,8 +107,8 @@ def new_key() -> RSAPrivateKey:
     return generate_private_key(public_exponent=65537, key_size=2048)
 
 
-def _secured(folder: Path, key: RSAPrivateKey) -> ssl.SSLContext:
-    """With a certificate that the key signs itself."""
+def secured(folder: Path, key: RSAPrivateKey) -> ssl.SSLContext:
+    """Serves with a certificate that the key signs itself, and writes both to the folder."""
     now, name = datetime.now(UTC), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
@@ -120,7 +120,8 @@ def _secured(folder: Path, key: RSAPrivateKey) -> ssl.SSLContext:
     return context
 
 
-def _public(key: RSAPrivateKey) -> Json:
+def public(key: RSAPrivateKey) -> Json:
+    """The key as an issuer publishes it."""
     numbers = key.public_key().public_numbers()
     modulus, exponent = (_base64(one.to_bytes(256, "big").lstrip(b"\0")) for one in (numbers.n, numbers.e))
     return {"kty": "RSA", "kid": KEY_ID, "use": "sig", "alg": "RS256", "n": modulus, "e": exponent}

@@ -75,6 +75,24 @@ def test_the_engines_package_has_all_but_users_code(bundles: Bundles) -> None:
     assert not {"project", THEIRS} & names
 
 
+def test_only_the_engines_package_of_a_stack_that_serves_the_console_has_its_files(
+    bundles: Bundles, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are built with a working copy and in a wheel; these stand for them."""
+    ours = shutil.copytree(bundling.PACKAGE, tmp_path / "ours", ignore=shutil.ignore_patterns("console"))
+    (ours / "console").mkdir()
+    (ours / "console" / "index.html").write_text("<!doctype html>")
+    monkeypatch.setattr(bundling, "PACKAGE", ours)
+    built = bundling.build(project, tmp_path, pools={"default"}, platform="local", has_console=True)
+    assert (built.engine / "stepwell" / "console" / "index.html").is_file()
+    assert not (built.worker / "stepwell" / "console").exists()
+    assert not (bundles.engine / "stepwell" / "console").exists()
+    (ours / "console" / "index.html").unlink()
+    with pytest.raises(BundlingError, match="not built") as refusal:
+        bundling.build(project, tmp_path, pools={"default"}, platform="local", has_console=True)
+    assert refusal.value.code == "not_built"
+
+
 def test_the_workers_package_has_that_and_users_code(bundles: Bundles) -> None:
     names = {path.name for path in bundles.worker.iterdir()}
     assert {path.name for path in bundles.engine.iterdir()} | {"project", THEIRS} <= names

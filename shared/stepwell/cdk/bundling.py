@@ -38,11 +38,11 @@ PACKED = "workflows.json"
 PROJECT = "project"  # the folder of the user's code in the workers' package
 MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
 LARGEST = 3  # how many names a report has
+CONSOLE = "console"  # the files of the web console, which only a stack that serves it needs
 # Parts of stepwell for local use only.
 NOT_DEPLOYED = (
     "cdk",
     "cli",
-    "console",
     "functions",
     "local",
     "testing",
@@ -104,9 +104,15 @@ def build(
     python: str = "",
     asked: Collection[str] = (),
     http_hosts: Collection[str] = (),
+    has_console: bool = False,
 ) -> Bundles:
-    """Builds both packages of a project below `into`, with these extras of Stepwell. Raises BundlingError."""
+    """Builds both packages of a project below `into`, with these extras of Stepwell. Raises BundlingError.
+
+    `has_console`: the engine's package has the files of the console, for the API to serve.
+    """
     engine, worker = into / "engine", into / "worker"
+    if has_console:
+        _check_console()
     packed = pack(project, pools, http_hosts)  # first, because it is quick and reports the user's mistakes
     python = python or project.python
     target = target_of(platform, python)
@@ -118,7 +124,7 @@ def build(
     remove(engine, UNREAD_BY_OURS)
     for tree in (engine, worker):
         remove(tree, UNREAD)
-        _copy_own(tree)
+        _copy_own(tree, () if has_console and tree == engine else (CONSOLE,))
         (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
     copy_project(project, worker / PROJECT)
     bundles = Bundles(engine, worker, packed, _compiled((engine, worker), python) if platform == "lambda" else "")
@@ -220,11 +226,21 @@ def largest(tree: Path) -> list[tuple[str, int]]:
     return sorted(sizes.items(), key=lambda one: one[1], reverse=True)
 
 
-def _copy_own(into: Path) -> None:
+def _check_console() -> None:
+    """A stack that serves the console without its files would answer 503 to everybody. Raises BundlingError."""
+    if not (PACKAGE / CONSOLE / "index.html").is_file():
+        raise BundlingError(
+            "the stack is to serve the console (console_client_id), which is not built in this working copy",
+            code="not_built",
+            hint="uv run python console/build.py, which needs the npm registry",
+        )
+
+
+def _copy_own(into: Path, left_out: Iterable[str]) -> None:
     """Copies the package, the handlers, and the metadata, which has the version."""
     own = into / "stepwell"
     shutil.copytree(PACKAGE, own, ignore=_not_copied)
-    remove(own, NOT_DEPLOYED)
+    remove(own, (*NOT_DEPLOYED, *left_out))
     shutil.copytree(HANDLERS, own / "functions", ignore=_not_copied)
     told = into / f"stepwell-{version('stepwell')}.dist-info"
     told.mkdir()

@@ -251,6 +251,7 @@ def _packages(props: EngineProps, into: Path) -> Packages:
         python=props.python_version,
         asked=_extras(props),
         http_hosts=props.http_hosts,
+        has_console=bool(props.console_client_id),
     )
     engine, worker = (lambda_.Code.from_asset(str(folder)) for folder in (bundles.engine, bundles.worker))
     return Packages(engine, worker, bundles.packed, bundles.report())

@@ -1,0 +1,95 @@
+"""The console of a deployed stack with `auth: jwt`, at the API's own address: the emulator runs the template."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from stepwell.aws.deployment import deploy
+from stepwell.aws.emulator import Emulator
+from stepwell.cli.emulate import API, LIVE
+from stepwell.cli.synthesis import synthesise
+from tests.console.issuers import AUDIENCE, CLIENT, SecureIssuer, serving
+from tests.contract.live_kit import FLOW, STEPS
+from tests.emulator.kit import ROOT
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 300.0  # the emulator starts each function when it is first called
+UNAUTHORIZED = 401
+
+
+@pytest.fixture(scope="module")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureIssuer]:
+    with serving(SecureIssuer(tmp_path_factory.mktemp("issuer"))) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def url(browser: Browser, issuer: SecureIssuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The API's address, as the stack's owner gives it to people."""
+    data: Path = tmp_path_factory.mktemp("jwt")
+    (data / "workflows").mkdir()
+    (data / "workflows" / "flow.yaml").write_text(FLOW)
+    (data / "workflows" / "m.py").write_text(STEPS)
+    context = {"emulator": True, "folder": str(data / "workflows"), "auth": "jwt", "jwt_issuer": issuer.url,
+               "jwt_audience": [AUDIENCE], "console_client_id": CLIENT}  # fmt: skip
+    synthesise(ROOT, context, data / "cdk.out")
+    trusting = {"SSL_CERT_FILE": str(issuer.certificate)}
+    with (data / "log").open("w") as log, Emulator(data / "tmp", log, trusting) as emulator:
+        (stack,) = deploy(emulator, data / "cdk.out")
+        (api_id,) = (found for name, found in stack.of_type(API).items() if not LIVE.search(name))
+        yield f"http://{api_id}.execute-api.localhost:{emulator.port}"
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(ignore_https_errors=True)  # of the issuer's own certificate
+    found = context.new_page()
+    found.set_default_timeout(SECONDS * 1000)
+    faults: list[str] = []
+    found.on("pageerror", lambda error: faults.append(str(error)))
+    found.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
+    yield found
+    context.close()
+    assert not faults
+
+
+def test_a_person_signs_in_and_takes_a_run_from_start_to_approval_to_end(
+    url: str, issuer: SecureIssuer, page: Page
+) -> None:
+    """What they do is done in the name of the token's subject."""
+    page.goto(f"{url}/#/runs?workflow=flow")
+    page.get_by_role("button", name="Start a run").click()
+    assert [one["client_id"] for one in issuer.asked] == [CLIENT]
+    assert "code=" not in page.url
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator(".title .status")).to_have_text("waiting", timeout=SECONDS * 1000)
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible(timeout=SECONDS * 1000)
+    page.keyboard.press("Escape")
+    expect(page.locator(".title .status")).to_have_text("completed", timeout=SECONDS * 1000)
+    expect(page.locator(".entry", has_text="approval.received")).to_contain_text("by ana")
+
+
+def test_without_a_token_only_the_page_and_its_files_are_served(url: str) -> None:
+    for path in ("/runs", "/workflows", "/stats", "/stream", "/openapi.json"):
+        assert status_of(url, path) == UNAUTHORIZED, path
+    assert {status_of(url, path) for path in ("/", "/console/console.js", "/console/console.css")} == {200}
+
+
+def status_of(url: str, path: str) -> int:
+    """No resolver of Python's knows the names below localhost that a browser knows."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection("127.0.0.1", place.port or 80, timeout=SECONDS)
+    try:
+        connection.request("GET", path, headers={"host": place.netloc, "accept": "text/html"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
