@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -19,7 +20,7 @@ COMMAND = "{python} -c 'from stepwell.cli.main import main; main()' {words} {clo
 
 def run(words: str, closed: str, place: Path) -> subprocess.CompletedProcess[str]:
     """Runs the command in a shell that closes some of its streams."""
-    line = COMMAND.format(python=sys.executable, words=words, closed=closed)
+    line = COMMAND.format(python=quote(sys.executable), words=words, closed=closed)
     return subprocess.run(  # noqa: S602 - our own words
         line, shell=True, cwd=place, capture_output=True, text=True, check=False,
         env={**os.environ, "STEPWELL_URL": "http://127.0.0.1:9"},

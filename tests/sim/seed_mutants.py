@@ -8,24 +8,21 @@ from dataclasses import replace
 from unittest import mock
 
 from stepwell.definition.graph import Retry
-from stepwell.engine import decide, effects, receiving, settle, tasks
-from stepwell.engine.actions import Action, Rest
+from stepwell.engine import decide, receiving, settle
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
-from stepwell.engine.names import Moment
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import End, Kind, Record
+from stepwell.engine.records import End, Kind
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
-from stepwell.runtime.log.door import UNLIMITED, Answer, Budget
+from stepwell.runtime.log.door import UNLIMITED, Budget
 from stepwell.runtime.log.messages import Message
-from stepwell.runtime.log.standing import ForkedParent, Standing
+from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined
 from tests.sim import endless, undo_laws
 
@@ -75,17 +72,6 @@ def woken_by_all() -> Iterator[None]:
 
 
 @contextmanager
-def end_left_to_the_dead() -> Iterator[None]:
-    """Where every worker dies, what an end demands is left to the one who wrote it, whose message is gone by then."""
-
-    async def end_again(self: Coordinator, run_id: str) -> None:
-        """Nothing."""
-
-    with mock.patch.object(Coordinator, "_end_again", end_again):
-        yield
-
-
-@contextmanager
 def late_event_taken() -> Iterator[None]:
     """Whoever was held up with an event's message offers it all the same, once another has done so and is gone."""
     handle = Coordinator.handle
@@ -119,27 +105,6 @@ def kept_on_another_way() -> Iterator[None]:
 
 
 @contextmanager
-def shown_after_its_end() -> Iterator[None]:
-    """What comes after the end of a wait, and before the function is asked, has the run shown as waiting again."""
-    with mock.patch.object(effects, "_came_late", return_value=False):
-        yield
-
-
-@contextmanager
-def taken_from_another() -> Iterator[None]:
-    """A copy that fell behind goes on with its fork's parent, though another message pushes that by now."""
-
-    async def after(self: Worker, answer: Answer, turn: _Turn) -> Standing | None:
-        at = answer.at
-        if answer.is_new:
-            return await self._logbook.save_if_due(at)
-        return await self._logbook.load(at.run_id, at.token.id, turn.known)
-
-    with mock.patch.object(Worker, "_after", after):
-        yield
-
-
-@contextmanager
 def children_for_ever() -> Iterator[None]:
     """Children that fail are started anew without end."""
 
@@ -165,25 +130,6 @@ def locks_taken_for_a_beginning() -> Iterator[None]:
 
 
 @contextmanager
-def lost_and_not_asked() -> Iterator[None]:
-    """A function whose code died, so that its tasks do not wait, is not asked when an operation of it ends."""
-    real = decide._go_on
-
-    def go_on(moment: Moment, token: Token, last: Record) -> Action:
-        return Rest() if last.kind is Kind.RECEIVED and token.parked is None else real(moment, token, last)
-
-    with mock.patch.object(decide, "_go_on", go_on):
-        yield
-
-
-@contextmanager
-def left_to_the_dead() -> Iterator[None]:
-    """A cancel leaves the operations of a function's earlier life to who began the new one, who may have died."""
-    with mock.patch.object(tasks, "_left_by", return_value=()):
-        yield
-
-
-@contextmanager
 def untold_in_a_line() -> Iterator[None]:
     """The fork's join hears nothing of a fork in a branch that waits, where branches begin one after the other."""
     told_inside = Showing._told_inside
@@ -202,15 +148,10 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
-    (shown_after_its_end, (4_507_700_387,)),
     (kept_on_another_way, (4_093_000_618,)),
-    (lost_and_not_asked, (4_937_000_088,)),
-    (left_to_the_dead, (4_731_002_500,)),
     (untold_in_a_line, (8_031_001_790,)),
-    (end_left_to_the_dead, (8_102_000_090,)),
     (late_event_taken, (7_131_000_172,)),
     (taken_late_and_kept, (3_602_000_030,)),
-    (taken_from_another, (4_122_001_191,)),
     (children_for_ever, (1_000_001_467,)),
     (locks_taken_for_a_beginning, (3_750_013_779, 3_750_044_827)),
     (no_run_counted, (7_122_001_176,)),

@@ -11,8 +11,11 @@ from unittest import mock
 
 from stepwell.aws.logs import Logs
 from stepwell.aws.protocols import Item
+from stepwell.engine import decide, tasks
 from stepwell.engine import effects as engine_effects
+from stepwell.engine.actions import Action, Rest
 from stepwell.engine.effect_kinds import Register
+from stepwell.engine.names import Moment
 from stepwell.engine.records import Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.callbacks import Callbacks
@@ -21,6 +24,7 @@ from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator
+from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined, Lane
 from stepwell.runtime.waits.claimants import Runs
@@ -164,4 +168,48 @@ def shown_by_the_late() -> Iterator[None]:
         await climb(self, fork, joined)
 
     with mock.patch.object(Showing, "_climb", unlooked):
+        yield
+
+
+@contextmanager
+def lost_and_not_asked() -> Iterator[None]:
+    """A function whose code died, so that its tasks do not wait, is not asked when an operation of it ends."""
+    real = decide._go_on
+
+    def go_on(moment: Moment, token: Token, last: Record) -> Action:
+        return Rest() if last.kind is Kind.RECEIVED and token.parked is None else real(moment, token, last)
+
+    with mock.patch.object(decide, "_go_on", go_on):
+        yield
+
+
+@contextmanager
+def left_to_the_dead() -> Iterator[None]:
+    """A cancel leaves the operations of a function's earlier life to who began the new one, who may have died."""
+    with mock.patch.object(tasks, "_left_by", return_value=()):
+        yield
+
+
+@contextmanager
+def end_left_to_the_dead() -> Iterator[None]:
+    """Where every worker dies, what an end demands is left to the one who wrote it, whose message is gone by then."""
+
+    async def end_again(self: Coordinator, run_id: str) -> None:
+        """Nothing."""
+
+    with mock.patch.object(Coordinator, "_end_again", end_again):
+        yield
+
+
+@contextmanager
+def taken_from_another() -> Iterator[None]:
+    """A copy that fell behind goes on with its fork's parent, though another message pushes that by now."""
+
+    async def after(self: Worker, answer: Answer, turn: _Turn) -> Standing | None:
+        at = answer.at
+        if answer.is_new:
+            return await self._logbook.save_if_due(at)
+        return await self._logbook.load(at.run_id, at.token.id, turn.known)
+
+    with mock.patch.object(Worker, "_after", after):
         yield

@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager
 import pytest
 
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.engine.effect_kinds import Close
 from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
-from tests.engine import test_effects
+from tests.engine import test_effects, test_lives
 from tests.runtime import (
     test_batches,
+    test_end_kills,
     test_lost_workers,
     test_parts,
     test_permits,
@@ -34,6 +36,12 @@ def _takes_no_other_record() -> None:
 
 def _keeps_no_permit() -> None:
     test_permits.test_a_run_that_is_let_in_as_it_ends_keeps_no_permit(0)
+
+
+def _ends_an_earlier_life() -> None:
+    test_effects.test_a_cancel_ends_what_a_new_life_left_behind_if_who_began_that_may_have_died(
+        "another", [Close(0, (0,))]
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,19 @@ def _keeps_no_permit() -> None:
         (
             suite_mutants.shown_by_the_late,
             test_showing.test_a_late_message_of_a_fork_that_is_over_changes_nothing_in_the_header,
+        ),
+        (
+            suite_mutants.lost_and_not_asked,
+            test_lives.test_a_function_whose_code_died_is_asked_when_an_operation_of_it_ends,
+        ),
+        (suite_mutants.left_to_the_dead, _ends_an_earlier_life),
+        (
+            suite_mutants.end_left_to_the_dead,
+            test_end_kills.test_a_run_that_ends_for_its_hops_is_closed_though_whoever_ended_it_died_after_the_first_page,
+        ),
+        (
+            suite_mutants.taken_from_another,
+            test_worker.test_a_copy_of_a_wake_that_fell_behind_leaves_its_parent_to_whoever_joined_it_again,
         ),
         (suite_mutants.any_record_is_mine, _takes_no_other_record),
         (suite_mutants.granted_to_the_ended, _keeps_no_permit),
