@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
-if "_STEPWELL_COMPLETE" in os.environ:  # as typer does, before the imports: Ctrl-C at a completion prints no traceback
+from stepwell.settings import environment
+
+if "_STEPWELL_COMPLETE" in environment():
+    # as typer does, before the imports: Ctrl-C at a completion prints no traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
