@@ -91,7 +91,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "end_unseen": 53,
     "events_forgotten_by_continue_as": 289,
     "guests_choose_again": 1_713,
-    "join_by_two": 375,
+    "join_by_two": 830,
     "lease_not_asked": 101,
     "lives_share_slots": 29,
     "losers_run_on": 91,
