@@ -14,9 +14,12 @@ SETTLED_SECONDS, WATCHED_MINUTES = 150, 5
 TICK_MS, ANSWERED_MS = 5000, 40  # the page's time, and the real time in which what it asked then is answered
 # What docs/console.md says: requests a minute, with the feed.
 A_MINUTE = {"#/runs/{waiting}": 4, "#/runs": 6, "#/inbox": 7, "#/workflows": 12, "#/workflows/order": 11, "#/check": 3}
+RARELY_OPEN = {"#/workflows/order", "#/check"}  # with the command of the slow tests
 
 
-@pytest.mark.parametrize("place", A_MINUTE)
+@pytest.mark.parametrize(
+    "place", [pytest.param(one, marks=pytest.mark.slow) if one in RARELY_OPEN else one for one in A_MINUTE]
+)
 def test_a_page_at_rest_asks_as_often_as_the_documentation_says(served: Served, page: Page, place: str) -> None:
     """Of a page whose feed is open. What came to rest a moment ago is looked at more often."""
     asked = Counter[str]()
