@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.local.kit import DEADLINE_SECONDS, Dev, until
 
@@ -28,6 +28,17 @@ def chromium() -> str | None:
     """Returns the path of an installed Chromium."""
     found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
     return next((path for path in found if path), None)
+
+
+def take_to_its_end(page: Page, seconds: float) -> None:
+    """Starts a run in the open dialog, approves it, and sees it completed. `seconds`: for each change to be shown."""
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator(".title .status")).to_have_text("waiting", timeout=seconds * 1000)
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible(timeout=seconds * 1000)
+    page.keyboard.press("Escape")
+    expect(page.locator(".title .status")).to_have_text("completed", timeout=seconds * 1000)
 
 
 class Deployed(Dev):

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 
 from stepwell.api.console import is_built
 from stepwell.aws.emulator import ACCOUNT, ANY_SECRET, REGION
-from tests.console.kit import Deployed
+from tests.console.kit import Deployed, take_to_its_end
 from tests.contract.live_kit import FLOW, STEPS, seen
 
 pytestmark = pytest.mark.slow
@@ -57,12 +57,7 @@ def test_a_run_is_started_approved_and_watched_to_its_end(stack: Deployed, page:
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(str(frame))))
     page.goto(f"{stack.url}/#/runs?workflow=flow")
     page.get_by_role("button", name="Start a run").click()
-    page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.locator(".title .status")).to_have_text("waiting", timeout=SECONDS * 1000)
-    page.get_by_role("button", name="Approve").click()
-    page.locator("dialog button[type=submit]").click()
-    page.keyboard.press("Escape")
-    expect(page.locator(".title .status")).to_have_text("completed", timeout=SECONDS * 1000)
+    take_to_its_end(page, SECONDS)
     told = ("step.completed", "greet")
     for _ in range(int(SECONDS)):
         if told in seen(frames):
@@ -78,13 +73,7 @@ def test_the_command_signs_what_a_person_does_with_their_credentials(stack: Depl
         page.goto(url)
         assert "key=" not in page.url
         page.get_by_role("button", name="Start a run").click()
-        page.get_by_role("button", name="Start", exact=True).click()
-        expect(page.locator(".title .status")).to_have_text("waiting", timeout=SECONDS * 1000)
-        page.get_by_role("button", name="Approve", exact=True).click()
-        page.locator("dialog button[type=submit]").click()
-        expect(page.locator(".told.is-done")).to_be_visible(timeout=SECONDS * 1000)
-        page.keyboard.press("Escape")
-        expect(page.locator(".title .status")).to_have_text("completed", timeout=SECONDS * 1000)
+        take_to_its_end(page, SECONDS)
         writer = page.locator(".entry", has_text="approval.received").get_by_text("by arn:")
         expect(writer).to_have_attribute("title", f"arn:aws:iam::{ACCOUNT}:user/ana")
 

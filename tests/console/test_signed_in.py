@@ -15,6 +15,7 @@ from stepwell.aws.emulator import Emulator
 from stepwell.cli.emulate import API, LIVE
 from stepwell.cli.synthesis import synthesise
 from tests.console.issuers import AUDIENCE, CLIENT, SecureIssuer, serving
+from tests.console.kit import take_to_its_end
 from tests.contract.live_kit import FLOW, STEPS
 from tests.emulator.kit import ROOT
 
@@ -68,13 +69,7 @@ def test_a_person_signs_in_and_takes_a_run_from_start_to_approval_to_end(
     page.get_by_role("button", name="Start a run").click()
     assert [one["client_id"] for one in issuer.asked] == [CLIENT]
     assert "code=" not in page.url
-    page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.locator(".title .status")).to_have_text("waiting", timeout=SECONDS * 1000)
-    page.get_by_role("button", name="Approve", exact=True).click()
-    page.locator("dialog button[type=submit]").click()
-    expect(page.locator(".told.is-done")).to_be_visible(timeout=SECONDS * 1000)
-    page.keyboard.press("Escape")
-    expect(page.locator(".title .status")).to_have_text("completed", timeout=SECONDS * 1000)
+    take_to_its_end(page, SECONDS)
     expect(page.locator(".entry", has_text="approval.received")).to_contain_text("by ana")
 
 

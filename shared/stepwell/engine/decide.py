@@ -310,7 +310,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """Returns the action that follows the last record."""
     match last.kind, last.next:
         case _ if _is_waiting(token):
-            # without a wait, a function whose code died before its tasks waited again
+            # without a wait, it is a function whose code died before its tasks waited again
             is_asked = token.parked is None or token.parked.of_tasks
             return _enter(moment, token, token.node) if is_asked else Rest()
         case Kind.RESUMED, _:
