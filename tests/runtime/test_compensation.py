@@ -212,6 +212,17 @@ def test_a_cancelled_run_is_undone_where_it_says_so_and_the_caller_is_kept() -> 
     assert (token.undoing.reason, token.undoing.who) == ("changed my mind", "ana")
 
 
+def test_a_cancelled_run_whose_compensation_fails_has_that_failure_as_its_error() -> None:
+    text = ORDER.replace("failure_policy: compensate", "compensate_on: [cancel]")
+    pause = Outcome(pause=Pause("approval", timeout_ms=DAY_MS))
+    world, run_id = run(text, ship=lambda call: pause, **{"charge.compensate": broken})
+    assert run_now(world.service.cancel(run_id))
+    world.deliver()
+    end = world.token(run_id).end
+    assert end is not None
+    assert (end.status, end.error and end.error.type) == (Status.FAILED, "Broken")
+
+
 def test_a_run_that_has_not_begun_has_nothing_to_undo() -> None:
     world = World(ORDER.replace("failure_policy: compensate", "compensate_on: [cancel]"))
     run_id = world.start(given={"item": "book"})

@@ -24,8 +24,6 @@ def law_11_turns(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         if is_part or taking.topic.name == DEPLOYED:  # deploys are alike
             continue
         token, taken = family.token(taking.token, taking.slot), taking.pending[taking.topic][taking.event_id]
-        if token.received and world.chances.double:
-            continue  # a copy of the message took the older one's slot for another part, and goes on in its place
         for other in _wanted(world, token, taking):
             is_older = (other.at_ms, other.id) < (taken.at_ms, taken.id)
             if is_older and world.stored[other.topic, other.id] < taking.known:

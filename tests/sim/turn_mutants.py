@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.runtime.log.door import Found
+from stepwell.engine.inputs import Input
+from stepwell.runtime.log.door import Answer, Budget, Found
 from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.waits.mailbox import Mailbox
 
@@ -35,4 +37,16 @@ def offered_out_of_turn() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def slot_of_another_taken_for_its_own() -> Iterator[None]:
+    """A copy of the message has put another event: this one is taken for put as well."""
+
+    async def once(self: Advance, at: Standing, given: Input, by: str, budget: Budget) -> Answer:
+        return await self._door.put(at, given, by, budget)
+
+    with mock.patch.object(Advance, "_whole", once):
+        yield
+
+
 OF_TURNS = (pending_by_name, offered_out_of_turn)
+OF_COPIES = (slot_of_another_taken_for_its_own,)

@@ -146,8 +146,8 @@ def undone(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         failure = Failure("misplaced_directive", "step", message, action.node, action.attempt)
     if failure is not None:
         delay_ms = retry_delay_ms(policy.retry, failure, action.attempt, moment.jitter) if policy else None
-        is_over = delay_ms is None
-        following = End(Status.FAILED, undoing.error) if is_over else RetryAt(moment.now_ms + (delay_ms or 0))
+        over = End(Status.FAILED, undoing.error or failure)  # of a run that was cancelled, this is the first error
+        following = over if delay_ms is None else RetryAt(moment.now_ms + delay_ms)
     elif len(undoing.undone) + 1 == len(moment.rollback):
         following = End(Status.COMPENSATED, undoing.error)
     return _record(moment, token, node=one.node, attempt=action.attempt, started_ms=outcome.started_ms,

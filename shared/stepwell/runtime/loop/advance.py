@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stepwell.engine.actions import Drop, Look
-from stepwell.engine.inputs import Input, LocksAnswered, TimerFired
+from stepwell.engine.inputs import EventOffered, Input, LocksAnswered, TimerFired
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
@@ -72,7 +72,7 @@ class Advance:
             here = at if _is_same(at, found.at) else found.at
             answer = Answer(here, Drop(), is_mine=True)
             if found.given is not None:
-                answer = await self._door.put(here, found.given, found.by or by, budget)
+                answer = await self._whole(here, found.given, found.by or by, budget)
             if isinstance(answer.action, Drop) and answer.action.lets_go is not None:
                 await self._performer.let_go(answer.at, answer.action.lets_go)
             if isinstance(found.given, LocksAnswered) and not answer.is_new:
@@ -84,6 +84,22 @@ class Advance:
             elif answer.is_mine:
                 moved = answer.at
         return moved
+
+    async def _whole(self, at: Standing, given: Input, by: str, budget: Budget) -> Answer:
+        """Puts an input. An event is put again if a copy of this message has put another one in its slot."""
+        answer = await self._door.put(at, given, by, budget)
+        while isinstance(given, EventOffered) and answer.is_mine and not _has(answer.at.token, given):
+            again = await self._door.put(answer.at, given, by, budget)
+            if not again.is_mine:
+                return replace(answer, at=again.at)
+            answer = again
+        return answer
+
+
+def _has(token: Token, given: EventOffered) -> bool:
+    """Tells whether the token's last record has taken this event."""
+    last = token.last
+    return last is not None and last.resumption is not None and last.resumption.event_id == given.event_id
 
 
 def _is_same(one: Standing, other: Standing) -> bool:
