@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from stepwell.engine import formats, shares
-from stepwell.engine.codec import decode_record, decode_snapshot, encode_token
+from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
+from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
 from stepwell.engine.throttles import FREED, PERMITTED
 from stepwell.engine.token import Token
 from stepwell.errors import NewerFormat

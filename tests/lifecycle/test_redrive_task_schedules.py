@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from stepwell.engine import effects
+from stepwell.engine import durable, effects, finished, redriving, task_records
 from stepwell.engine.effect_kinds import Close
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Kind, Status
+from stepwell.engine.records import ROOT, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import redriven_id
@@ -22,27 +22,28 @@ from stepwell.runtime.forks import forking
 from tests.lifecycle import task_schedules
 from tests.lifecycle.schedules import breaks
 
-SCHEDULES = 60
-MOST_SCHEDULES = 200  # of one mutant
-_is, _opening = keeping._is, effects.opening
+ENDED_AS_TASKS_DID = [383, 461]  # terminated when the tasks' last operation had ended
+SCHEDULES = [*range(60), *ENDED_AS_TASKS_DID]
+LOOKED_AT = [*range(10), *ENDED_AS_TASKS_DID, *range(10, 200)]  # of one mutant
+_is, _opening, _after = keeping._is, effects.opening, finished.after
 
 
 def test_a_redrive_amid_tasks_keeps_its_laws_whoever_dies_on_the_way() -> None:
     met: Counter[str] = Counter()
     real = task_schedules.broken_laws
 
-    def laws(world: Any, old: Any, called: Any) -> Iterator[str]:
+    def laws(world: Any, old: Any, program: Any) -> Iterator[str]:
         root = task_schedules.logs_of(world, redriven_id(task_schedules.RUN)).get(ROOT, [])
         for mark in (record.slot for record in root if record.kind is Kind.REDRIVEN):
             token = fold(root[:mark], Token())
             met.update(amid=token.has_open_tasks, kept=bool(task_schedules.kept_branches(root[:mark], old)))
-        return real(world, old, called)
+        return real(world, old, program)
 
     with mock.patch.object(task_schedules, "broken_laws", laws):
-        found = {seed: why for seed in range(SCHEDULES) if (why := task_schedules.run_schedule(seed)) is not None}
+        found = {seed: why for seed in SCHEDULES if (why := task_schedules.run_schedule(seed)) is not None}
     assert found == {}
-    assert met["amid"] > SCHEDULES // 4
-    assert met["kept"] > SCHEDULES // 8
+    assert met["amid"] > len(SCHEDULES) // 4
+    assert met["kept"] > len(SCHEDULES) // 8
 
 
 @contextmanager
@@ -79,7 +80,36 @@ def let_on_once() -> Iterator[None]:
         yield
 
 
-MUTANTS = [nothing_kept, held_for_ever, let_on_once]
+@contextmanager
+def nothing_taken() -> Iterator[None]:
+    """What other tasks completed after the failure runs again."""
+    with (
+        mock.patch.object(durable, "taken_by", return_value=""),
+        mock.patch.object(task_records, "taken_by", return_value=""),
+    ):
+        yield
+
+
+@contextmanager
+def taken_for_ever() -> Iterator[None]:
+    """A result that was taken is there for the task's next operation too."""
+
+    def after(token: Token, record: Record) -> Mapping[str, Any]:
+        left = _after(token, record)
+        return token.finished if token.finished and left and record.kind is not Kind.REDRIVEN else left
+
+    with mock.patch.object(finished, "after", after):
+        yield
+
+
+@contextmanager
+def lost_where_it_thought() -> Iterator[None]:
+    """A function that ended before it looked at what its tasks had done goes on from an earlier operation."""
+    with mock.patch.object(redriving, "is_asked_by_tasks", return_value=False):
+        yield
+
+
+MUTANTS = [nothing_kept, held_for_ever, let_on_once, nothing_taken, taken_for_ever, lost_where_it_thought]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a world that a law has stopped
@@ -89,7 +119,7 @@ def test_a_redrive_amid_tasks_without_one_of_its_laws_is_caught(
     mutant: Callable[[], AbstractContextManager[None]],
 ) -> None:
     with mutant():
-        found = next((seed for seed in range(MOST_SCHEDULES) if breaks(task_schedules.run_schedule, seed)), None)
+        found = next((seed for seed in LOOKED_AT if breaks(task_schedules.run_schedule, seed)), None)
     gc.collect()  # what the stopped worlds left is this test's, not another's
     assert found is not None
     assert task_schedules.run_schedule(found) is None

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from stepwell.engine.actions import Outcome
-from stepwell.engine.records import Failure
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.dying import deaths
+from tests.lifecycle.shop import FOLDER, Shop
 from tests.scenarios.conftest import stepwell
 
 __all__ = ["stepwell"]  # the fixture, over SQLite and AWS; there the ledger agrees with what AWS counted
-FOLDER = Path(__file__).parent / "functions"
 ITEMS = ["a", "b", "c"]
 
 
@@ -26,35 +22,6 @@ def memory() -> Iterator[Stepwell]:
     kit = Stepwell(FOLDER)
     yield kit
     kit.close()
-
-
-class Shop:
-    """Steps, and what each was called for. `broken`: (step, item) that fail until they are mended."""
-
-    def __init__(self, kit: Stepwell, *broken: tuple[str, str]) -> None:
-        self.kit, self.broken, self.calls, self.keys = kit, set(broken), list[tuple[str, str]](), set[str]()
-        kit._steps.run = self._run  # type: ignore[method-assign]  # of this kit
-
-    async def _run(self, call: StepCall) -> Outcome:
-        item = "".join(map(str, call.input.get("args", call.input.values())))
-        self.calls.append((call.node, item))
-        if (call.node, item) in self.broken:
-            self.keys.add(call.key)
-            return Outcome(failure=Failure("ValueError", "step", f"no {call.node} today", call.node, call.attempt))
-        return Outcome(value=f"{call.node} {item}")
-
-    def fails(self, workflow: str, items: list[str]) -> Run:
-        run = self.kit.start(workflow, {"items": items})
-        assert run.status == "failed", run.status
-        return run
-
-    def mended(self, run: Run) -> tuple[Run, Counter[tuple[str, str]]]:
-        """The run that goes on, and what it had to call."""
-        self.broken.clear()
-        self.calls.clear()
-        again = run.redrive()
-        self.kit.advance("2h")
-        return again, Counter(self.calls)
 
 
 def test_of_gathered_tasks_only_what_did_not_complete_runs_again(stepwell: Stepwell) -> None:
@@ -177,8 +144,7 @@ def test_whoever_dies_at_whichever_call_the_run_goes_on_once(workflow: str) -> N
         again = run.redrive()
         kit.advance("2h")
         assert again.status == "completed"
-        kept = {call for call in done if workflow not in ("collected", "pooled") or call[0] == "fetch"}
-        assert not kept & set(shop.calls)
+        assert not {*done} & {*shop.calls}
         count += 1
         kit.close()
     assert count > 8
@@ -209,19 +175,6 @@ def test_a_fork_of_a_run_amid_its_tasks_begins_what_was_under_way_and_disturbs_n
     assert (run.status, again.status) == ("completed", "waiting")
     stepwell.event("sent", 9)
     assert again.result == ["tell all", 7, 9]
-
-
-def test_a_dry_run_names_what_completed_after_the_failure_and_runs_again(memory: Stepwell) -> None:
-    """A bounded pool: what fails lets the next ones begin, which nobody can tell from those of the failed task."""
-    shop = Shop(memory, ("fetch", "a"))
-    run = shop.fails("pooled", [*ITEMS, "d"])
-    told = run_now(memory.service.redrive_foretold(run.id))
-    late = [one["step"] for one in told["dropped"]]
-    again, calls = shop.mended(run)
-    assert again.status == "completed"
-    assert late
-    assert sum(calls.values()) == 1 + len(late)  # that which failed, and those
-    assert set(late) == {"fetch"}
 
 
 def test_a_dry_run_names_nothing_where_all_had_begun_before(memory: Stepwell) -> None:

@@ -25,6 +25,7 @@ CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pi
 _OF_TASKS = frozenset(
     {
         "gather",
+        "late",
         "must",
         "group",
         "race",
@@ -114,6 +115,7 @@ class _Interpreter:
                 raise ValueError(one["why"])
             case (
                 "gather"
+                | "late"
                 | "must"
                 | "group"
                 | "race"
@@ -163,7 +165,8 @@ class _Interpreter:
     async def _tasks(self, one: Statement, last: int) -> Any:
         """What is written with asyncio."""
         own = {"race": self._race, "pool": self._pool, "call": self._call, "every": self._together,
-               "any": self._together, "until": self._until, "under": self._under}.get(one["do"])  # fmt: skip
+               "any": self._together, "until": self._until, "under": self._under,
+               "late": self._late}.get(one["do"])  # fmt: skip
         if own is not None:
             return await own(one, last)
         match one["do"]:
@@ -191,6 +194,14 @@ class _Interpreter:
         except BaseExceptionGroup as errors:
             return ["broken", len(errors.exceptions)]
         return [task.result() for task in tasks]
+
+    async def _late(self, one: Statement, last: int) -> Any:
+        """Fails as the first of its tasks, once all have ended."""
+        made = await asyncio.gather(*(self.sequence(body, last) for body in one["of"]), return_exceptions=True)
+        for error in made:
+            if isinstance(error, BaseException):
+                raise error
+        return made
 
     async def _until(self, one: Statement, last: int) -> Any:
         return await self._takes.until(one)

@@ -9,9 +9,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, encode_record, encode_token
+from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
+from stepwell.engine.snapshot_codec import decode_snapshot, decode_token, encode_token
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import BATCH
 from stepwell.engine.waits.aside import is_aside

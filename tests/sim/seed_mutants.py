@@ -155,7 +155,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (children_for_ever, (1_000_001_467,)),
     (locks_taken_for_a_beginning, (3_750_013_779, 3_750_044_827)),
     (no_run_counted, (7_122_001_176,)),
-    (shown_by_the_dead, (5_622_001_033, 5_537_001_533)),
+    (shown_by_the_dead, (5_622_001_033,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -18,7 +18,7 @@ import pytest
 
 from stepwell.definition.graph import Json
 from stepwell.engine import codec
-from stepwell.engine.codec import _next_to_json
+from stepwell.engine.codec import next_json
 from stepwell.engine.records import Next
 from tests.sim.hunting import MOST_SCHEDULES, MUTANTS, RARE, seeds_for
 from tests.sim.rows import MET, counted, expected, met
@@ -131,11 +131,11 @@ def test_every_law_holds_where_forks_were_recorded_without_what_their_branches_n
     """As a release did that left this to the definition."""
 
     def stored(following: Next) -> dict[str, Json]:
-        return {name: value for name, value in _next_to_json(following).items() if name != "needs"}
+        return {name: value for name, value in next_json(following).items() if name != "needs"}
 
     dags = [seed for seed in range(OF_OLD_DAGS) if program_of(seed).is_dag]
     assert len(dags) > OF_OLD_DAGS // 10
-    with mock.patch.object(codec, "_next_to_json", stored):
+    with mock.patch.object(codec, "next_json", stored):
         assert lawful(dags) is None
 
 

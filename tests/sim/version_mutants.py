@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import codec, formats
+from stepwell.engine import formats, snapshot_codec
 from stepwell.engine.token import Token
 from stepwell.runtime import dispatch
 
@@ -48,9 +48,9 @@ def any_fold_believed() -> Iterator[None]:
     """A snapshot is taken as it is, whichever fold made it."""
 
     def believed(raw: Any) -> Token | None:
-        return codec._token_from_json(raw)
+        return snapshot_codec._token_from_json(raw)
 
-    with mock.patch.object(codec, "_token_of_our_fold", believed):
+    with mock.patch.object(snapshot_codec, "_token_of_our_fold", believed):
         yield
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from unittest import mock
 
 from stepwell import limits
-from stepwell.engine import codec, formats
+from stepwell.engine import codec, formats, snapshot_codec
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
 from stepwell.runtime.log import messages
@@ -85,8 +85,8 @@ def two_versions() -> Iterator[None]:
         mock.patch.object(limits, "PAGE_BRANCHES", limits.PAGE_BRANCHES + 1),
         mock.patch.object(codec, "_record_to_json", _record_to_json),
         mock.patch.object(codec, "_record_from_json", _record_from_json),
-        mock.patch.object(codec, "_token_from_json", _token_from_json),
-        mock.patch.object(codec, "_encode", _encode),
+        mock.patch.object(snapshot_codec, "_token_from_json", _token_from_json),
+        mock.patch.object(codec, "encode_json", _encode),
         mock.patch.object(messages, "_body", _body),
         mock.patch.object(messages, "_wake_of", _wake_of),
     ):
@@ -94,7 +94,7 @@ def two_versions() -> Iterator[None]:
 
 
 _real_record_to_json, _real_record_from_json = codec._record_to_json, codec._record_from_json
-_real_token_from_json, _real_encode = codec._token_from_json, codec._encode
+_real_token_from_json, _real_encode = snapshot_codec._token_from_json, codec.encode_json
 _real_body, _real_wake_of = messages._body, messages._wake_of
 
 

@@ -28,6 +28,7 @@ class RunStep:
     undo: Undo | None = None  # the compensation of this
     request: Json = None  # of an HTTP step, its secrets still references
     at_ms: int = 0  # when the attempt began: `now` in its input
+    taken: str = ""  # the place of its result in the run that failed; "": it is to run
 
 
 @quick
@@ -131,3 +132,4 @@ class Outcome:
     failure: Failure | None = None
     started_ms: int = 0
     is_stuck: bool = False  # the step's code cannot be loaded, so nothing ran
+    is_taken: bool = False  # from the run that failed, so nothing ran

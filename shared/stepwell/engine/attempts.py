@@ -7,6 +7,7 @@ from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.compensation import undone
+from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input, step_input, visit_key
 from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
@@ -68,7 +69,8 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
     )
     writes = moment.turn.writes if moment.turn else results.of_step(moment, token, action, outcome.value)
     ended = with_writes(moment, token, ended, action.step.output, writes)
-    return ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
+    made = ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
+    return changed(made, taken=action.taken) if outcome.is_taken else made
 
 
 def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:

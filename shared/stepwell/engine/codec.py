@@ -1,4 +1,4 @@
-"""Converts records and tokens to JSON and back: compact, exact, and tolerant of fields that a later version adds."""
+"""Converts records to JSON and back: compact, exact, and tolerant of fields that a later version adds."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from stepwell.engine.records import (
     Compensate,
     End,
     Failure,
+    Finished,
     Fork,
     Goto,
     Group,
@@ -25,7 +26,6 @@ from stepwell.engine.records import (
     Next,
     Parked,
     Pause,
-    Place,
     Record,
     Resumption,
     RetryAt,
@@ -33,13 +33,11 @@ from stepwell.engine.records import (
     Tally,
     Topic,
 )
-from stepwell.engine.table import Phase
 from stepwell.engine.throttles import OF_SHARES
-from stepwell.engine.token import Aside, Begun, Cleaning, Gathered, Locks, Outlook, Permit, StepView, Token, Undoing
 
 T = TypeVar("T")
 
-_encode = fast_encoder(
+encode_json = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 )
 
@@ -49,8 +47,8 @@ def encode_record(record: Record, *, is_gathered: bool = False) -> str:
 
     `is_gathered`: of a branch that began in a lane, which only newer code finds.
     """
-    number = max(_number_of(record), formats.GATHERED if is_gathered else 0)
-    return _encode(_record_to_json(record) | {formats.KEY: number})
+    number = max(number_of(record), formats.GATHERED if is_gathered else 0)
+    return encode_json(_record_to_json(record) | {formats.KEY: number})
 
 
 def record_json(record: Record) -> dict[str, Json]:
@@ -65,7 +63,7 @@ def record_of(raw: Mapping[str, Json]) -> Record:
 
 def decode_record(body: str) -> Record:
     """Decodes a record. Raises NewerFormat for a record of newer code, EngineFault for a broken one."""
-    return _decoded("record", body, _checked_record)
+    return decoded("record", body, _checked_record)
 
 
 def _checked_record(raw: dict[str, Json]) -> Record:
@@ -73,172 +71,32 @@ def _checked_record(raw: dict[str, Json]) -> Record:
     return _record_from_json(raw)
 
 
-def _decoded(what: str, body: str, build: Callable[[dict[str, Json]], T]) -> T:
+def decoded(what: str, body: str, build: Callable[[dict[str, Json]], T]) -> T:
     try:
         return build(read(body))
     except formats.BROKEN as error:
         raise formats.unreadable(what, error) from error
 
 
-def encode_token(token: Token) -> str:
-    """Encodes a snapshot: the fold with its last record, without the data that a branch gets from its parent."""
-    out = plain(
-        token,
-        skip=(
-            "last",
-            "steps",
-            "end",
-            "error",
-            "parked",
-            "resumption",
-            "fork",
-            "branch",
-            "undoing",
-            "received",
-            "cleaning",
-            "locks",
-            "released",
-            "permit",
-            "share",
-            "gathered",
-            "returned",
-            "aside",
-            "tasks",
-        ),
-    )
-    out["last"] = _record_to_json(token.last) if token.last else None
-    out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
-    for name in ("end", "fork"):
-        if (following := getattr(token, name)) is not None:
-            out[name] = _next_to_json(following)
-    for name in ("error", "resumption", "cleaning", "locks", "permit", "share", "gathered"):
-        if (part := getattr(token, name)) is not None:
-            out[name] = plain(part)
-    for name in ("received", "released", "returned"):
-        if parts := getattr(token, name):
-            out[name] = [plain(one) for one in parts]
-    for name, part_to_json in _PARTS.items():
-        if (part := getattr(token, name)) is not None:
-            out[name] = part_to_json(part)
-    if token.tasks:
-        out["tasks"] = {str(slot): _begun_to_json(one) for slot, one in token.tasks.items()}
-    of_share = formats.FREEING if token.share is not None else 0
-    number = max(_number_of_next(token.fork), _number_of(token.last) if token.last else 0, of_share)
-    return _encode(out | {formats.KEY: number, "fold": formats.FOLD})
-
-
-def _number_of(record: Record) -> int:
+def number_of(record: Record) -> int:
     """Returns the number of the format: code that knows nothing of an output elsewhere must not read it as none.
 
-    Nor must code that knows no shares let a run go on that has none.
+    Nor must code that knows no shares let a run go on that has none, or code that knows nothing of finished steps run
+    these again.
     """
+    if record.finished:
+        return formats.FINISHING
     if record.rules and not OF_SHARES.isdisjoint(record.rules):
         return formats.FREEING
-    return max(_number_of_next(record.next), formats.REFERRING if record.output_at >= 0 else 0)
+    return max(number_of_next(record.next), formats.REFERRING if record.output_at >= 0 else 0)
 
 
-def _number_of_next(following: Next | None) -> int:
+def number_of_next(following: Next | None) -> int:
     """The same of what follows: code that knows no lanes must not read a fork that has some."""
+    if isinstance(following, Fork) and following.taken:
+        return formats.FINISHING
     is_gathered = isinstance(following, Fork) and following.lane
     return max(formats.FORMAT, formats.GATHERED) if is_gathered else formats.FORMAT
-
-
-def decode_token(body: str) -> Token:
-    """Decodes the token of a snapshot of any fold. Raises EngineFault for a broken snapshot."""
-    return _decoded("snapshot", body, _token_from_json)
-
-
-def decode_snapshot(body: str) -> Token | None:
-    """Decodes a snapshot; None if another fold or newer code made it, so the log must be folded again."""
-    return _decoded("snapshot", body, _token_of_our_fold)
-
-
-def _token_of_our_fold(raw: Mapping[str, Json]) -> Token | None:
-    is_newer = raw.get(formats.KEY, formats.OLDEST) > formats.NEWEST
-    return None if is_newer or raw.get("fold", formats.OLDEST) != formats.FOLD else _token_from_json(raw)
-
-
-def _token_from_json(raw: Mapping[str, Json]) -> Token:
-    last, end, fork = raw.get("last"), raw.get("end"), raw.get("fork")
-    return build(
-        Token,
-        raw,
-        phase=Phase(raw.get("phase", Phase.INITIALIZING)),
-        last=_record_from_json(last) if last else None,
-        steps={name: _view_from_json(view) for name, view in raw.get("steps", {}).items()},
-        end=_next_from_json(end) if end else None,
-        fork=_next_from_json(fork) if fork else None,
-        error=build_or_none(Failure, raw.get("error")),
-        resumption=build_or_none(Resumption, raw.get("resumption")),
-        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
-        received=tuple(build(Resumption, one) for one in raw.get("received", ())),
-        seen={topic: tuple(events) for topic, events in raw.get("seen", {}).items()},
-        cleaning=build(Cleaning, raw["cleaning"], status=Status(raw["cleaning"]["status"]))
-        if raw.get("cleaning")
-        else None,
-        undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
-        locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
-        released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
-        permit=build_or_none(Permit, raw.get("permit")),
-        share=build_or_none(Permit, raw.get("share")),
-        gathered=_gathered_from_json(raw["gathered"]) if raw.get("gathered") else None,
-        returned=tuple(build(Permit, one) for one in raw.get("returned", ())),
-        aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
-        tasks={int(slot): _begun_from_json(one) for slot, one in raw.get("tasks", {}).items()},
-        dropped=_places(raw.get("dropped", ())),
-    )
-
-
-def _begun_from_json(raw: Mapping[str, Json]) -> Begun:
-    waits = {int(index): build(Outlook, one) for index, one in raw.get("waits", {}).items()}
-    return build(Begun, raw, open=tuple(raw.get("open", ())), cancelled=_places(raw.get("cancelled", ())), waits=waits)
-
-
-def _begun_to_json(begun: Begun) -> dict[str, Json]:
-    out = plain(begun, skip=("waits",))
-    return out | {"waits": {str(index): plain(one) for index, one in begun.waits.items()}} if begun.waits else out
-
-
-def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:
-    return tuple((slot, index) for slot, index in raw)
-
-
-def _aside_to_json(aside: Aside) -> dict[str, Json]:
-    out = plain(aside, skip=("last", "parked", "resumption", "received"))
-    out |= {"last": _record_to_json(aside.last), "received": [plain(one) for one in aside.received]}
-    out |= {"parked": _parked_to_json(aside.parked)} if aside.parked else {}
-    return out | ({"resumption": plain(aside.resumption)} if aside.resumption else {})
-
-
-def _aside_from_json(raw: Mapping[str, Json]) -> Aside:
-    return build(
-        Aside,
-        raw,
-        last=_record_from_json(raw["last"]),
-        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
-        resumption=build_or_none(Resumption, raw.get("resumption")),
-        received=tuple(build(Resumption, one) for one in raw["received"]),
-    )
-
-
-def _locks_from_json(raw: Mapping[str, Json]) -> Locks:
-    return build(Locks, raw, names=tuple(raw["names"]))
-
-
-def _gathered_from_json(raw: Mapping[str, Json]) -> Gathered:
-    return build(Gathered, raw, given=tuple(raw["given"]))
-
-
-def _undoing_to_json(undoing: Undoing) -> dict[str, Json]:
-    out = plain(undoing, skip=("error",))
-    return {**out, "error": plain(undoing.error)} if undoing.error else out
-
-
-def _undoing_from_json(raw: Mapping[str, Json]) -> Undoing:
-    undone = tuple(raw.get("undone", ()))
-    return build(
-        Undoing, raw, status=Status(raw["status"]), error=build_or_none(Failure, raw.get("error")), undone=undone
-    )
 
 
 def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
@@ -251,21 +109,23 @@ def told_failure(failure: Failure | None) -> dict[str, Json] | None:
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:
-    out = plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(record)
+    out = plain(record, skip=_APART) | _said(record)
     if record.output_at >= 0:
         out.pop("output", None)
     if record.error:
         out["error"] = plain(record.error)
     if record.next:
-        out["next"] = _next_to_json(record.next)
+        out["next"] = next_json(record.next)
     if record.parked:
-        out["parked"] = _parked_to_json(record.parked)
+        out["parked"] = parked_json(record.parked)
     if record.resumption:
         out["resumption"] = plain(record.resumption)
     if record.tally:
         out["tally"] = plain(record.tally)
     if record.reopens:
-        out["reopens"] = _next_to_json(record.reopens)
+        out["reopens"] = next_json(record.reopens)
+    if record.finished:
+        out["finished"] = [plain(one) for one in record.finished]
     return out
 
 
@@ -283,9 +143,10 @@ def _record_from_json(raw: Mapping[str, Json]) -> Record:
     return build_whole(Record, held, shape)
 
 
+_APART = ("error", "next", "parked", "resumption", "tally", "evaluator", "reopens", "finished")
 _KINDS = {str(kind): kind for kind in Kind}
 _UNSAID = {"page": 100, "chunk": 10, "evaluator": 1}  # where a record does not say: the constants of format 1, for good
-_RARE = ("by_arrival", "kept", "since_ms", "lane")  # of a fork: left out where they are false
+_RARE = ("by_arrival", "kept", "since_ms", "lane", "taken")  # of a fork: left out where they are false
 _UNSAID_OF_RECORD = {"evaluator": _UNSAID["evaluator"]}
 
 
@@ -294,7 +155,7 @@ def _said(value: Record | Fork) -> dict[str, Json]:
     return {name: part for name, usual in _UNSAID.items() if (part := getattr(value, name, usual)) != usual}
 
 
-def _next_to_json(following: Next) -> dict[str, Json]:
+def next_json(following: Next) -> dict[str, Json]:
     match following:
         case Goto(node):
             return {"to": node}
@@ -316,7 +177,11 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {**out, "at_join": True} if at_join else out
 
 
-def _next_from_json(raw: Mapping[str, Json]) -> Next:
+def finished_of(raw: Sequence[Mapping[str, Json]]) -> tuple[Finished, ...]:
+    return tuple(build(Finished, one) for one in raw)
+
+
+def next_of(raw: Mapping[str, Json]) -> Next:
     if "to" in raw:
         return Goto(raw["to"])
     if "retry_at_ms" in raw:
@@ -337,11 +202,11 @@ def _fork_from_json(raw: Mapping[str, Json]) -> Fork:
     needs = tuple(tuple(one) for one in raw.get("needs", ()))
     page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
     kept, since_ms = tuple(raw.get("kept", ())), raw.get("since_ms", 0)
-    lane = raw.get("lane", 0)
-    return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False), kept, since_ms, lane)
+    lane, taken = raw.get("lane", 0), tuple((index, place) for index, place in raw.get("taken", ()))
+    return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False), kept, since_ms, lane, taken)
 
 
-def _parked_to_json(parked: Parked) -> dict[str, Json]:
+def parked_json(parked: Parked) -> dict[str, Json]:
     out = plain(parked, skip=("arms", "asked_by_step", "children"))
     out["arms"] = [_arm_to_json(arm) for arm in parked.arms]
     if parked.asked_by_step:
@@ -355,11 +220,11 @@ def _arm_to_json(arm: Arm) -> dict[str, Json]:
     return {**plain(arm, skip=("topics",)), "topics": [[topic.name, topic.key] for topic in arm.topics]}
 
 
-def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
+def parked_of(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
     asked = build_or_none(Pause, raw.get("asked_by_step"))
     parts = {name: tuple(raw.get(name, ())) for name in ("escalate_to", "locks", "cancelled")}
-    return build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), **parts)
+    return build(Parked, raw, arms=arms, asked_by_step=asked, children=called_of(raw), **parts)
 
 
 def _arm_from_json(raw: Mapping[str, Json]) -> Arm:
@@ -367,35 +232,17 @@ def _arm_from_json(raw: Mapping[str, Json]) -> Arm:
     return build(Arm, raw, topics=topics, parts=tuple(raw.get("parts", ())))
 
 
-def _called(raw: Mapping[str, Json]) -> tuple[Called, ...]:
+def called_of(raw: Mapping[str, Json]) -> tuple[Called, ...]:
     return tuple(build(Called, one) for one in raw.get("children", ()))
 
-
-def _view_to_json(view: StepView) -> dict[str, Json]:
-    out = plain(view, skip=("error", "children"))
-    if view.error:
-        out["error"] = plain(view.error)
-    if view.children:
-        out["children"] = [plain(one) for one in view.children]
-    return out
-
-
-def _view_from_json(raw: Mapping[str, Json]) -> StepView:
-    return build(StepView, raw, error=build_or_none(Failure, raw.get("error")), children=_called(raw))
-
-
-_PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
-    "parked": _parked_to_json,
-    "undoing": _undoing_to_json,
-    "aside": _aside_to_json,
-}
 
 _READERS: dict[str, Callable[[Any], object]] = {  # of the fields of a record that are not what JSON has
     "error": partial(build_or_none, Failure),
     "rules": tuple,
-    "next": lambda raw: _next_from_json(raw) if raw else None,
-    "parked": lambda raw: _parked_from_json(raw) if raw else None,
+    "next": lambda raw: next_of(raw) if raw else None,
+    "parked": lambda raw: parked_of(raw) if raw else None,
     "resumption": partial(build_or_none, Resumption),
     "tally": partial(build_or_none, Tally),
+    "finished": finished_of,
     "reopens": lambda raw: _fork_from_json(raw) if raw else None,
 }

@@ -172,6 +172,7 @@ def _redriven(moment: Moment, token: Token, given: Redriven) -> Action:
         keyed_by=given.keyed_by,
         who=given.who,
         reopens=given.reopens,
+        finished=given.finished,
         evaluator=given.evaluator,
         writes=dict(given.change.state) or None,
         instead={"output": given.change.result[0]} if given.change.result else None,

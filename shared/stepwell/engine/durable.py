@@ -14,6 +14,7 @@ from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
+from stepwell.engine.finished import taken_by
 from stepwell.engine.forks import with_lanes
 from stepwell.engine.journal import CONTINUED_AS, LOST, RUN, TRANSACT
 from stepwell.engine.locks import UNLOCK
@@ -44,6 +45,7 @@ from stepwell.engine.writing import ended_node, node_named, record
 from stepwell.errors import EngineFault
 
 _ENDED_EARLY = Failure("non_determinism", "validation", "the function ends before a step that its log has")
+_NO_STEP = Step("")  # of an operation whose result is taken, and that is no step
 _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock while its run, or it, had one already")
 
 
@@ -76,8 +78,8 @@ def enter(moment: Moment, token: Token) -> Action:
     """Turns the function's turn into a record or a step to run."""
     turn = _turn(moment)
     match turn.result:
-        case Suspended(asked, slot):
-            return _operation(moment, token, turn, asked, slot)
+        case Suspended():
+            return _operation(moment, token, turn, turn.result)
         case Together() as together:
             return task_records.waiting(moment, token, turn, together)
         case Completed() | Failed() | ContinueAs() if token.cleaning is not None:
@@ -96,9 +98,10 @@ def enter(moment: Moment, token: Token) -> Action:
             return Write(wait_for_code(moment, token, failure, moment.graph.start))
 
 
-def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int) -> Action:
-    if asked.step is not None:
-        return _step(moment, token, asked.step, asked, slot)
+def _operation(moment: Moment, token: Token, turn: Turn, result: Suspended) -> Action:
+    asked, taken = result.asked, _taken(token, result)
+    if asked.step is not None or taken:
+        return _step(moment, token, asked.step or _NO_STEP, result, taken)
     if asked.locks and token.locks is not None:
         error = None if token.cleaning is not None else _LOCKED_ALREADY
         return Write(_returned(moment, token, turn, error=error, next=_broken(token)))
@@ -119,8 +122,9 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
 def of_operation(moment: Moment, made: Record) -> Record:
     """Returns the record of an attempt as one of the operation that the function awaits."""
     result = moment.turn.result if moment.turn is not None else None
-    is_run = isinstance(result, Suspended) and result.asked.kind == RUN and made.kind in {Kind.BEGAN, Kind.STEP}
-    return replace(made, rules=(RUN, *made.rules)) if is_run else made
+    if made.kind not in {Kind.BEGAN, Kind.STEP} or not isinstance(result, Suspended):
+        return made
+    return replace(made, rules=(result.asked.kind, *made.rules)) if result.asked.kind in (RUN, TRANSACT) else made
 
 
 def refused(moment: Moment, token: Token, writes: Sequence[TableWrite], refusal: Refusal) -> Record:
@@ -164,13 +168,22 @@ def _turn(moment: Moment) -> Turn:
     return moment.turn
 
 
-def _step(moment: Moment, token: Token, step: Step, asked: Asked, slot: int) -> Action:
+def _taken(token: Token, result: Suspended) -> str:
+    """Returns the place of the operation's result, if the run that failed has one: of a task, or of its branch."""
+    if token.branch is not None and token.last is None:
+        return token.branch.taken
+    return taken_by(token, result.by, result.asked) if token.branch is None and result.slot < 0 else ""
+
+
+def _step(moment: Moment, token: Token, step: Step, result: Suspended, taken: str) -> Action:
+    asked, slot = result.asked, result.slot
     entered = token.next_slot if slot < 0 else slot
     given = step.input.evaluate({}) if step.input else None
     last = token.last
     is_redriven = token.node == asked.name or (last is not None and last.kind is Kind.REDRIVEN and not last.node)
     key = visit_key(moment.run, token if is_redriven else replace(token, keyed_by=""), entered)
-    return RunStep(asked.name, step, given, token.attempt + 1 if slot >= 0 else 1, key, at_ms=moment.now_ms)
+    attempt = token.attempt + 1 if slot >= 0 else 1
+    return RunStep(asked.name, step, given, attempt, key, at_ms=moment.now_ms, taken=taken)
 
 
 def _waiting(moment: Moment, token: Token, asked: Asked, turn: Turn) -> Record:

@@ -21,7 +21,8 @@ ENTRY_TYPES: dict[str, str] = {
     "run.forked": "the run goes on from a slot of the run `data.run_id`; the entries before it are of that run",
     "branch.redriven": "the branch goes on from where it failed in the run `data.run_id`",
     "step.started": "an attempt of the step began",
-    "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went",
+    "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went; "
+    "`data.taken_from`: it did not run, its result is that of the run that failed",
     "step.failed": "an attempt failed: `data.error`",
     "step.retry_scheduled": "the step is tried again at `data.at`",
     "step.skipped": "passed over: `data.reason` is `failed` (`on_failure: skip`), or `upstream`: all before it were",

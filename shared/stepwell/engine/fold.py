@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from stepwell.engine import locks, shares, starts, tasks, throttles
+from stepwell.engine import finished, locks, shares, starts, tasks, throttles
 from stepwell.engine.copying import changed
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
@@ -122,6 +122,8 @@ def apply(token: Token, record: Record) -> Token:
         changes = {**changes, **throttles.after(token, record)}
     if token.share is not None or (record.rules and shares.frees(record)):
         changes = {**changes, **shares.after(token, record, changes.get("returned", ()))}
+    if token.finished or record.finished:
+        changes = {**changes, "finished": finished.after(token, record)}
     parked = record.parked or token.parked
     if token.tasks or token.dropped or (parked is not None and parked.of_tasks):
         changes = {**changes, **tasks.after(token, record)}

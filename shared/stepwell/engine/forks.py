@@ -192,7 +192,8 @@ class Branches:
         token, branch, items = self._alike[span.start]
         needs = tuple(self.fork.groups[one].node for one in self.fork.needs[index]) if self.fork.needs else ()
         item = None if items is None else items[index - span.start]
-        own = changed(branch, index=index, item=item, needs=needs)
+        taken = dict(self.fork.taken).get(index, "") if self.fork.taken else ""
+        own = changed(branch, index=index, item=item, needs=needs, taken=taken)
         return changed(token, id=branch_id(self._id, index), branch=own)
 
     def _begun(self, group: Group) -> tuple[Token, Branch, Sequence[Json] | None]:

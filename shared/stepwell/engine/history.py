@@ -173,7 +173,7 @@ def _began(tell: _Teller, record: Record, before: Token, after: Token) -> None:
 
 
 def _step(tell: _Teller, record: Record, before: Token, after: Token) -> None:
-    if before.last is None or before.last.kind is not Kind.BEGAN:
+    if not record.taken and (before.last is None or before.last.kind is not Kind.BEGAN):
         behind_ms = before.last.at_ms if before.last else 0
         at_ms = max(record.started_ms, behind_ms) if record.started_ms else None
         tell.add("step.started", at_ms=at_ms, step=record.node, attempt=record.attempt)
@@ -207,7 +207,9 @@ def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
             reason = "failed" if record.error else "upstream"
             tell.add("step.skipped", step=node, attempt=attempt, data={"reason": reason})
         case _ if record.error is None:
-            tell.add("step.completed", step=node, attempt=attempt, data={"output": record.output, **_went(record)})
+            taken = {"taken_from": record.taken} if record.taken else {}
+            data = {"output": record.output, **taken, **_went(record)}
+            tell.add("step.completed", step=node, attempt=attempt, data=data)
 
 
 def _forked(tell: _Teller, record: Record, fork: Fork) -> None:

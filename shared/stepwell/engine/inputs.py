@@ -13,7 +13,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.join import Arrival
-from stepwell.engine.records import Failure, Fork, Record, Resumption, Topic
+from stepwell.engine.records import Failure, Finished, Fork, Record, Resumption, Topic
 from stepwell.engine.retry import Policy
 from stepwell.engine.table import Message
 from stepwell.engine.token import Permit
@@ -251,6 +251,7 @@ class Redriven:
     reopens: Fork | None = None  # the fork in which it failed
     evaluator: int = EVALUATOR  # of that fork's record
     change: Change = Change()  # of a fork of a run
+    finished: tuple[Finished, ...] = ()  # by other tasks of its function, after it had failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,16 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Finished:
+    """A step that one of a function's tasks had completed in the run that failed, after that had failed."""
+
+    task: str  # the name of the task
+    what: str  # the operation's kind and name
+    place: str  # run:token@slot of the record with its result
+    arguments: int = 0  # their checksum; 0: it has none
+
+
+@dataclass(frozen=True, slots=True)
 class Fork:
     """The token waits while its branches run. They exist because this is recorded: none is written before it moves.
 
@@ -158,7 +168,8 @@ class Fork:
     `lane`: so many branches share a log (`engine/lanes.py`); 0: each has one of its own from the start.
 
     Of a fork that was reopened: `kept` are the branches that had completed in the run that failed, and `since_ms` is
-    when that run forked, for which the collections are evaluated.
+    when that run forked, for which the collections are evaluated. Of a function's tasks: `taken` are the operations
+    that were finished in the run that failed, each with the place of its result.
     """
 
     groups: tuple[Group, ...]
@@ -170,6 +181,7 @@ class Fork:
     kept: tuple[int, ...] = ()
     since_ms: int = 0
     lane: int = 0
+    taken: tuple[tuple[int, str], ...] = ()
     # asked for by each branch several times, so they are worked out once
     width: int = field(init=False, repr=False, compare=False)
     pages: range = field(init=False, repr=False, compare=False)
@@ -344,6 +356,9 @@ class Record:
     )
     instead: Mapping[str, Json] | None = None  # REDRIVEN: {"output": …}: of the step that follows, which does not run
     reopens: Fork | None = None  # REDRIVEN: the fork in which the run failed, whose branches go on
+    finished: tuple[Finished, ...] = ()  # REDRIVEN: what other tasks of the function had completed after the failure
+    task: str = ""  # STEP, BEGAN, WAITING: of a function, which of its tasks awaits the operation; "": itself
+    taken: str = ""  # STEP: the place of the result in the run that failed: the step did not run again
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
     together: int = 0  # of the last one of a batch: how many records one append wrote; 0: this one alone
 

@@ -4,17 +4,21 @@
     new run      0 begins a, b, c ── 1 a ended ── 2 c ended ── 3 REDRIVEN ── 4 the tasks wait: b goes on ──
 
 The log is kept up to the failure. The ends that came after it, of what had begun before it, are inputs: they are as
-good in this order. What is still open goes on, when the function has been asked again.
+good in this order. What is still open goes on, when the function has been asked again. Steps that other tasks began
+after the failure, and completed, are kept apart: the new run takes their results (`engine/finished.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from stepwell.engine.copying import changed
+from stepwell.engine.finished import KINDS, UNKNOWN, begun_by, made_at, makers_of, path_of
 from stepwell.engine.fold import apply, fold
-from stepwell.engine.journal import Entry
-from stepwell.engine.records import ENDED, Kind, Record
+from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.journal import INPUTS, Entry, Journal
+from stepwell.engine.records import ENDED, ROOT, Failure, Finished, Goto, Kind, Record
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import place_of
 from stepwell.engine.token import Token
@@ -26,19 +30,78 @@ def is_amid_tasks(token: Token) -> bool:
     return waits or token.has_open_tasks
 
 
-def slot_of_failure(records: Sequence[Record], operation: Entry | None) -> int:
-    """Returns the slot before which the log of a function is kept, that failed of itself.
+def is_asked_by_tasks(token: Token) -> bool:
+    """Tells whether its tasks' last wait is over, and the function has begun nothing since."""
+    return token.parked is not None and token.parked.of_tasks
 
-    That is the first end that failed as the function did, of those that were under way without a break until then; the
-    first that failed at all, if the function raised an error of its own; the end of the log, if none had failed.
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An operation of a function's tasks that has ended, or was cancelled."""
+
+    name: str
+    what: str  # its kind and name
+    task: str
+    begun: int  # the slot of the record that began it, and
+    slot: int  # of the one that ended it
+    error: Failure | None = None
+    is_cancelled: bool = False
+    token: str = ROOT  # whose log has its result
+    arguments: int = 0  # of a step: their checksum, where the function's own log has it
+
+    @property
+    def first(self) -> int:
+        """Returns the slot before which the log is kept if this operation is to run again."""
+        return self.begun if self.token == ROOT else self.slot
+
+
+def failed_in_tasks(records: Sequence[Record], operation: Entry | None) -> Ended | None:
+    """Returns the operation of its tasks with which a function failed that failed of itself; None if none had failed.
+
+    That is the first one that failed as the function did, of those that were under way without a break until then; the
+    first that failed at all, if the function raised an error of its own.
     """
-    found: list[Record] = []
+    found: list[Ended] = []
     for stretch in _stretches(records[:-1]):
         found = stretch
-        if operation is not None and any(one.slot == operation.slot for one in stretch):
+        if operation is not None and any(operation.slot in (one.slot, one.begun) for one in stretch):
             break
-    alike = [one for one in found if _is_same(one, records[-1])]
-    return (alike or found or [records[-1]])[0].slot
+    alike = [one for one in found if _is_same(one.error, records[-1])]
+    return next(iter(alike or found), None)
+
+
+def finished_later(records: Sequence[Record], kept: int, failed: Ended) -> Iterator[Ended]:
+    """Yields the steps that tasks completed after the failure, if it did not reach them.
+
+    It reaches its own task, those that made that one, and what these have made since. So does every later failure, and
+    a cancel. `kept`: how many of the first records are kept.
+    """
+    reached: list[Ended] = []
+    ended = list(_ended(records))
+    for one in sorted(ended, key=lambda one: one.begun):
+        reached = [other for other in ended if _is_broken(other) and failed.slot <= other.slot < one.begun]
+        is_whole = not _is_broken(one) and one.begun >= kept and one.what.partition(" ")[0] in KINDS
+        if is_whole and one.task not in ("", UNKNOWN) and not any(_reaches(other, one.task) for other in reached):
+            yield one
+
+
+def left_over(before: Token, records: Sequence[Record], failed: Ended) -> Iterator[Finished]:
+    """Yields what the failed run had not yet taken of the run before it, where the failure did not reach the task."""
+    reached = [one for one in _ended(records) if _is_broken(one) and failed.slot <= one.slot]
+    for task, found in before.finished.items():
+        if not any(task in makers_of(path_of(one.task)) for one in reached):
+            yield from found
+
+
+def _reaches(broken: Ended, task: str) -> bool:
+    """Tells whether the end of one task's operation may be why this task did what it did afterwards."""
+    reached = set(makers_of(path_of(broken.task)))
+    is_made_after = any(maker in reached and slot >= broken.slot for maker, slot in made_at(task))
+    return is_made_after or path_of(task) in reached
+
+
+def _is_broken(one: Ended) -> bool:
+    return one.error is not None or one.is_cancelled
 
 
 def with_ends(records: Sequence[Record], slot: int, begun: Token) -> tuple[Record, ...]:
@@ -63,23 +126,56 @@ def before_aside(records: Sequence[Record], slot: int, begun: Token) -> int:
     return slot
 
 
-def _stretches(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Yields the failed ends of each stretch in which something was under way; the last one may be empty."""
-    token, failed = Token(), list[Record]()
+def _stretches(records: Sequence[Record]) -> Iterator[list[Ended]]:
+    """Yields the failed operations of each stretch in which tasks had something under way; the last may be empty."""
+    failed = {one.slot: one for one in _ended(records) if one.error is not None}
+    token, found = Token(), list[Ended]()
     for record in records:
-        if not token.has_open_tasks:
-            yield failed
-            failed = []
-        if _is_end(record) and record.error is not None:
-            failed.append(record)
+        if not token.has_open_tasks and _is_of_function(record):
+            yield found
+            found = []
+        if record.slot in failed:
+            found.append(failed[record.slot])
         token = apply(token, record)
-    yield failed
+    yield found
+
+
+def _is_of_function(record: Record) -> bool:
+    """Tells whether the function itself goes on with this record, where none of its tasks has anything under way."""
+    if record.kind is Kind.WAITING and record.parked is not None and record.parked.of_tasks:
+        return all([*made_at(task)] in ([], [("", record.slot - 1)]) for _, task in begun_by(record))
+    return record.kind in {Kind.STEP, Kind.BEGAN, Kind.WAITING, Kind.MOVED, Kind.RETURNED} and not record.task
+
+
+def _ended(records: Sequence[Record]) -> Iterator[Ended]:
+    """Yields the operations of tasks that ended or were cancelled, in this order, in the function's present life."""
+    journal, begun, found = Journal(), dict[str, Ended](), list[Ended]()
+    for record in records:
+        for index, (what, task) in enumerate(begun_by(record)):
+            token = branch_id(fork_id(ROOT, record.slot), index)
+            begun[f"{record.slot}.{index}"] = Ended(_name(what), what, task, record.slot, -1, token=token)
+        cancelled = record.parked.cancelled if record.parked is not None else ()
+        found += [replace(begun[one], slot=record.slot, is_cancelled=True) for one in cancelled if one in begun]
+        entry = journal.take(record)
+        if record.kind is Kind.RETURNED and isinstance(record.next, Goto):
+            begun, found = {}, []
+        elif record.resumption is not None and record.resumption.part in begun and _is_end(record):
+            found.append(replace(begun[record.resumption.part], slot=record.slot, error=record.error))
+        elif entry is not None and entry.ended_ms is not None and entry.kind not in INPUTS and records[entry.slot].task:
+            task = records[entry.slot].task
+            found.append(Ended(entry.name, str(entry), task, entry.slot, record.slot, entry.error,
+                               arguments=entry.arguments))  # fmt: skip
+    return iter(found)
+
+
+def _name(what: str) -> str:
+    return what.partition(" ")[2] or what
 
 
 def _is_end(record: Record) -> bool:
     return record.resumption is not None and record.resumption.kind == ENDED
 
 
-def _is_same(one: Record, last: Record) -> bool:
-    error, ended = one.error, last.error
+def _is_same(error: Failure | None, last: Record) -> bool:
+    ended = last.error
     return error is not None and ended is not None and (error.type, error.message) == (ended.type, ended.message)

@@ -19,8 +19,17 @@ from dataclasses import dataclass, replace
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.journal import Entry, Journal
-from stepwell.engine.records import Failure, Fork, Goto, Kind, Record, Status
-from stepwell.engine.redriven_tasks import is_amid_tasks, slot_of_failure, with_ends
+from stepwell.engine.records import Failure, Finished, Fork, Goto, Kind, Record, Status
+from stepwell.engine.redriven_tasks import (
+    Ended,
+    before_aside,
+    failed_in_tasks,
+    finished_later,
+    is_amid_tasks,
+    is_asked_by_tasks,
+    left_over,
+    with_ends,
+)
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Token
@@ -40,6 +49,8 @@ class Kept:
     reopens: Fork | None = None  # the fork in which it failed, and
     fork_slot: int = -1  # where that is in the failed run
     evaluator: int = EVALUATOR  # of that fork's record
+    later: tuple[Ended, ...] = ()  # steps of a function's tasks that completed after it had failed, in order
+    finished: tuple[Finished, ...] = ()  # those of the run before that, which this one had not yet taken
 
 
 def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
@@ -65,6 +76,7 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
     starts = _starts(records)
     operation = _failed_operation(records) if last.kind is Kind.RETURNED else None
     begun = Token(before.id)
+    failed: Ended | None = None
     fork_slot = -1 if since else _slot_of_fork(before, operation, records)
     if fork_slot >= 0:
         return _kept_at_fork(place, before, records, fork_slot)
@@ -75,19 +87,35 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
             raise InvalidInput(f"the run did not come to {since!r}", code="unknown_step",
                                hint="GET /runs/{id}/history lists the steps that it came to")  # fmt: skip
         node, slot = since, starts[since]
-    elif last.kind is Kind.RETURNED and (operation is None or operation.place is not None):
-        slot = slot_of_failure(records, operation)
-    elif is_amid_tasks(before):
-        slot = last.slot
+    elif last.kind is Kind.RETURNED and (operation is None or _is_of_tasks(operation, records)):
+        failed = failed_in_tasks(records, operation)
+        slot = failed_slot = failed.first if failed else last.slot
+        node = failed.name if failed else ""
+    elif is_amid_tasks(before) or is_asked_by_tasks(before):
+        node, slot = "", last.slot
     if is_amid_tasks(fold(records[:slot], begun)):
-        return _kept_amid_tasks(place, before, with_ends(records, slot, begun))
+        kept = _kept_amid_tasks(place, before, with_ends(records, slot, begun))
+        return _with_finished(kept, before, records, before_aside(records, slot, begun), failed)
     if not since:
         _check_place(last)
     slot, is_again = _with_mark(records, slot, node), slot == failed_slot
     token = fold(records[:slot], begun)
     check_start(token)
     keyed_by = (_keyed_by(records[slot]) or place) if is_again else ""
-    return Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or _run_of(place), before.first_ms)
+    kept = Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or _run_of(place), before.first_ms)
+    return _with_finished(kept, before, records, slot, failed)
+
+
+def _is_of_tasks(operation: Entry, records: Sequence[Record]) -> bool:
+    return operation.place is not None or bool(records[operation.slot].task)
+
+
+def _with_finished(kept: Kept, before: Token, records: Sequence[Record], slot: int, failed: Ended | None) -> Kept:
+    """Adds what other tasks completed after the failure. `slot`: that of the first record that is not kept."""
+    if failed is None:
+        return kept
+    later = tuple(finished_later(records, slot, failed))
+    return replace(kept, later=later, finished=tuple(left_over(before, records, failed)))
 
 
 def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slot: int) -> Kept:

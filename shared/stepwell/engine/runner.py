@@ -18,6 +18,7 @@ class Pending:
     asked: Asked
     task: Any  # of the runner: what is to go on with its result
     place: Place | None = None  # once the tasks' record began it
+    by: str = ""  # which of the tasks awaits it, and since when there is that task (`engine/finished.py`)
 
 
 class Runner(Protocol):
@@ -26,8 +27,8 @@ class Runner(Protocol):
     fresh: list[Pending]  # operations that have no record yet, in the order in which they were asked for
     cancelled: list[Pending]  # by the function, and no record says so yet
 
-    def run(self, now_ms: int) -> None:
-        """Runs until every task waits, or the function has ended."""
+    def run(self, now_ms: int, slot: int) -> None:
+        """Runs until every task waits, or the function has ended. `slot`: of the record that has it go on."""
 
     def start(self, coro: Any) -> None:
         """Has a coroutine go on as a task beside the function, from the next run on."""

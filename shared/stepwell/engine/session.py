@@ -30,6 +30,7 @@ from stepwell.engine.asking import (
     shown,
     takes_no_updates,
 )
+from stepwell.engine.finished import UNKNOWN
 from stepwell.engine.held_back import HeldBack
 from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal, entries, first_own
 from stepwell.engine.locks import LOCK
@@ -122,7 +123,8 @@ class Session:
             raise EngineFault("a session that has not begun has no result", code="broken_session")
         if self._alone is not None:
             under_way = self._journal.open
-            return Suspended(self._alone, under_way.slot if under_way else -1, self._is_whole)
+            by = self._pending.by if self._pending else ""
+            return Suspended(self._alone, under_way.slot if under_way else -1, self._is_whole, by)
         return self._next()
 
     def stands_at(self, slot: int) -> bool:
@@ -208,15 +210,16 @@ class Session:
         cancelled = tuple(one.place for one in runner.cancelled if one.place is not None)
         if not self._journal.has_tasks and not self.open:
             if len(fresh) == 1 and self._is_alone():
-                return Suspended(fresh[0].asked, -1, self._is_whole)
+                return Suspended(fresh[0].asked, -1, self._is_whole, fresh[0].by)
             if not fresh and runner.due_ms is not None and not self.takes_updates:
                 wait = Wait("sleep", timeout_ms=max(runner.due_ms - self.now_ms, 0))
-                return Suspended(Asked("sleep", "sleep", wait=wait))
+                return Suspended(Asked("sleep", "sleep", wait=wait), by=UNKNOWN if runner.is_shared else "")
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
             return Failed(never_ends(runner.place))
         if any(one.asked.kind in OF_LOCKS for one in fresh):
             return Failed(lock_in_task())
-        return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
+        begun = fresh[:TASKS_BEGUN]
+        return Together(tuple(one.asked for one in begun), cancelled, runner.due_ms, by=tuple(one.by for one in begun))
 
     def _is_alone(self) -> bool:
         """Tells whether the one operation that has no record is to be recorded as the only one in progress.
@@ -360,7 +363,7 @@ class Session:
         """Runs the function until it awaits operations, or to its end."""
         self._ahead = (records, following)
         try:
-            self._runner.run(self.now_ms)
+            self._runner.run(self.now_ms, self.slot + 1)
             self._locks.hold_back(self._runner.fresh, self.open.values(), has_timer=self._runner.due_ms is not None)
             outcome = self._runner.outcome()
             if outcome is not None:

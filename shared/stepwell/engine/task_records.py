@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Action, Drop, Rest, Write
+from stepwell.engine.finished import taken_by
 from stepwell.engine.join import Arrival
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ENDED, TASKS, Arm, Fork, Group, Kind, Parked, Record, Resumption, Tally
@@ -30,15 +31,29 @@ def waiting(moment: Moment, token: Token, turn: Turn, result: Together) -> Actio
         (Arm(TASKS),),
         result.due_ms,
         timer_arm=0,
-        data={"begun": [str(one) for one in result.begun], **_waits(result.begun)},
+        data={"begun": [str(one) for one in result.begun], **_tasks(result.by), **_waits(result.begun)},
         since_ms=moment.now_ms,
         of_function=True,
         of_tasks=True,
         cancelled=tuple(named(place) for place in result.cancelled),
     )
     count = len(result.begun)
-    fork = Fork((Group("", moment.graph.start, count, is_apart=True),), TASKS) if count else None
+    taken = _taken(token, result)
+    fork = Fork((Group("", moment.graph.start, count, is_apart=True),), TASKS, taken=taken) if count else None
     return Write(record(moment, token, Kind.WAITING, TASKS, writes=turn.writes, parked=parked, next=fork))
+
+
+def _tasks(by: Sequence[str]) -> dict[str, Json]:
+    return {"by": list(by)} if any(by) else {}
+
+
+def _taken(token: Token, result: Together) -> tuple[tuple[int, str], ...]:
+    """Returns the operations whose results the run that failed has, with the places of these."""
+    if not token.finished:
+        return ()
+    asked = enumerate(zip(result.by, result.begun, strict=True))
+    found = ((index, taken_by(token, by, one)) for index, (by, one) in asked)
+    return tuple((index, place) for index, place in found if place)
 
 
 def _waits(begun: Sequence[Asked]) -> dict[str, Json]:

@@ -12,6 +12,7 @@ from stepwell.engine.records import (
     Called,
     End,
     Failure,
+    Finished,
     Fork,
     Kind,
     Parked,
@@ -54,6 +55,7 @@ class Branch:
     result: Json = None
     started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
     needs: tuple[str, ...] = ()  # the nodes that end before it begins
+    taken: str = ""  # of a function's operation that was finished in the run that failed: the place of its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ class Token:
     tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
     dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended
     tasks_waited: bool = False  # before the last record, all of its tasks waited: so the header says
+    finished: Mapping[str, tuple[Finished, ...]] = field(default_factory=dict)  # of a redriven function, by task
     cost_cap: float = 0.0  # USD that an approval has set in place of `max_cost`; -1: it has none any more
     gathered: Gathered | None = None  # of a run that several starts have made
     branch: Branch | None = None  # None: the root

@@ -84,18 +84,20 @@ class Suspended:
     asked: Asked
     slot: int = -1
     is_whole: bool = False  # the operation is all that this branch does
+    by: str = ""  # which of the function's tasks awaits it; "": the function itself
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
     """Its tasks wait. The operations that have no record yet begin together; those that it cancelled end.
 
-    `due_ms`: the time of its next timer.
+    `due_ms`: the time of its next timer. `by`: for each that begins, which of the tasks awaits it.
     """
 
     begun: tuple[Asked, ...] = ()
     cancelled: tuple[Place, ...] = ()
     due_ms: int | None = None
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ def _cleanup_ms(graph: Graph) -> int:
 
 
 _OF_STEP = frozenset({Kind.STEP, Kind.BEGAN})
+_OF_OPERATION = frozenset({Kind.STEP, Kind.BEGAN, Kind.WAITING})
 TERMINATED = "terminated"  # the type of the error of a run that a person ended at once
 
 
@@ -197,6 +198,8 @@ def record(
         rules = (*(PATCH + name for name in moment.turn.patches), *rules)
         if moment.turn.answers:
             parts["answers"] = moment.turn.answers
+        if kind in _OF_OPERATION and isinstance(moment.turn.result, Suspended):
+            parts["task"] = moment.turn.result.by
         if kind in _OF_STEP and isinstance(moment.turn.result, Suspended):
             parts["arguments"] = moment.turn.result.asked.arguments
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)

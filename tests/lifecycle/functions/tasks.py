@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stepwell import WorkflowContext, step, workflow
+from stepwell import StepFailed, Update, WorkflowContext, step, workflow
+
+CALLED: list[str] = []  # by closures
+NEW = ""  # what a change of the code adds
 
 
 @step
@@ -66,6 +69,109 @@ async def pooled(ctx: WorkflowContext, items: list[str]) -> Any:
         if error is not None:
             raise error
     return found
+
+
+@workflow
+async def one_by_one(ctx: WorkflowContext, items: list[str]) -> Any:
+    """No two at once: each operation stands in the log of the function itself."""
+    place = asyncio.Lock()
+
+    async def one(item: str) -> str:
+        async with place:
+            return await both(ctx, item)
+
+    ended = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error
+    return ended
+
+
+@workflow
+async def sorry(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A task that fails says so, in a step of its own, and the function in another."""
+
+    async def one(item: str) -> str:
+        try:
+            return await both(ctx, item)
+        except StepFailed:
+            await ctx.step(tell, f"no {item}")
+            raise
+
+    ended = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    await ctx.step(tell, "all")
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error
+    return ended
+
+
+@workflow
+async def tidied(ctx: WorkflowContext, items: list[str]) -> Any:
+    """What is cancelled gives back what it had taken."""
+
+    async def one(item: str) -> str:
+        try:
+            return await both(ctx, item)
+        finally:
+            await ctx.step(tell, f"back {item}")
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(item)) for item in items]
+    return [task.result() for task in tasks]
+
+
+@workflow
+async def closures(ctx: WorkflowContext, items: list[str]) -> Any:
+    """Functions of the function's own, and what they were called for."""
+
+    async def one(item: str) -> str:
+        fetched = await ctx.step(fetch, item)
+
+        async def keep() -> str:
+            CALLED.append(fetched)
+            return f"kept {fetched}"
+
+        stored = await ctx.run(keep)
+        return f"{stored} {await ctx.step(tell, item)}"
+
+    ended = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error
+    return ended
+
+
+@workflow
+async def counted(ctx: WorkflowContext, items: list[str]) -> Any:
+    """Writes to a table of the user's, in a transaction with the record."""
+
+    async def one(item: str) -> None:
+        fetched = await ctx.step(fetch, item)
+        await ctx.transact([Update("sales", {"item": item}, add={"count": 1})], name="count")
+        await ctx.step(tell, fetched)
+
+    ended = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    for error in ended:
+        if error is not None:
+            raise error
+    return ended
+
+
+@workflow
+async def changing(ctx: WorkflowContext, items: list[str]) -> Any:
+    """Its code was changed before the redrive: it stores another thing."""
+
+    async def one(item: str) -> str:
+        fetched = await ctx.step(fetch, item)
+        stored = await ctx.step(store, f"{fetched}{NEW}")
+        return await ctx.step(tell, item) + stored
+
+    ended = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error
+    return ended
 
 
 @workflow

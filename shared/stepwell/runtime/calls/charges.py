@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.batches import encode_batch
-from stepwell.engine.codec import encode_record, encode_token
+from stepwell.engine.codec import encode_record
 from stepwell.engine.effect_kinds import (
     Announce,
     Arrive,
@@ -62,6 +62,7 @@ from stepwell.engine.records import (
     Status,
     Tally,
 )
+from stepwell.engine.snapshot_codec import encode_token
 from stepwell.engine.starts import DEBOUNCE
 from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from stepwell.engine.finished import path_of
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
-from stepwell.engine.records import ENDED, ROOT, End, Fork, Goto, Kind, Record, Status
+from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of_branch
 from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
@@ -47,6 +48,7 @@ class Plan:
     logs: list[tuple[str, Record]] = field(default_factory=list)  # by token
     branches: list[Kept] = field(default_factory=list)
     arrivals: list[Arrivals] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)  # whose results the tasks of the new run take
 
     @property
     def last_ms(self) -> int:
@@ -63,8 +65,13 @@ class Plan:
         self.branches.append(branch)
         self._check()
 
+    def finish(self, one: Finished) -> None:
+        """Adds a step that a task completed after the failure. Raises Conflict if there are too many."""
+        self.finished.append(one)
+        self._check()
+
     def _check(self) -> None:
-        if len(self.logs) + len(self.branches) > REDRIVE_RECORDS:
+        if len(self.logs) + len(self.branches) + len(self.finished) > REDRIVE_RECORDS:
             raise Conflict(f"a redrive keeps at most {REDRIVE_RECORDS} records of the run and its branches",
                            code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
 
@@ -79,21 +86,22 @@ class Part:
 
 def kept_steps(plan: Plan) -> list[Part]:
     """Returns the steps and waits that completed: they are kept with their results."""
+    finished = [Part(*_place_of(one)) for one in plan.finished]
     return [
         Part(token, record.node)
         for token, record in plan.logs
         if record.error is None
         and (record.kind is Kind.RESUMED or (record.kind is Kind.STEP and isinstance(record.next, Goto | End | Fork)))
         and not (record.resumption is not None and record.resumption.kind == ENDED)
-    ]
+    ] + finished
 
 
 def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
-    """Returns a function's operations that completed after it failed, in tasks that began them then: they run again.
+    """Returns a function's operations that its tasks began after it failed, that completed, and that run again.
 
-    `records`: of the failed run. The log does not say which task asked for an operation; so if the function now takes
-    another way, the result could reach the wrong task.
+    `records`: of the failed run. They are of tasks that the failure reached, or no steps.
     """
+    taken = {place for place, _ in map(_place_of, plan.finished)}
     kept = {record.slot for token, record in plan.logs if token == ROOT and names_of(record)}
     begun = {
         named((record.slot, index)): name
@@ -106,7 +114,14 @@ def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
         for one in records
         if one.error is None and one.resumption is not None and one.resumption.kind == ENDED
     ]
-    return [Part(f"{ROOT}/{part}", begun[part]) for part in parts if part in begun]
+    found = [Part(f"{ROOT}/{part}", begun[part]) for part in parts if part in begun]
+    return [one for one in found if one.token not in taken]
+
+
+def _place_of(one: Finished) -> tuple[str, str]:
+    """Returns the token in whose log the result is, and the step."""
+    token = one.place.partition(":")[2].partition("@")[0]
+    return token, one.what.partition(" ")[2] or one.what
 
 
 def going_on(plan: Plan, since: str) -> list[Part]:
@@ -141,7 +156,19 @@ class Keeper:
         """Returns the plan. Raises Conflict for a branch that cannot go on, or for too many records."""
         plan = Plan(kept)
         plan.root = await self._token(ROOT, ROOT, kept, plan)
+        await self._finished(kept, plan)
         return plan
+
+    async def _finished(self, kept: Kept, plan: Plan) -> None:
+        """Adds what tasks completed after the failure, with the places of the results."""
+        for one in kept.later:
+            slot, arguments = one.slot, one.arguments
+            if one.token != ROOT:
+                last = (await self._logbook.history(self._run_id, one.token, -1, None))[-1]
+                slot, arguments = last.slot, last.arguments
+            plan.finish(Finished(path_of(one.task), one.what, f"{self._run_id}:{one.token}@{slot}", arguments))
+        for earlier in kept.finished:
+            plan.finish(earlier)
 
     async def _token(self, was: str, now: str, kept: Kept, plan: Plan) -> Kept:
         """Adds a token that goes on. `was`: its id in the failed run; `now`: its id in the new one."""

@@ -22,7 +22,7 @@ from stepwell.engine.inputs import Redriven
 from stepwell.engine.join import fan_in_of, must_tell, packed
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
-from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Status
+from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
@@ -112,15 +112,34 @@ class Redriver:
         for kept in plan.branches:
             await self._go_on(header, graph, kept, records[-1], old, who)
         await self._arrive(header.run_id, graph, plan)
-        return await self._go_on(header, await self._starter.pinned(header), plan.root, records[-1], old, who)
+        pinned = await self._starter.pinned(header)
+        return await self._go_on(header, pinned, plan.root, records[-1], old, who, tuple(plan.finished))
 
-    async def _go_on(self, header: Header, graph: Graph, kept: Kept, last: Record, old: Header, who: str) -> Standing:
+    async def _go_on(
+        self,
+        header: Header,
+        graph: Graph,
+        kept: Kept,
+        last: Record,
+        old: Header,
+        who: str,
+        finished: tuple[Finished, ...] = (),
+    ) -> Standing:
         """Writes REDRIVEN into the log of the run or of a branch."""
         at = Standing(header, run_info(header), graph, kept.token, -1)
         first_ms = kept.first_ms or max(old.created_ms, old.start_at_ms, kept.token.started_ms)
         error = _error_of(last)
         given = Redriven(
-            old.run_id, kept.first_run, first_ms, kept.node, error, kept.keyed_by, who, kept.reopens, kept.evaluator
+            old.run_id,
+            kept.first_run,
+            first_ms,
+            kept.node,
+            error,
+            kept.keyed_by,
+            who,
+            kept.reopens,
+            kept.evaluator,
+            finished=finished,
         )
         return await self.mark(at, given, f"{REDRIVE}:{old.run_id}")
 

@@ -24,6 +24,7 @@ from typing import Any, NoReturn, TypeVar
 from weakref import WeakSet
 
 from stepwell.definition.graph import Json
+from stepwell.engine.finished import UNKNOWN
 from stepwell.engine.runner import Pending
 from stepwell.engine.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
@@ -50,7 +51,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self._timers: list[tuple[float, int, events.TimerHandle]] = []
         self.numbers, self._names = count(), count(1)
         self._of_left = count(-2, -1)  # numbers for tasks that close generators, apart from the others
-        self._now_ms = 0
+        self._now_ms, self._slot = 0, 0
         self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # conditions that tasks wait for
         self._ending: list[Task] | None = None  # tasks still open when the function ended
         self._is_closed = self._is_last_round = False
@@ -77,9 +78,9 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     def is_shared(self) -> bool:
         return bool(self.tasks)
 
-    def run(self, now_ms: int) -> None:
+    def run(self, now_ms: int, slot: int) -> None:
         """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
-        self._now_ms = now_ms
+        self._now_ms, self._slot = now_ms, slot
         if events._get_running_loop() is self:
             self._rounds()
             return
@@ -283,11 +284,16 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         elif not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         shown = f"Task-{next(self._names)}" if name is None else str(name)
-        made = kind(coro, self, name=shown, context=context)
+        made = kind(coro, self, name=shown, context=context, by=self._next_by())
         self.tasks[made] = None
         self.ready.append(Ready(made))
         task: Any = made  # as callers see it
         return task  # type: ignore[no-any-return]  # see above
+
+    def _next_by(self) -> str:
+        maker: Any = asyncio.current_task(self)
+        is_steady = maker is not None and self.numbers is not self._of_left
+        return maker.next_by(self._slot) if is_steady else UNKNOWN
 
     def get_task_factory(self) -> None:
         return None

@@ -7,6 +7,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stepwell.definition.graph import Throttle
+from stepwell.engine.finished import task_name
 from stepwell.engine.runner import Pending
 from stepwell.engine.turns import Asked
 from stepwell.errors import Cancelled
@@ -79,9 +80,13 @@ class Task(_Numbered, asyncio.Task[Any]):
     _fut_waiter: asyncio.Future[Any] | None = None
     _must_cancel: bool = False
 
-    def __init__(self, coro: Any, loop: Loop, *, name: str = "Task-0", context: Context | None = None) -> None:
+    def __init__(
+        self, coro: Any, loop: Loop, *, name: str = "Task-0", context: Context | None = None, by: str = ""
+    ) -> None:
+        """`by`: its name in the log (`engine/finished.py`), the same in every replay and in a redriven run."""
         _init(self, loop=loop)
         self._number = next(loop.numbers)
+        self.by, self._made = by, 0
         self._coro, self._own, self._name = coro, loop, name
         self.context = copy_context() if context is None else context
         maker = asyncio.current_task(loop) if context is None else None
@@ -92,6 +97,11 @@ class Task(_Numbered, asyncio.Task[Any]):
         self._raised: asyncio.CancelledError | None = None
         self._told: RunCancelled | None = None  # the cancel of its run, not yet raised in it
         _register_task(self)
+
+    def next_by(self, slot: int) -> str:
+        """Returns the name of the next task that this one makes, in reaction to the record in this slot."""
+        self._made += 1
+        return task_name(self.by, self._made, slot)
 
     # -- running
 
@@ -141,7 +151,7 @@ class Task(_Numbered, asyncio.Task[Any]):
 
     def _await(self, awaited: Any) -> None:
         if type(awaited) is Asked:
-            self.pending = Pending(awaited, self)
+            self.pending = Pending(awaited, self, by=self.by)
             self._own.fresh.append(self.pending)
             if self._must_cancel:
                 self._must_cancel = False

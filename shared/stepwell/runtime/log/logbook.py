@@ -7,7 +7,6 @@ from itertools import groupby
 
 from stepwell.definition.graph import Graph, Limit
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import decode_snapshot, encode_token
 from stepwell.engine.copying import changed
 from stepwell.engine.durable import with_operation
 from stepwell.engine.fold import fold
@@ -16,6 +15,7 @@ from stepwell.engine.lanes import lane_at, lanes_of, stays
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
+from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import NEW, Token, new_token
 from stepwell.engine.token_batches import decode_records, encode_records

@@ -38,6 +38,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.log.standing import Forks, Standing
+from stepwell.runtime.log.taking import taken
 from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.outputs import Outputs
@@ -160,6 +161,9 @@ class Worker:
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
             case Rest() if is_held(answer.at.run, answer.at.token):
                 return await self._rests(answer.at)
+            case RunStep() as action if action.taken:
+                found, own = await taken(self._logbook, action), resolve_policy(action.step, StepDefaults())
+                return await self._ended(answer.at, action, found, own, turn)
             case RunStep() as action:
                 return await self._attempt(answer.at, action, turn)
             case Write() if answer.is_mine:

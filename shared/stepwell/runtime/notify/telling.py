@@ -14,13 +14,14 @@ from typing import Generic, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine.batches import decode_batch
-from stepwell.engine.codec import decode_snapshot, encode_record, encode_token
+from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import branch_id
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ROOT, Record, Status
+from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
