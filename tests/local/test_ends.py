@@ -15,7 +15,7 @@ from stepwell.local.ends import Ends
 from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import StoppableClock, open_local
-from stepwell.runtime.calls import service
+from stepwell.runtime.calls import polling
 from stepwell.runtime.loop.driving import Pause, run_now
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
@@ -61,7 +61,7 @@ def test_a_run_that_nobody_waits_for_is_forgotten(ends: Ends) -> None:
 
 def test_who_waits_for_a_run_looks_when_it_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next look of its own would come in an hour."""
-    monkeypatch.setattr(service, "FIRST_PAUSES_MS", (HOUR_MS,))
+    monkeypatch.setattr(polling, "FIRST_PAUSES_MS", (HOUR_MS,))
     folder = tmp_path / "workflows"
     folder.mkdir()
     (folder / "waits.yaml").write_text(WORKFLOW)

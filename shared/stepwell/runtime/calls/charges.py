@@ -22,23 +22,12 @@ from stepwell.definition.graph import Graph
 from stepwell.engine.batches import encode_batch
 from stepwell.engine.codec import encode_record
 from stepwell.engine.effect_kinds import (
-    Announce,
     Arrive,
-    Close,
     Effect,
-    EndChildren,
     Forget,
-    GiveBackPermits,
-    LeaveGathering,
-    Open,
-    Register,
-    ReleaseLocks,
-    SetDeadline,
     SetTimer,
     ShowStatus,
-    StartChildren,
     TakeLocks,
-    TakePending,
     TakePermit,
 )
 from stepwell.engine.effects import effects
@@ -49,14 +38,12 @@ from stepwell.engine.lanes import LaneLog
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import (
-    TASKS,
     UPDATE,
     CleanUp,
     Compensate,
     End,
     Fork,
     Kind,
-    Parked,
     Record,
     RetryAt,
     Status,
@@ -68,23 +55,27 @@ from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.callback import BEAT
-from stepwell.engine.waits.topics import run_of
-from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
-from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
+from stepwell.limits import SNAPSHOT_RECORDS
+from stepwell.runtime.calls.effect_charges import (
+    Charge,
+    is_far,
+    is_of_tasks,
+    item,
+    message_at,
+    messages,
+    of_effect,
+    of_status,
+)
 from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.stores.jsontext import encode
 
 Counts: TypeAlias = Counter[str]
-Charge: TypeAlias = tuple[str, float]
-
-_KILOBYTE = 1_024
 _KEY_BYTES = 60  # of a record's item, beside its body, the run's id and the token's: names, and when it expires
 _EVENT_BYTES = 250  # of an event's item, beside its payload
 _HEADER_BYTES = 900  # of a header with its input; a larger input is an item of its own
-_CREATED, _PICKED_UP, _COMPLETED, _ENDED_ELSE = 3, 1, 2, 3  # write units, with the indexes: see the table in the docs
+_CREATED, _PICKED_UP = 3, 1  # write units, with the indexes: see the table in the docs
 _MET = 1  # the sweeper put the run under its watch
-_BATCH = 10  # messages that one request sends
 _ATTEMPTS = frozenset({Kind.STEP, Kind.ACTED, Kind.UNDONE})
 
 
@@ -93,7 +84,7 @@ def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
     given = len(encode(header.input).encode())
     apart = given + _KEY_BYTES * 4 > _HEADER_BYTES
     yield "write_units", _CREATED + (_PICKED_UP if header.started_ms else 0) + (_MET if header.watched else 0)
-    yield from _item(given + _KEY_BYTES + len(header.run_id)) if apart else ()
+    yield from item(given + _KEY_BYTES + len(header.run_id)) if apart else ()
     if header.started_ms:
         yield "write_units", (graph.concurrency is not None) + (graph.rate_limit is not None)
     if not header.idle:
@@ -102,9 +93,9 @@ def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
         if gathering is not None:
             yield "write_units", 1  # the place where its starts find it
             due_ms = gathering.period_ms or gathering.max_delay_ms
-        yield from _message_at(due_ms)
+        yield from message_at(due_ms)
         if graph.timeout_ms is not None:
-            yield from _message_at(graph.timeout_ms)
+            yield from message_at(graph.timeout_ms)
 
 
 def of_tokens(
@@ -127,9 +118,9 @@ def of_tokens(
         shared = in_lanes.get(token.id, 0) if in_lanes else 0
         for name, amount in _of_token(graph, header.run_id, token, records, actors, since_ms, shared):
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
-    messages = len(actors) - before
-    counts["messages"] += messages
-    counts["sends"] += messages
+    sent = len(actors) - before
+    counts["messages"] += sent
+    counts["sends"] += sent
     return counts
 
 
@@ -142,7 +133,7 @@ def _of_token(
     records lie in a lane, where a branch's end is its arrival too.
     """
     saved, timers = -1, dict[int, int]()
-    yield from _messages(_looks(graph, records))
+    yield from messages(_looks(graph, records))
     for place, record in enumerate(records):
         token = apply(token, record)
         if record.at_ms < since_ms:
@@ -153,8 +144,8 @@ def _of_token(
         items = chain(_of_item(run_id, token, record), _of_batch(run_id, token, records, place))
         yield from () if is_shared else items
         actors |= _messages_before(record)
-        if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
-            yield from _messages(1)  # the schedule fires early
+        if record.kind is Kind.RESUMED and is_far(timers.get(_slot_of_timer(record.by), 0)):
+            yield from messages(1)  # the schedule fires early
         # the caller who ended the run performs the effects, and so does the worker that undoes it
         is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
         is_beat = record.resumption is not None and record.resumption.kind == BEAT  # a heartbeat is only written
@@ -166,13 +157,13 @@ def _of_token(
                     continue
                 timers[effect.slot] = effect.at_ms - record.at_ms
             yield from _of_line(token, records, place, effect)
-            for name, amount in _of_effect(token, record, effect):
+            for name, amount in of_effect(token, record, effect):
                 yield name, 2 * amount if is_twice and name == "write_units" else amount
         following = record.next
         is_wide = isinstance(following, Fork) and following.width > following.chunk
         if record.slot - saved >= (2 if is_wide else SNAPSHOT_RECORDS):
             saved = record.slot
-            yield from _item(len(encode_token(token).encode()) + _KEY_BYTES + len(run_id))
+            yield from item(len(encode_token(token).encode()) + _KEY_BYTES + len(run_id))
 
 
 def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> bool:
@@ -203,7 +194,7 @@ def _of_line(token: Token, records: Sequence[Record], place: int, effect: Effect
     following = records[place + 1 : place + 2]
     is_had = any(one.kind is Kind.RESUMED and one.by == records[place].by for one in following)
     if isinstance(effect, TakeLocks | TakePermit) and not is_had:
-        yield from _of_status(token, effect.shown)
+        yield from of_status(token, effect.shown)
 
 
 def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
@@ -211,7 +202,7 @@ def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
     for lane in lanes:
         for batch in lane.batches:
             body = encode_batch(batch, lane.place.fork)
-            yield from _item(len(body.encode()) + _KEY_BYTES + len(run_id) + 2 * len(lane.place.name))
+            yield from item(len(body.encode()) + _KEY_BYTES + len(run_id) + 2 * len(lane.place.name))
 
 
 def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
@@ -219,9 +210,9 @@ def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     came = record.resumption
     is_event = came is not None and came.kind in {"event", UPDATE}
     consumes = is_event and came is not None and not came.seen
-    yield from _item(_size(run_id, token, record), times=2 if consumes else 1)
+    yield from item(_size(run_id, token, record), times=2 if consumes else 1)
     if came is not None and is_event:
-        yield from _item(len(json.dumps(came.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
+        yield from item(len(json.dumps(came.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
 
 
 def _of_record(record: Record) -> Iterator[Charge]:
@@ -237,18 +228,18 @@ def _of_record(record: Record) -> Iterator[Charge]:
         yield "waits", 1
     if isinstance(record.next, Fork):
         yield "forks", 1
-    if isinstance(record.next, RetryAt) and _is_far(record.next.at_ms - record.at_ms):
+    if isinstance(record.next, RetryAt) and is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
 
 
 def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -> Iterator[Charge]:
     """Takes off the items of a batch's records, and adds the batch's own. `last`: the index of its last record."""
     batch = records[last + 1 - records[last].together : last + 1]
-    for name, amount in (one for record in batch for one in _item(_size(run_id, token, record))):
+    for name, amount in (one for record in batch for one in item(_size(run_id, token, record))):
         yield name, -amount
     if batch:
         size_bytes = len(encode_records(batch).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
-        yield from _item(size_bytes)
+        yield from item(size_bytes)
 
 
 def _looks(graph: Graph, records: Sequence[Record]) -> int:
@@ -268,8 +259,8 @@ def _looks(graph: Graph, records: Sequence[Record]) -> int:
 def _kept(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     """Yields the charges of a record copied from another run: no effects, only its item and a branch's arrival."""
     yield "records", 1
-    yield from _item(_size(run_id, token, record))
-    if token.branch is not None and token.end is not None and not _is_of_tasks(token):
+    yield from item(_size(run_id, token, record))
+    if token.branch is not None and token.end is not None and not is_of_tasks(token):
         yield "write_units", 1
 
 
@@ -293,67 +284,6 @@ def _messages_before(record: Record) -> set[str]:
     return found
 
 
-def _of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]:
-    match effect:
-        case SetTimer(_, at_ms) | SetDeadline(at_ms):
-            yield from _message_at(at_ms - record.at_ms)
-        case EndChildren(parked):  # a refused write shows that a child is there, and it is told
-            yield "write_units", len(parked.children)
-            yield from _messages(len(parked.children))
-        case Announce():
-            yield "write_units", 1
-            yield from _messages(1)
-        case Open(fork) if fork.is_of_tasks and fork.is_reopened:
-            pass  # these wakes are counted by what they wrote
-        case Open(fork, _, only):
-            yield from _messages(len(only) or sum(1 for _ in first_chunks(fork)))
-        case Close() if token.fork is not None and len(token.fork.pages) > 1:
-            yield from _messages(len(token.fork.pages))
-        case TakePending(parked):
-            yield "read_units", sum(len(arm.topics) for arm in parked.arms)
-        case _:
-            yield from _writes_of(token, effect)
-
-
-def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
-    """Yields the charges of an effect that only writes to the table."""
-    match effect:
-        case ShowStatus():
-            yield from _of_status(token, effect)
-        case Register(parked) | Forget(parked):
-            yield "write_units", _registrations(token, parked)
-        case StartChildren(parked):
-            yield "write_units", len(parked.children) if len(parked.children) > 1 else 0
-        case TakeLocks(names):
-            yield "write_units", len(names)
-        case ReleaseLocks(locks):
-            yield "write_units", sum(len(one.names) for one in locks)
-        case ReturnPermit() | TakePermit() | LeaveGathering():
-            yield "write_units", 1
-        case GiveBackPermits(permits):
-            yield "write_units", sum(one.is_shared and one.state != FREED for one in permits)
-        case Arrive() if not _is_of_tasks(token):
-            yield "write_units", 1
-
-
-def _of_status(token: Token, shown: ShowStatus) -> Iterator[Charge]:
-    """Yields the header's write units.
-
-    A branch's status is a mark in its page's join instead; a run's end also updates the indexes of its header.
-    """
-    if token.branch is not None:
-        yield "write_units", 0 if _is_of_tasks(token) else 1
-    elif not shown.status.terminal:
-        yield "write_units", 1
-    else:
-        yield "write_units", _COMPLETED if shown.status is Status.COMPLETED else _ENDED_ELSE
-
-
-def _is_of_tasks(token: Token) -> bool:
-    """Tells whether the token is an operation of a durable function's tasks: its end goes to their own log."""
-    return token.branch is not None and token.branch.join == TASKS
-
-
 def reports(graph: Graph, fork: Fork, page: int, logs: Iterable[Sequence[Record]]) -> int:
     """Counts the reports of a wide fork's page to the root join: when it is full, and when the join may fire."""
     if is_one_set(fork) or fork.is_of_tasks:
@@ -373,37 +303,7 @@ def begun_apart(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> 
     return sum(records[0].by == f"wake:{token}:-1" for token, records in logs.items() if token not in first)
 
 
-def _registrations(token: Token, parked: Parked) -> int:
-    """Counts the topics to register. A root's own topics need no item: senders look into its log instead."""
-    is_branch = token.branch is not None
-    return sum(is_branch or run_of(topic) is None for arm in parked.arms for topic in arm.topics)
-
-
-def _message_at(after_ms: int) -> Iterator[Charge]:
-    """Yields the charges of a message after a delay: beyond the queue's horizon a schedule sends it."""
-    if _is_far(after_ms):
-        yield "schedules", 1
-    yield from _messages(1)
-
-
-def _is_far(after_ms: int) -> bool:
-    return after_ms > QUEUE_HORIZON_MS
-
-
 def _slot_of_timer(by: str) -> int:
     """Returns the slot of the timer that wrote a record; -1 for another writer."""
     kind, _, place = by.partition(":")
     return int(place.rpartition(":")[2]) if kind == "timer" else -1
-
-
-def _messages(count: int) -> Iterator[Charge]:
-    yield "messages", count
-    yield "sends", -(-count // _BATCH)
-
-
-def _item(size_bytes: int, times: int = 1) -> Iterator[Charge]:
-    """Yields the charges of writing an item of this size: a large one is an object and a claim check."""
-    if size_bytes > ITEM_BYTES:
-        yield "objects", 1
-        size_bytes = _KILOBYTE
-    yield "write_units", times * -(-size_bytes // _KILOBYTE)

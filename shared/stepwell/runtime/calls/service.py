@@ -5,11 +5,9 @@ Everything that comes in is checked here, once, for every caller: a refusal is a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import chain, repeat
-from typing import TypeVar
 
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Graph, Json
@@ -32,6 +30,7 @@ from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
+from stepwell.runtime.calls.polling import poll
 from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.run_forks import RunForker
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
@@ -52,11 +51,6 @@ from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
-
-T = TypeVar("T")
-
-FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two polls of a call that waits
-LONGEST_PAUSE_MS = 500
 
 
 class Service:
@@ -281,7 +275,8 @@ class Service:
         async def look() -> Answered | None:
             return await self._updates.answer(await self._standing(run_id), update_id)
 
-        return await self._poll(look, lambda found: found is not None, limit_ms, self.ports.clock.sleep_ms)
+        clock = self.ports.clock
+        return await poll(look, lambda found: found is not None, limit_ms, clock, clock.sleep_ms)
 
     async def output(self, run_id: str, after: str, limit: int) -> Sequence[Emitted]:
         """Returns what the run's steps emitted in the last hour after a cursor. Raises NotFound, InvalidInput."""
@@ -291,25 +286,7 @@ class Service:
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """Returns the header once the run has ended, or as it is after `limit_ms`."""
         pause, look = self._pause_until(run_id), partial(self.header, run_id)
-        return await self._poll(look, lambda header: header.status.terminal, limit_ms, pause)
-
-    async def _poll(
-        self,
-        look: Callable[[], Awaitable[T]],
-        is_done: Callable[[T], bool],
-        limit_ms: int,
-        pause: Callable[[int], Awaitable[None]],
-    ) -> T:
-        """Returns what `look` returns once `is_done`, or when the time is up. Polls less often the longer it takes."""
-        clock = self.ports.clock
-        until_ms = clock.now_ms() + limit_ms
-        for pause_ms in chain(FIRST_PAUSES_MS, repeat(LONGEST_PAUSE_MS)):
-            found = await look()
-            left_ms = until_ms - clock.now_ms()
-            if is_done(found) or left_ms <= 0:
-                break
-            await pause(min(pause_ms, left_ms))
-        return found
+        return await poll(look, lambda header: header.status.terminal, limit_ms, self.ports.clock, pause)
 
     # -- ending
 

@@ -335,10 +335,9 @@ class Logbook:
 
         A run that the sweeper has not met yet needs none of this: the sweeper will find it.
         """
-        header, is_branch = at.header, at.token.branch is not None
-        if record.kind not in _FROM_OUTSIDE:
-            return
-        if record.kind is Kind.ENDED and is_branch:  # the run itself moved before
+        header = at.header
+        is_of_run = at.token.branch is None or record.kind is not Kind.ENDED  # else the run itself moved before
+        if record.kind not in _FROM_OUTSIDE or not is_of_run:
             return
         now_ms = whole_minute(self._clock.now_ms())
         if header.due_ms is None or header.due_ms > now_ms:
