@@ -122,6 +122,18 @@ def test_what_a_redriven_run_had_not_yet_taken_is_there_for_the_next_one(memory:
     assert calls == {("store", "fetch b"): 1}
 
 
+@pytest.mark.parametrize("workflow", ["pooled", "one_by_one", "collected", "sorry"])
+def test_a_redriven_run_that_is_terminated_leaves_what_it_had_not_yet_taken(memory: Stepwell, workflow: str) -> None:
+    shop = Shop(memory, ("fetch", "b"))
+    first = shop.fails(workflow, MANY)
+    shop.broken.clear()
+    second = first.redrive()  # it has not gone on yet
+    run_now(memory.service.terminate(second.id))
+    third, calls = shop.mended(second)
+    assert third.status == "completed"
+    assert all(item in ("b", "fetch b", "all") for _, item in calls), calls
+
+
 def test_a_dry_run_says_what_is_kept_and_what_runs_again(memory: Stepwell) -> None:
     shop = Shop(memory, ("store", "fetch b"))
     run = shop.fails("sorry", MANY)

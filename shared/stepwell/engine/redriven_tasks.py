@@ -85,9 +85,9 @@ def finished_later(records: Sequence[Record], kept: int, failed: Ended) -> Itera
             yield one
 
 
-def left_over(before: Token, records: Sequence[Record], failed: Ended) -> Iterator[Finished]:
-    """Yields what the failed run had not yet taken of the run before it, where the failure did not reach the task."""
-    reached = [one for one in _ended(records) if _is_broken(one) and failed.slot <= one.slot]
+def left_over(before: Token, records: Sequence[Record], slot: int) -> Iterator[Finished]:
+    """Yields what the failed run had not yet taken of the run before it, of tasks in which nothing failed since."""
+    reached = [one for one in _ended(records) if _is_broken(one) and slot <= one.slot] if before.finished else []
     for task, found in before.finished.items():
         if not any(task in makers_of(path_of(one.task)) for one in reached):
             yield from found

@@ -95,7 +95,8 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
         node, slot = "", last.slot
     if is_amid_tasks(fold(records[:slot], begun)):
         kept = _kept_amid_tasks(place, before, with_ends(records, slot, begun))
-        return _with_finished(kept, before, records, before_aside(records, slot, begun), failed)
+        slot = before_aside(records, slot, begun)
+        return kept if since else _with_finished(kept, before, records, slot, failed)
     if not since:
         _check_place(last)
     slot, is_again = _with_mark(records, slot, node), slot == failed_slot
@@ -103,7 +104,7 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
     check_start(token)
     keyed_by = (_keyed_by(records[slot]) or place) if is_again else ""
     kept = Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or _run_of(place), before.first_ms)
-    return _with_finished(kept, before, records, slot, failed)
+    return kept if since else _with_finished(kept, before, records, slot, failed)
 
 
 def _is_of_tasks(operation: Entry, records: Sequence[Record]) -> bool:
@@ -112,10 +113,9 @@ def _is_of_tasks(operation: Entry, records: Sequence[Record]) -> bool:
 
 def _with_finished(kept: Kept, before: Token, records: Sequence[Record], slot: int, failed: Ended | None) -> Kept:
     """Adds what other tasks completed after the failure. `slot`: that of the first record that is not kept."""
-    if failed is None:
-        return kept
-    later = tuple(finished_later(records, slot, failed))
-    return replace(kept, later=later, finished=tuple(left_over(before, records, failed)))
+    later = finished_later(records, slot, failed) if failed is not None else ()
+    left = left_over(before, records, failed.slot if failed is not None else slot)
+    return replace(kept, later=tuple(later), finished=tuple(left))
 
 
 def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slot: int) -> Kept:
