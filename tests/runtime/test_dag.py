@@ -17,7 +17,7 @@ from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.loop.sweeper import Found
+from stepwell.runtime.loop.sweeper import StuckRun
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World, fails
 
@@ -438,20 +438,20 @@ def test_the_sweeper_finds_nothing_in_a_dag_that_waits_for_a_person() -> None:
 def test_the_sweeper_leaves_a_step_alone_that_has_just_begun() -> None:
     world, run_id = ran(dag("hold | wait: {for: approval, timeout: 30d}", "b < hold | timeout: 1h"))
     world.pass_time(9 * DAY_MS)
-    found: list[tuple[Found, ...]] = []
+    found: list[tuple[StuckRun, ...]] = []
     world.steps.of["b"] = lambda _: found.append(run_now_beside(world)) or "done"
     run_now(world.service.approve(run_id, wait="0/0.0"))
     world.deliver()
     assert (found, called(world)) == ([()], ["b"])
 
 
-def run_now_beside(world: World) -> tuple[Found, ...]:
+def run_now_beside(world: World) -> tuple[StuckRun, ...]:
     """What a sweep finds while a step is at work."""
     sweep = world.sweeper.sweep(STILL_MS)
     try:
         sweep.send(None)
     except StopIteration as done:
-        found: tuple[Found, ...] = done.value
+        found: tuple[StuckRun, ...] = done.value
         return found
     raise AssertionError("a sweep over memory does not wait")
 
@@ -462,7 +462,7 @@ def test_the_sweeper_wakes_a_step_whose_message_was_lost() -> None:
     handle_one(world)
     world.lose_messages()
     world.clock.advance(DAY_MS)
-    assert run_now(world.sweeper.sweep(STILL_MS)) == (Found(run_id, "no_progress"),)
+    assert run_now(world.sweeper.sweep(STILL_MS)) == (StuckRun(run_id, "no_progress"),)
     world.deliver()
     assert world.token(run_id).result == {"a": "a", "b": "b"}
 

@@ -13,7 +13,7 @@ from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import NOTE
-from stepwell.runtime.loop.sweeper import Found
+from stepwell.runtime.loop.sweeper import StuckRun
 from stepwell.runtime.ports import Saved
 from stepwell.runtime.ports.headers import RunQuery
 from tests.runtime.kit import NOW_MS, World, fails
@@ -70,7 +70,7 @@ def test_a_place_that_other_code_has_noted_is_not_taken_for_its_own(note: str) -
     world.lose_messages()
     assert run_now(world.store.put_note(*NOTE, note, None))
     world.clock.advance(STILL_MS * 10)
-    assert run_now(world.sweeper.sweep(STILL_MS)) == (Found(run_id, "no_progress"),)
+    assert run_now(world.sweeper.sweep(STILL_MS)) == (StuckRun(run_id, "no_progress"),)
     assert run_now(world.store.get_note(*NOTE)) != note
 
 
@@ -208,7 +208,7 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others() -> None:
     run_now(world.store.inner.append(broken, "0", 2, '{"slot":2,"kind":"started","by":"x","at_ms":1}'))
     world.clock.advance(STILL_MS + 300_001)
     found = run_now(world.sweeper.sweep(STILL_MS))
-    assert set(found) == {Found(broken, "unreadable"), Found(other, "no_progress")}
+    assert set(found) == {StuckRun(broken, "unreadable"), StuckRun(other, "no_progress")}
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -16,7 +16,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop import sweeper
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import KEPT_STRETCHES, Rounds
-from stepwell.runtime.loop.sweeper import Found, Sweeper
+from stepwell.runtime.loop.sweeper import StuckRun, Sweeper
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.runtime.kit import World
@@ -43,7 +43,7 @@ CHILD = "workflow: child\ntimeline: [{name: hold, wait: {for: approval, timeout:
 NOTHING_NEW = Counter(list_due=1, get_note=1, list_runs=1, put_note=1)
 
 
-def sweep(world: World) -> list[Found]:
+def sweep(world: World) -> list[StuckRun]:
     return list(run_now(world.sweeper.sweep(STILL_MS)))
 
 
@@ -70,9 +70,9 @@ def dies(*_: object) -> None:
     raise PortError("the caller died here")
 
 
-def after(world: World, duration_ms: int) -> list[Found]:
+def after(world: World, duration_ms: int) -> list[StuckRun]:
     """What the sweeps of this time found, each run once."""
-    found: dict[str, Found] = {}
+    found: dict[str, StuckRun] = {}
     for _ in range(duration_ms // STILL_MS):
         world.clock.advance(STILL_MS)
         found.update((one.run_id, one) for one in sweep(world))
@@ -97,7 +97,7 @@ def test_a_timer_that_got_lost_long_after_the_sweeper_met_the_run_is_overdue() -
     world, run_id = met(TIMED)
     world.lose_messages()
     assert after(world, 2 * DAY_MS) == []
-    assert after(world, DAY_MS) == [Found(run_id, "overdue")]
+    assert after(world, DAY_MS) == [StuckRun(run_id, "overdue")]
     world.deliver()
     assert world.header(run_id).status == "timed_out"
 
@@ -113,7 +113,7 @@ def test_a_caller_that_dies_before_the_wake_of_a_long_wait_is_found_within_two_s
     world, run_id = met(ASKS)
     run_now(world.service.approve(run_id))
     assert world.lose_messages() > 0
-    assert after(world, 3 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()
     assert world.header(run_id).status == "completed"
 
@@ -125,7 +125,7 @@ def test_a_caller_that_dies_right_after_its_append_is_found_too() -> None:
     with pytest.raises(PortError):
         run_now(world.service.cancel(run_id))
     assert world.header(run_id).status == "waiting"
-    assert after(world, 3 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()
     assert world.header(run_id).status == "cancelled"
 
@@ -134,7 +134,7 @@ def test_a_branch_whose_wake_was_lost_after_a_long_wait_is_found() -> None:
     world, run_id = met(BRANCHES, given=[1, 2])
     run_now(world.service.approve(run_id, wait="0/0.1"))
     assert world.lose_messages() > 0
-    assert after(world, 3 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()
     world.pass_time(STILL_MS)
     assert sweep(world) == []
@@ -150,7 +150,7 @@ def test_a_run_that_an_event_moved_and_that_no_message_is_left_for_is_found() ->
     assert one is not None
     run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
     assert world.lose_messages() > 0
-    assert after(world, 3 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()
     assert world.header(run_id).status == "completed"
 
@@ -173,7 +173,7 @@ def test_a_step_that_may_take_an_hour_is_looked_at_when_the_hour_is_over() -> No
         world.deliver()
     world.lose_messages()
     assert sum(seen) == 1  # as the sweeper met it
-    assert after(world, 4 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, 4 * STILL_MS) == [StuckRun(run_id, "no_progress")]
 
 
 def test_runs_of_an_older_release_are_met_though_nothing_says_when_they_are_due() -> None:
@@ -185,7 +185,7 @@ def test_runs_of_an_older_release_are_met_though_nothing_says_when_they_are_due(
     runs[run_id] = replace(runs[run_id], due_ms=None)
     assert after(world, 2 * HOUR_MS) == []
     assert world.header(run_id).due_ms is not None
-    assert after(world, 3 * DAY_MS) == [Found(run_id, "overdue")]
+    assert after(world, 3 * DAY_MS) == [StuckRun(run_id, "overdue")]
 
 
 def test_what_an_older_release_moves_while_a_newer_one_sweeps_is_found_an_hour_later() -> None:
@@ -200,7 +200,7 @@ def test_what_an_older_release_moves_while_a_newer_one_sweeps_is_found_an_hour_l
     world.lose_messages()
     run_now(world.store.inner.change_status(StatusChange(run_id, 3, Status.RUNNING, world.clock.now_ms())))
     assert world.header(run_id).due_ms is None
-    assert after(world, HOUR_MS + 2 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, HOUR_MS + 2 * STILL_MS) == [StuckRun(run_id, "no_progress")]
 
 
 def test_a_sweep_after_an_hour_without_one_looks_at_all_live_runs() -> None:
@@ -271,9 +271,9 @@ def test_a_run_that_cannot_be_read_is_reported_again_and_again_and_hides_no_othe
     run_now(world.store.inner.append(broken, "0", 1, body))
     run_now(world.store.watch(broken, world.clock.now_ms()))
     world.clock.advance(3 * STILL_MS)
-    assert set(sweep(world)) == {Found(broken, "unreadable"), Found(other, "no_progress")}
+    assert set(sweep(world)) == {StuckRun(broken, "unreadable"), StuckRun(other, "no_progress")}
     world.clock.advance(2 * STILL_MS)
-    assert Found(broken, "unreadable") in sweep(world)
+    assert StuckRun(broken, "unreadable") in sweep(world)
 
 
 def test_a_run_that_moves_while_it_is_looked_at_stays_under_watch() -> None:
@@ -319,7 +319,7 @@ def test_a_time_out_of_the_run_itself_that_got_lost_is_overdue_in_its_first_wait
             world.deliver()
             assert after(world, HOUR_MS) == []
         world.lose_messages()
-        assert after(world, DAY_MS) == [Found(run_id, "overdue")]
+        assert after(world, DAY_MS) == [StuckRun(run_id, "overdue")]
         world.deliver()
         assert world.header(run_id).status == "timed_out"
 
@@ -334,7 +334,7 @@ def test_a_worker_that_vanishes_after_it_took_up_a_long_wait_is_found() -> None:
     world.lose_messages()
     assert world.header(run_id).status == "running"
     world.steps.of.clear()
-    assert after(world, 3 * STILL_MS) == [Found(run_id, "no_progress")]
+    assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()
     assert world.header(run_id).status == "completed"
 
@@ -348,7 +348,7 @@ def test_a_parent_that_nobody_told_of_its_childs_end_is_found_though_it_waits_fo
     world.store.before["append"] = lambda *_: world.store.before.update(append=dies)  # the second is the parent's
     with pytest.raises(PortError):
         run_now(world.service.cancel(child.run_id))
-    assert after(world, HOUR_MS) == [Found(parent, "no_progress")]
+    assert after(world, HOUR_MS) == [StuckRun(parent, "no_progress")]
 
 
 def test_a_wait_for_another_run_is_checked_ever_more_rarely() -> None:

@@ -14,7 +14,7 @@ from stepwell.engine.children import child_id
 from stepwell.engine.records import Parked
 from stepwell.runtime.forks import children
 from stepwell.runtime.forks.children import Children
-from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Joined
@@ -44,7 +44,7 @@ def told_once() -> Iterator[None]:
     """A child is told of by the first who comes to it, whether or not that one gets to the end."""
     tried: set[object] = set()
 
-    async def tell(self: Children, child: Standing) -> list[Found]:
+    async def tell(self: Children, child: Standing) -> list[FoundInput]:
         if not child.token.ended or (self, child.run_id) in tried:
             return []
         tried.add((self, child.run_id))
@@ -58,7 +58,7 @@ def told_once() -> Iterator[None]:
 def told_to_any_wait() -> Iterator[None]:
     """A child's end ends the wait at which its parent stands, whichever that is."""
 
-    async def tell(self: Children, child: Standing) -> list[Found]:
+    async def tell(self: Children, child: Standing) -> list[FoundInput]:
         caller = Caller.of(child.header)
         parent = caller and await self._logbook.load(caller.run_id, caller.token)
         if caller and parent and caller.index >= 0 and parent.token.slot > caller.slot + 1:
@@ -90,7 +90,7 @@ class _Counting:
 def ends_counted() -> Iterator[None]:
     """The children that have ended are counted: one that is told of twice is two."""
 
-    async def came(self: Children, *told: Any) -> list[Found]:
+    async def came(self: Children, *told: Any) -> list[FoundInput]:
         log: Any = _Counting(self._ports.log)
         return await _came(Children(replace(self._ports, log=log), self._logbook, self._starter), *told)
 
@@ -141,7 +141,7 @@ def children_started_once() -> Iterator[None]:
     """Children are started by the first who comes to it, whether or not that one gets to the end."""
     tried: set[object] = set()
 
-    async def start(self: Children, at: Standing, parked: Parked, slot: int) -> list[Found]:
+    async def start(self: Children, at: Standing, parked: Parked, slot: int) -> list[FoundInput]:
         place = (self, at.run_id, at.token.id, slot)
         if place in tried:
             return []

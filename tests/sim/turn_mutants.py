@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine.inputs import Input
-from stepwell.runtime.log.door import Answer, Budget, Found
+from stepwell.runtime.log.door import Answer, Budget, FoundInput
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
@@ -21,7 +21,7 @@ _pending = Mailbox.pending
 def pending_by_name() -> Iterator[None]:
     """Of the pending events a wait takes those of the first name first."""
 
-    async def pending(self: Mailbox, at: Standing) -> list[Found]:
+    async def pending(self: Mailbox, at: Standing) -> list[FoundInput]:
         found: Any = await _pending(self, at)
         return sorted(found, key=lambda one: str(one.given.topic))
 

@@ -14,7 +14,7 @@ from stepwell.definition.code import Def, Module
 from stepwell.definition.full_names import FullNames, Variables
 from stepwell.definition.nondeterminism import Source, source_of
 
-Found: TypeAlias = tuple[str, Source]
+NamedSource: TypeAlias = tuple[str, Source]
 _KINDS = frozenset({"clock", "chance"})
 
 
@@ -24,7 +24,7 @@ class AtImport:
     def __init__(self, names: FullNames) -> None:
         self._names = names
 
-    def source_in(self, module: Module, value: ast.expr) -> Found | None:
+    def source_in(self, module: Module, value: ast.expr) -> NamedSource | None:
         """The first clock or chance that the expression calls, by its full name."""
         for node in _called_in(value):
             if found := self.named(module, node.func, has_arguments=bool(node.args)):
@@ -33,7 +33,7 @@ class AtImport:
 
     def named(
         self, module: Module, node: ast.expr, *, has_arguments: bool, variables: Variables | None = None
-    ) -> Found | None:
+    ) -> NamedSource | None:
         """The clock or chance that the expression names."""
         name = self._names.of(module, node, variables)
         source = source_of(name, has_arguments) if name and not self._names.is_own(name) else None
@@ -45,7 +45,7 @@ class AtImport:
             if value is not None and (found := self.source_in(module, value)):
                 yield value, *found
 
-    def of_class(self, module: Module, made: ast.ClassDef) -> Found | None:
+    def of_class(self, module: Module, made: ast.ClassDef) -> NamedSource | None:
         """What an object of this class has from a clock or chance: by a default, or by what makes one."""
         for node in made.body:
             value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
@@ -58,7 +58,7 @@ class AtImport:
                     return found
         return None
 
-    def _made_by(self, module: Module, factory: ast.expr) -> Found | None:
+    def _made_by(self, module: Module, factory: ast.expr) -> NamedSource | None:
         if isinstance(factory, ast.Lambda):
             return self.source_in(module, factory.body)
         return self.named(module, factory, has_arguments=False)

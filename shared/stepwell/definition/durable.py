@@ -47,7 +47,7 @@ def _cleanup_ms(context: Context, document: Mapping[str, Json]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFunction:
     """A durable function found in a module's text, as a definition."""
 
     document: Mapping[str, Json]
@@ -59,7 +59,7 @@ class Found:
         return version
 
 
-def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], list[Problem]]:
+def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunction], list[Problem]]:
     """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot parse it.
 
     `module` is its name for an import; default: that of the file.
@@ -69,7 +69,7 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], l
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 0
         return [], [Problem("bad_syntax", f"Python cannot parse the module: {error}", file=file, line=line)]
-    found: list[Found] = []
+    found: list[FoundFunction] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
         options = _options(mark)
@@ -79,7 +79,7 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], l
             continue
         given = {key: value for key, value in (options or {}).items() if key != "name"}
         path = f"python:{module or PurePath(file).stem}.{node.name}"
-        found.append(Found({"workflow": name, "function": path, **given}, node.lineno))
+        found.append(FoundFunction({"workflow": name, "function": path, **given}, node.lineno))
     return found, problems
 
 

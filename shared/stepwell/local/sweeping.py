@@ -11,7 +11,7 @@ from stepwell.local.database import Database
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.stopping import Stopping
-from stepwell.runtime.loop.sweeper import UNREADABLE, Found, Sweeper
+from stepwell.runtime.loop.sweeper import UNREADABLE, StuckRun, Sweeper
 from stepwell.runtime.ports import Lane, Ports, Queue
 
 _QUEUED = "SELECT DISTINCT json_extract(message, '$.type'), json_extract(message, '$.run_id') FROM messages"
@@ -24,7 +24,7 @@ class LocalSweeper:
         self._ports, self._database, self._stopping = ports, database, stopping
         self._logbook = Logbook(ports, catalog)
 
-    async def sweep(self, still_ms: int) -> tuple[Found, ...]:
+    async def sweep(self, still_ms: int) -> tuple[StuckRun, ...]:
         """Wakes runs that stand still and have no message. Returns those, and those that cannot be read."""
         queued = frozenset((str(kind), str(run_id)) for kind, run_id in self._database.rows(_QUEUED))
         missing = _MissingOnly(self._ports.queue, queued)

@@ -23,7 +23,7 @@ from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Update, to_json
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.loop.sweeper import LIVE, UNREADABLE, Found, Sweeper
+from stepwell.runtime.loop.sweeper import LIVE, UNREADABLE, StuckRun, Sweeper
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.starts.schedules import Scheduling
@@ -47,7 +47,7 @@ class Report:
     rearmed: int = 0
     next_cursor: str = ""
 
-    def add(self, found: tuple[Found, ...]) -> None:
+    def add(self, found: tuple[StuckRun, ...]) -> None:
         """Adds the findings of one run."""
         self.looked += 1
         self.found.update(one.why for one in found)

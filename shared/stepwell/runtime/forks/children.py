@@ -35,7 +35,7 @@ from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, InvalidInput, UserError
 from stepwell.limits import CHILD_DEPTH, MINUTE_MS
-from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import EndRun, to_json
 from stepwell.runtime.log.standing import Standing
@@ -53,7 +53,7 @@ class Children:
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
 
-    async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren) -> list[Found]:
+    async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren) -> list[FoundInput]:
         """Performs the effect. Returns the input that ends the wait already, if there is one."""
         match effect:
             case StartChildren(parked, slot):
@@ -64,14 +64,14 @@ class Children:
                 await self.leave(at, parked, slot)
         return []
 
-    async def start(self, at: Standing, parked: Parked, slot: int) -> list[Found]:
+    async def start(self, at: Standing, parked: Parked, slot: int) -> list[FoundInput]:
         """Creates and wakes the children. Returns the end of the wait if one cannot start, or all have ended."""
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
                 header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
             except UserError as refusal:
-                return [Found(at, ChildrenEnded(slot, refusal_of(one, refusal.code, refusal.message)))]
+                return [FoundInput(at, ChildrenEnded(slot, refusal_of(one, refusal.code, refusal.message)))]
             if not header.status.terminal:
                 await self._starter.set_going(header)
                 continue
@@ -115,7 +115,7 @@ class Children:
 
     # -- their ends
 
-    async def tell(self, child: Standing) -> list[Found]:
+    async def tell(self, child: Standing) -> list[FoundInput]:
         """Returns the end of a run as an input for the run that waits for it; nothing if none does."""
         caller = Caller.of(child.header)
         if caller is None or caller.index < 0 or not child.token.ended or child.token.branch is not None:
@@ -125,10 +125,10 @@ class Children:
             return []
         by, last = f"child:{child.run_id}", parent.token.last
         if last is not None and last.kind is Kind.RESUMED and pushes(parent.token, by):
-            return [Found(parent, None)]  # written by this child's end before a crash
+            return [FoundInput(parent, None)]  # written by this child's end before a crash
         return [replace(found, by=by) for found in await self._came(parent, child)]
 
-    async def _came(self, parent: Standing, child: Standing) -> list[Found]:
+    async def _came(self, parent: Standing, child: Standing) -> list[FoundInput]:
         """Returns the end of the parent's wait if this child completes it; nothing while others are awaited."""
         caller, end = Caller.of(child.header), child.token.end
         if caller is None or not _awaits(parent.token, caller):
@@ -186,9 +186,9 @@ def _awaits(parent: Token, caller: Caller) -> bool:
     return parent.waiting_slot == caller.slot and receive(parent.phase, Received.CHILD) is Verdict.TAKE
 
 
-def _over(parent: Standing, caller: Caller, came: Resumption, ended: Sequence[Token]) -> Found:
+def _over(parent: Standing, caller: Caller, came: Resumption, ended: Sequence[Token]) -> FoundInput:
     since_ms = max((one.last.at_ms for one in ended if one.last), default=0)
-    return Found(parent, ChildrenEnded(caller.slot, came, since_ms))
+    return FoundInput(parent, ChildrenEnded(caller.slot, came, since_ms))
 
 
 def _waited_for(parent: Standing) -> tuple[Called, ...]:

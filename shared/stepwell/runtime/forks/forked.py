@@ -19,7 +19,7 @@ from stepwell.engine.waits.kind import coming_of
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.ports import Blobs, EventRef, Log, Waiter
 
-Found: TypeAlias = list[tuple[str, int, int]]
+ForkSizes: TypeAlias = list[tuple[str, int, int]]
 
 
 @dataclass(slots=True)
@@ -30,14 +30,14 @@ class Left:
     `offered`: events that the run may have consumed. `sent`: events that the engine sent for it.
     """
 
-    forks: Found = field(default_factory=list)
+    forks: ForkSizes = field(default_factory=list)
     children: list[str] = field(default_factory=list)
     waits: list[Waiter] = field(default_factory=list)
     offered: list[EventRef] = field(default_factory=list)
     sent: list[EventRef] = field(default_factory=list)
 
 
-async def forks_of(log: Log, blobs: Blobs, run_id: str) -> Found:
+async def forks_of(log: Log, blobs: Blobs, run_id: str) -> ForkSizes:
     """Returns (id, width, pages) of each fork. One query for each page."""
     return (await left_by(log, blobs, run_id)).forks
 

@@ -39,7 +39,7 @@ from stepwell.runtime.forks.children import Children
 from stepwell.runtime.forks.lines import Lines, join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.door import UNLIMITED, Door, Found
+from stepwell.runtime.log.door import UNLIMITED, Door, FoundInput
 from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Message, Shut, Timer, Wake, to_json
@@ -63,7 +63,7 @@ class Forking:
 
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
-    ) -> list[Found]:
+    ) -> list[FoundInput]:
         """Performs the effect. Returns the inputs that a branch's arrival leads to."""
         match effect:
             case Open() if effect.fork.is_reopened:
@@ -84,7 +84,7 @@ class Forking:
             Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
             for node, first, count in chunks))  # fmt: skip
 
-    async def _reopen(self, at: Standing, effect: Open) -> list[Found]:
+    async def _reopen(self, at: Standing, effect: Open) -> list[FoundInput]:
         """Wakes a redriven run's branches that begin at once, or joins if those that it kept suffice."""
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
@@ -96,7 +96,7 @@ class Forking:
         joined = await self._ports.log.read_join(at.run_id, name)
         tally = tally_of(joined.members) if is_one_set(fork.fork) else unpacked(joined.numbers)
         if fires(fan_in_of(at.graph, fork.fork), fork.fork.width, tally):
-            return [Found(at, await self._joining(at, fork))]
+            return [FoundInput(at, await self._joining(at, fork))]
         await self._wake(fork, first_left(fork.fork))
         return []
 
@@ -107,7 +107,7 @@ class Forking:
 
     # -- arriving
 
-    async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> list[Found]:
+    async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> list[FoundInput]:
         """Adds the branch to its join. Returns what follows: its parent, to join or to be pushed on already.
 
         Otherwise it is a branch that can begin now because this one has ended, or nothing.
@@ -131,17 +131,17 @@ class Forking:
             await self.showing.arrived(fork, page, joined, heard, is_guest=bool(as_guest))
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
-            return [Found(parent, None)]
+            return [FoundInput(parent, None)]
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
         if first is not None and pushes(first.token, *in_place_of(at.token, by)) and not _is_cancelled(first):
             await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
-            return [Found(first, None)]  # this message began it, so its arrival did not complete the join
+            return [FoundInput(first, None)]  # this message began it, so its arrival did not complete the join
         if is_complete:
-            return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
+            return [] if parent is None else [FoundInput(parent, await self._joining(parent, fork))]
         await self._wake(fork, following[1:])
-        return [Found(first, None)] if first is not None and is_to_begin(first.token) else []
+        return [FoundInput(first, None)] if first is not None and is_to_begin(first.token) else []
 
     async def _arrived(self, at: Standing, fork: ForkedParent, page: int) -> Joined | None:
         """Adds the branch to its page's join and returns the join; None if a later branch of its lane will do that.
@@ -160,7 +160,7 @@ class Forking:
     async def _page(self, fork: ForkedParent, page: int) -> Joined:
         return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)
 
-    async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[Found]:
+    async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[FoundInput]:
         """Returns the end of an operation as its parent's input, or the parent if this message pushes it on.
 
         Nothing, if the parent has cancelled the operation or knows its end, and another message pushes it on.
@@ -171,8 +171,8 @@ class Forking:
         names = in_place_of(at.token, by)
         await self.again(parent, names)
         if self._is_open(parent.token, effect):
-            return [Found(parent, OperationEnded(effect.slot, arrival_of(fork.fork, at.token)))]
-        return [Found(parent, None)] if pushes(parent.token, *names) else []
+            return [FoundInput(parent, OperationEnded(effect.slot, arrival_of(fork.fork, at.token)))]
+        return [FoundInput(parent, None)] if pushes(parent.token, *names) else []
 
     def _is_open(self, parent: Token, effect: Arrive) -> bool:
         begun = parent.tasks.get(effect.slot)

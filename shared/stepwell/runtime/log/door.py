@@ -27,7 +27,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EventTaken, Marked
 
-_Found: TypeAlias = Sequence[Record] | Refusal | EventTaken | Marked | None
+_InTheWay: TypeAlias = Sequence[Record] | Refusal | EventTaken | Marked | None
 
 
 class Budget(Protocol):
@@ -72,7 +72,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundInput:
     """An input that performing an effect has found.
 
     None: the token was moved before, and has to be pushed on.
@@ -137,7 +137,7 @@ class Door:
 
     async def _appended(
         self, at: Standing, action: Write, records: Sequence[Record], by: str, budget: Budget
-    ) -> tuple[Standing, _Found]:
+    ) -> tuple[Standing, _InTheWay]:
         """Appends the records. Returns what stands in their way, if anything does.
 
         A mark does, until the header was read and the input decided again.

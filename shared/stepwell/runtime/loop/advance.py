@@ -14,7 +14,7 @@ from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
-from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door, Found
+from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door, FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import Forks, Standing
@@ -66,7 +66,7 @@ class Advance:
         """Performs the last record's effects and puts what they find. Returns the token to go on with, if one moved."""
         return await self._put_found(at, await self._performer.perform(at, by, known), by, budget)
 
-    async def _put_found(self, at: Standing, founds: Sequence[Found], by: str, budget: Budget) -> Standing | None:
+    async def _put_found(self, at: Standing, founds: Sequence[FoundInput], by: str, budget: Budget) -> Standing | None:
         moved: Standing | None = None
         for found in founds:
             here = at if _is_same(at, found.at) else found.at

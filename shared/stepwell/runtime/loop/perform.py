@@ -35,7 +35,7 @@ from stepwell.runtime.forks.children import Children
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.rollback import Rollback
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.door import Door, Found
+from stepwell.runtime.log.door import Door, FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Publish, Timer, to_json
 from stepwell.runtime.log.standing import Forks, Standing
@@ -62,9 +62,9 @@ class Performer:
         self.forking = Forking(ports, logbook, self.children, self.locks, self.throttling, door)
         self.rollback = Rollback(logbook, self.forking)
 
-    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Sequence[Found]:
+    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Sequence[FoundInput]:
         """Performs all effects of the last record, in order. Returns the inputs found, for the caller to put."""
-        found: list[Found] = []
+        found: list[FoundInput] = []
         for effect in effects(at.graph, at.token):
             if isinstance(effect, Open | Arrive | Close):
                 found += await self.forking.perform(at, effect, by, known)
@@ -130,7 +130,7 @@ class Performer:
         else:
             await self.locks.release(at, ReleaseLocks((granted,)))
 
-    async def _take(self, at: Standing, effect: TakeLocks | TakePermit) -> list[Found]:
+    async def _take(self, at: Standing, effect: TakeLocks | TakePermit) -> list[FoundInput]:
         """Takes locks or a permit, and shows the wait unless that is over at once."""
         if isinstance(effect, TakeLocks):
             found = await self.locks.take(at, effect)

@@ -48,7 +48,7 @@ UNREADABLE = "unreadable"  # a reason for which nothing is sent
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StuckRun:
     """A run that stood still, and why."""
 
     run_id: str
@@ -78,18 +78,20 @@ class Sweeper:
         self._locks, self._permits = Locks(ports, logbook), Permits(ports, logbook)
         self._throttling = Throttling(ports, logbook)
 
-    async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[Found, ...]:
+    async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[StuckRun, ...]:
         """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long.
 
         A page is always finished. If no time is left then, the next sweep goes on from there: each look moves a run's
         due time, and a note keeps the place among the runs that are new.
         """
-        looked: dict[str, tuple[Found, ...]] = {}  # each run is looked at once in a sweep
+        looked: dict[str, tuple[StuckRun, ...]] = {}  # each run is looked at once in a sweep
         if await self._sweep_due(looked, still_ms, left_ms):
             await self._sweep_new(looked, still_ms, left_ms)
         return tuple(one for found in looked.values() for one in found)
 
-    async def _sweep_due(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> bool:
+    async def _sweep_due(
+        self, looked: dict[str, tuple[StuckRun, ...]], still_ms: int, left_ms: Callable[[], int]
+    ) -> bool:
         """Looks at the runs that are due. Tells whether there was time for all."""
         cursor, before_ms = "", self._ports.clock.now_ms() - still_ms
         while True:
@@ -99,7 +101,9 @@ class Sweeper:
             if not cursor or left_ms() <= 0:
                 return not cursor
 
-    async def _sweep_new(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> None:
+    async def _sweep_new(
+        self, looked: dict[str, tuple[StuckRun, ...]], still_ms: int, left_ms: Callable[[], int]
+    ) -> None:
         """Looks at runs that the sweeper has not met. A run that leaves the list meanwhile has ended."""
         runs, note = self._ports.runs, await self._ports.notes.get_note(*NOTE)
         rounds = Rounds.of(note).begun(self._ports.clock.now_ms(), still_ms)
@@ -116,7 +120,9 @@ class Sweeper:
             if not await self._ports.notes.put_note(*NOTE, note, before):
                 return  # another sweep is running
 
-    async def _look_at_all(self, run_ids: Sequence[str], looked: dict[str, tuple[Found, ...]], still_ms: int) -> None:
+    async def _look_at_all(
+        self, run_ids: Sequence[str], looked: dict[str, tuple[StuckRun, ...]], still_ms: int
+    ) -> None:
         """Looks at these runs, in threads if `at_once` permits: each look is four requests. Raises what one raises."""
         if self._at_once == 1 or len(run_ids) < 2:
             for run_id in run_ids:
@@ -128,7 +134,7 @@ class Sweeper:
             work = [threads.submit(copy_context().run, run_now, self.look(run_id, still_ms)) for run_id in run_ids]
             looked.update((run_id, one.result()) for run_id, one in zip(run_ids, work, strict=True))
 
-    async def look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
+    async def look(self, run_id: str, still_ms: int) -> tuple[StuckRun, ...]:
         """Looks at one run. One whose log cannot be read is reported, so that the others are looked at as well."""
         try:
             return await self._look(run_id, still_ms)
@@ -139,9 +145,9 @@ class Sweeper:
             if isinstance(error, PortError) and error.code != BROKEN_BLOB:
                 raise
             await self._ports.runs.watch(run_id, self._this_minute())
-            return (Found(run_id, UNREADABLE),)
+            return (StuckRun(run_id, UNREADABLE),)
 
-    async def _look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
+    async def _look(self, run_id: str, still_ms: int) -> tuple[StuckRun, ...]:
         at = await self._logbook.load(run_id)
         if at is None:
             return ()
@@ -150,7 +156,7 @@ class Sweeper:
         is_marked = at.header.watched and at.header.due_ms == due
         if not is_marked and not await self._ports.runs.watch(run_id, due, at.header):
             await self._ports.runs.watch(run_id, self._this_minute())  # it moved meanwhile, so it is under way
-        return (Found(run_id, look.why),) if look.why else ()
+        return (StuckRun(run_id, look.why),) if look.why else ()
 
     async def _look_at_run(self, at: Standing, still_ms: int) -> Look:
         if at.token.ended:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
 from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition, compile_found
-from stepwell.definition.durable import Found, functions_in
+from stepwell.definition.durable import FoundFunction, functions_in
 from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.definition.side_files import SideFile
@@ -143,7 +143,7 @@ def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
 
 def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
     """Yields the durable functions of the folder's modules; of each workflow only the highest version."""
-    newest: dict[str, tuple[Path, Found]] = {}
+    newest: dict[str, tuple[Path, FoundFunction]] = {}
     for file in modules(path):
         text, problems = read_text(file)
         module = module_name(path, file)

@@ -23,7 +23,7 @@ from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import LOCK_QUEUE, LOCK_TRIES
-from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import Standing
@@ -58,13 +58,13 @@ class Locks:
 
     # -- the effects
 
-    async def take(self, at: Standing, effect: TakeLocks) -> list[Found]:
+    async def take(self, at: Standing, effect: TakeLocks) -> list[FoundInput]:
         """Takes the locks. Returns the end of the wait if all are this token's, or one never will be."""
         claim = Claim(at.run_id, at.token.id, effect.slot)
         turn, name = await self.claim(claim, effect.names)
         came = await self._answer(at, effect, turn, name)
         if came is not None:
-            return [Found(at, LocksAnswered(effect.slot, effect.names, came))]
+            return [FoundInput(at, LocksAnswered(effect.slot, effect.names, came))]
         if not await self._asks(claim):  # this worker is late: the lock may have been released before it queued again
             await self.let_go(claim, effect.names)
         return []

@@ -18,7 +18,7 @@ from stepwell.engine.records import Parked
 from stepwell.engine.waits import run_of
 from stepwell.errors import ExpressionError
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Event, Ports, Waiter
@@ -40,7 +40,7 @@ class Mailbox:
         for waiter in registered(at, parked, slot):
             await self._ports.mailbox.forget_waiter(waiter)
 
-    async def pending(self, at: Standing) -> list[Found]:
+    async def pending(self, at: Standing) -> list[FoundInput]:
         """Returns the pending events that the wait may take, oldest first: the waiter's half.
 
         Its record and its waits are written, so an event that is not read now will find them. These are events that
@@ -54,7 +54,7 @@ class Mailbox:
             found += [(event.at_ms, event.id, waiter, event) for event in events]
         found.sort(key=lambda one: one[:2])
         offers = (self.offer(at, waiter, event) for _, _, waiter, event in found)
-        return [Found(at, given) for given in offers if given is not None]
+        return [FoundInput(at, given) for given in offers if given is not None]
 
     def offer(self, at: Standing, waiter: Waiter, event: Event) -> EventOffered | None:
         """Returns the event as an input for the wait; None if the wait is not for it."""

@@ -23,7 +23,7 @@ from stepwell.engine.token import Permit, Token
 from stepwell.engine.waits.aside import LIMIT
 from stepwell.limits import PENDING_SHOWN
 from stepwell.runtime.log.alarms import Alarms
-from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Lane, Ports
@@ -53,18 +53,20 @@ class Throttling:
 
     # -- the effects
 
-    async def take(self, at: Standing, effect: TakePermit) -> list[Found]:
+    async def take(self, at: Standing, effect: TakePermit) -> list[FoundInput]:
         """Takes a permit. Returns the end of the wait if the token has it, or if there is no such limit."""
         permit = effect.permit
         terms = self._terms(at, permit)
         if terms is None:
-            return [Found(at, PermitAnswered(permit, Resumption(throttles.REFUSED)))]
+            return [FoundInput(at, PermitAnswered(permit, Resumption(throttles.REFUSED)))]
         may_go = await self._may_go(at, permit, terms)
         if await self._is_late(at, permit):  # it may have been given back before this worker asked again
             await self.give_back(at, permit)
             return []
         brought = throttles.TURN if terms.share is None else None
-        return [Found(at, PermitAnswered(permit, Resumption(throttles.PERMITTED, payload=brought)))] if may_go else []
+        return (
+            [FoundInput(at, PermitAnswered(permit, Resumption(throttles.PERMITTED, payload=brought)))] if may_go else []
+        )
 
     def _terms(self, at: Standing, permit: Permit) -> Terms | None:
         """Returns the terms of the permit; None if there is no limit of this name any more."""
