@@ -20,7 +20,7 @@ from tests.lifecycle.schedules import breaks
 
 SCHEDULES = 150
 MOST_SCHEDULES = 300  # of one mutant
-_made, _write, _is = Redriver._made, Redriver._write, keeping._is
+_redrive, _write, _is = Redriver._redrive, Redriver._write, keeping._is
 
 
 def test_a_redrive_in_a_fork_keeps_its_laws_whoever_dies_on_the_way() -> None:
@@ -77,12 +77,12 @@ def late_logs() -> Iterator[None]:
 
     async def made(self: Redriver, *given: Any) -> Any:
         left.clear()
-        at = await _made(self, *given)
+        at = await _redrive(self, *given)
         for one in left:
             await _write(self, *one)
         return at
 
-    with mock.patch.object(Redriver, "_write", write), mock.patch.object(Redriver, "_made", made):
+    with mock.patch.object(Redriver, "_write", write), mock.patch.object(Redriver, "_redrive", made):
         yield
 
 

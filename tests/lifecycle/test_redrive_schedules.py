@@ -20,7 +20,7 @@ from tests.lifecycle import schedules
 
 SCHEDULES = 120
 MOST_SCHEDULES = 400  # of one mutant
-_push, _kept_of, _made = Advance.push, kept_of, Redriver._made
+_push, _kept_of, _redrive = Advance.push, kept_of, Redriver._redrive
 
 
 def test_a_redriven_run_keeps_its_laws_whoever_dies_on_the_way() -> None:
@@ -43,7 +43,7 @@ def no_push_again() -> Iterator[None]:
     """Only the call that made the run has it going: one that died before is not made good."""
 
     async def made(self: Redriver, *given: Any) -> Any:
-        at = await _made(self, *given)
+        at = await _redrive(self, *given)
         await _push(self._advance, at, f"redrive:{schedules.RUN}")
         return at
 
@@ -51,7 +51,7 @@ def no_push_again() -> Iterator[None]:
         if not by.startswith("redrive:"):
             await _push(self, at, by)
 
-    with mock.patch.object(Redriver, "_made", made), mock.patch.object(Advance, "push", push):
+    with mock.patch.object(Redriver, "_redrive", made), mock.patch.object(Advance, "push", push):
         yield
 
 
@@ -87,14 +87,14 @@ def mark_first() -> Iterator[None]:
 
     async def made(self: Redriver, *given: Any) -> Any:
         left.clear()
-        at = await _made(self, *given)
+        at = await _redrive(self, *given)
         for one in left:
             await _write(self, *one)
         return at
 
     left: list[tuple[str, str, Any]] = []
     _write = Redriver._write
-    with mock.patch.object(Redriver, "_write", write), mock.patch.object(Redriver, "_made", made):
+    with mock.patch.object(Redriver, "_write", write), mock.patch.object(Redriver, "_redrive", made):
         yield
 
 

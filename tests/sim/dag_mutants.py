@@ -59,7 +59,7 @@ def begun_by_nobody() -> Iterator[None]:
     async def begun(self: Forking, *place: object) -> list[Standing]:
         return []
 
-    with mock.patch.object(Forking, "_begun", begun):
+    with mock.patch.object(Forking, "_pushed", begun):
         yield
 
 

@@ -24,7 +24,7 @@ from stepwell.runtime.ports import Appended, Joined
 from tests.sim.tree import batch_of
 
 _append, _join, _end, _in_lane = MemoryStore.append, Lanes.join, Forking._end, Logbook._in_lane
-_begun, _arrived, _is_next = Logbook._begun, Forking._arrived, RunLane._is_next
+_before_first_record, _arrived, _is_next = Logbook._before_first_record, Forking._arrived, RunLane._is_next
 _lane_append = RunLane.append
 
 

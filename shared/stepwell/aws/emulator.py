@@ -72,10 +72,10 @@ class Emulator:
     def client(self, service: str) -> Any:
         """Returns a boto3 client for the emulator only, whatever the environment says. It is closed at the end."""
         if service not in self._clients:
-            self._clients[service] = self._made(service)
+            self._clients[service] = self._new_client(service)
         return self._clients[service]
 
-    def _made(self, service: str) -> Any:
+    def _new_client(self, service: str) -> Any:
         import boto3  # noqa: PLC0415 - slow to load
         from botocore.config import Config  # noqa: PLC0415
 

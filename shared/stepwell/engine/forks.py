@@ -188,7 +188,7 @@ class Branches:
         """Returns the branch before its first record."""
         group, span = span_of(self.fork, index)
         if span.start not in self._alike:
-            self._alike[span.start] = self._begun(group)
+            self._alike[span.start] = self._shared(group)
         token, branch, items = self._alike[span.start]
         needs = tuple(self.fork.groups[one].node for one in self.fork.needs[index]) if self.fork.needs else ()
         item = None if items is None else items[index - span.start]
@@ -196,7 +196,7 @@ class Branches:
         own = changed(branch, index=index, item=item, needs=needs, taken=taken)
         return changed(token, id=branch_id(self._id, index), branch=own)
 
-    def _begun(self, group: Group) -> tuple[Token, Branch, Sequence[Json] | None]:
+    def _shared(self, group: Group) -> tuple[Token, Branch, Sequence[Json] | None]:
         """What the branches of a group have in common, and their items."""
         rule, parent = self._rule(group), self._parent
         foreach = None if rule is None else rule.foreach

@@ -134,7 +134,7 @@ class Batches:
             batch.query  # noqa: B018 - raises for an unknown status or action
         except (TypeError, ValueError, LookupError) as error:  # a run that no batch call started
             return Outcome(failure=Failure("bad_batch", "validation", f"this is no batch: {error}", call.node))
-        report = Report(**(call.state.get("report") or _begun(batch)))
+        report = Report(**(call.state.get("report") or _first_report(batch)))
         job = await self._acts.header(call.run_id)
         began_ms = self._clock.now_ms()
         if report.watched and (report.is_listed or len(report.watched) == STAGES[report.stage]):
@@ -268,7 +268,7 @@ class Batches:
         await self._eraser.scrub()
 
 
-def _begun(batch: Batch) -> dict[str, Json]:
+def _first_report(batch: Batch) -> dict[str, Json]:
     """Returns the report before the first page, which begins at `before_ms`: the newest runs come first."""
     cursor = encode_cursor(batch.before_ms, "") if batch.before_ms else ""
     return {"action": batch.action, "dry_run": batch.dry_run, "cursor": cursor}

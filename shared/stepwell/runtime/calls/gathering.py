@@ -73,7 +73,7 @@ class Gatherer:
             homes = await self._homes(given) if is_keyed else ()
             if is_keyed and not homes and (there := await self._before(given)) is not None:
                 return Started(there, created=False)
-            at = await self._made(graph, given, homes[-1], origin) if homes else None
+            at = await self._open_run(graph, given, homes[-1], origin) if homes else None
             if at is not None and (slot := await self._slot_of(at, given)) is not None:
                 return Started(at.header, created=False, folded=slot > 0)
             if not is_checked:  # else the first run answers, whatever today's schema says of its input
@@ -129,16 +129,16 @@ class Gatherer:
     async def _opened(self, graph: Graph, given: Header, origin: str) -> Standing | None:
         """Returns the run that gathers this place's starts. None: another caller was faster, so look again."""
         named = await places.found(self._ports.notes, origin)
-        at = await self._made(graph, given, named, origin) if named is not None else None
+        at = await self._open_run(graph, given, named, origin) if named is not None else None
         if at is not None and is_open(at.run, at.token):
             return at
         is_taken = await self._ports.runs.get_run(given.run_id) is not None
         run_id = f"run_{self._new_id()}" if is_taken else given.run_id
         if not await places.name(self._ports.notes, origin, run_id, named):
             return None
-        return await self._made(graph, given, run_id, origin)
+        return await self._open_run(graph, given, run_id, origin)
 
-    async def _made(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing:
+    async def _open_run(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing:
         """Loads the run; creates and wakes it if nobody has yet."""
         at = await self._logbook.load(run_id)
         if at is None:

@@ -60,7 +60,7 @@ class Redriver:
         _check_same(there, asked, old)
         at = None if there is None else await self._logbook.load(run_id)
         if there is None or at is None:
-            at = await self._made(old, there, asked, since, version, who)
+            at = await self._redrive(old, there, asked, since, version, who)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
             await self.push(at, by)  # also when repeated: the first call may have died before this
         return Started(at.header, there is None)
@@ -100,7 +100,7 @@ class Redriver:
             check_fits(was, graph, kept)
         return graph, plan, list(records)
 
-    async def _made(
+    async def _redrive(
         self, old: Header, there: Header | None, asked: str, since: str, version: str, who: str
     ) -> Standing:
         graph, plan, records = await self._plan(old, there, since, version)

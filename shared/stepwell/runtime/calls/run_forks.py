@@ -67,7 +67,7 @@ class RunForker:
                            hint="send another Idempotency-Key")  # fmt: skip
         at = None if there is None else await self._logbook.load(run_id)
         if at is None:
-            at = await self._made(old, there, run_id, asked)
+            at = await self._fork_run(old, there, run_id, asked)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
             await self._redriver.push(at, by)  # also when repeated: the first call may have died before this
         await tell_original(self._ports, old, run_id)
@@ -94,7 +94,7 @@ class RunForker:
             "state": dict(way.token.scope),
         }
 
-    async def _made(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
+    async def _fork_run(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
         graph, records, kept = await self._kept(old, asked, there)
         plan = await Keeper(self._logbook, self._redriver.forking, old.run_id, is_fork=True).plan(kept)
         given = replace(old, input=_input(old, records, asked))

@@ -93,14 +93,14 @@ class Service:
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
-        return await self._begun(graph, request)
+        return await self._start(graph, request)
 
     async def batch(self, batch: Batch, key: str = "") -> Started:
         """Starts a run that acts on all runs of a filter. Raises InvalidInput, Conflict (key with another body)."""
         check_batch(batch)
-        return await self._begun(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
+        return await self._start(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
 
-    async def _begun(self, graph: Graph, request: Start) -> Started:
+    async def _start(self, graph: Graph, request: Start) -> Started:
         check_start(request)
         header = self._header(graph, request)
         if graph.gathering is not None and not request.origin:

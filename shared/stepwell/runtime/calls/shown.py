@@ -37,7 +37,7 @@ def shown_writes(
     indexes = {branch_id(name, index): index for index in fork.page_indexes(page)}
     awaits = {index: awaited(fork, index) for index in indexes.values()}
     ended = set[int]()
-    live = _begun(awaits, ended)
+    live = _pop_ready(awaits, ended)
     waiting, shows_wait, writes = set[int](), False, 0
     closing = _closing(logs.values())
     if fired is not None and not closing and _is_outlived(fired, logs.values()):
@@ -50,7 +50,7 @@ def shown_writes(
         waiting.discard(index)
         if ends:
             ended.add(index)
-            live = (live | _begun(awaits, ended)) - ended
+            live = (live | _pop_ready(awaits, ended)) - ended
         elif parks:
             waiting.add(index)
         if (ends and record.by in closing) or (fired is not None and record.at_ms > fired.at_ms):
@@ -66,7 +66,7 @@ def shown_writes(
     return writes
 
 
-def _begun(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
+def _pop_ready(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
     """Moves out of `awaits` the branches that may begin by now, and returns them: each is checked only until then."""
     begun = {index for index, wait in awaits.items() if wait.is_over(ended)}
     for index in begun:

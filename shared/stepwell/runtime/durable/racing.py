@@ -37,7 +37,7 @@ async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolera
     """Returns the results in order, failures in their places. Too many failures raise, and cancel the others."""
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     left = iter(awaited)
-    tasks = _begun(islice(left, max_concurrency or None), ended)
+    tasks = _start_tasks(islice(left, max_concurrency or None), ended)
     failed = has_ended = 0
     try:
         while has_ended < len(tasks):
@@ -46,7 +46,7 @@ async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolera
             failed += task.cancelled() or task.exception() is not None
             if failed > tolerated:
                 task.result()
-            tasks += _begun(islice(left, 1), ended)
+            tasks += _start_tasks(islice(left, 1), ended)
     except GeneratorExit:  # closed with its session: nothing may be awaited any more
         raise
     except BaseException:
@@ -60,7 +60,7 @@ async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolera
 async def first_of(awaited: Iterable[Awaitable[Any]]) -> tuple[int, Any]:
     """Returns the index and the result of the first to end; the others are cancelled."""
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
-    tasks = _begun(awaited, ended)
+    tasks = _start_tasks(awaited, ended)
     try:
         task = await ended.get()
     except GeneratorExit:
@@ -72,7 +72,7 @@ async def first_of(awaited: Iterable[Awaitable[Any]]) -> tuple[int, Any]:
     return tasks.index(task), task.result()
 
 
-def _begun(awaited: Iterable[Awaitable[Any]], ended: asyncio.Queue[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+def _start_tasks(awaited: Iterable[Awaitable[Any]], ended: asyncio.Queue[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
     tasks: list[Any] = []
     for one in awaited:
         tasks.append(asyncio.ensure_future(_in_loop(one)))

@@ -105,11 +105,11 @@ class Sessions:
 
     async def asked(self, at: Standing) -> Standing:
         """Returns the token with its function's turn."""
-        return self._told(at, await self._made(at))
+        return self._told(at, await self._session_of(at))
 
     async def answered(self, at: Standing, name: str) -> Json:
         """Returns the function's answer to a query. Raises NotFound, Conflict."""
-        session, turn = await self._made(at)
+        session, turn = await self._session_of(at)
         if session is None or isinstance(turn.result, Stuck):
             self._told(at, (session, turn))
             failure = turn.result.failure if isinstance(turn.result, Stuck | Failed) else None
@@ -130,7 +130,7 @@ class Sessions:
 
         None: it cannot run now, or the record was not written and the session is closed.
         """
-        session, turn = await self._made(at)
+        session, turn = await self._session_of(at)
         if session is None or not isinstance(turn.result, Suspended | Together) or asked.resumption is None:
             self._told(at, (session, turn))
             return None
@@ -157,7 +157,7 @@ class Sessions:
         None: the function does not ask for it now. After a failure the session is closed, with what the attempt
         changed.
         """
-        session, turn = await self._made(at)
+        session, turn = await self._session_of(at)
         function, closed = function_of(turn, name), self._closed
         if session is None or function is None:
             self._told(at, (session, turn))
@@ -169,7 +169,7 @@ class Sessions:
             self._told(at, (session, turn))
         return outcome
 
-    async def _made(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
+    async def _session_of(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
         """Returns the token's session, for this caller alone until it is kept, and the function's turn."""
         key = (at.run_id, at.token.id)
         with self._lock:
@@ -182,7 +182,7 @@ class Sessions:
             self._let_go(session)
             session = None
         if session is None:
-            return await self._begun(at)
+            return await self._replayed(at)
         return self._run(at, partial(self._go_on, session, records, at))
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class Sessions:
 
     # -- replaying
 
-    async def _begun(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
+    async def _replayed(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
         """Replays a session from its log. `anew`: it shares nothing with other sessions, as a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
@@ -264,7 +264,7 @@ class Sessions:
             raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
         if fork.parent.token.began_slot > slot:  # the parent began anew: nobody waits for the branch
             return Turn(Failed(_GONE))
-        session, turn = await self._begun(fork.parent, anew=anew)
+        session, turn = await self._replayed(fork.parent, anew=anew)
         asked = None if session is None else branches_of(session, slot)
         if session is None or asked is None:
             if session is not None:

@@ -69,7 +69,9 @@ class Children:
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
-                header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+                header = await self._create(
+                    at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1)
+                )
             except UserError as refusal:
                 return [FoundInput(at, ChildrenEnded(slot, refusal_of(one, refusal.code, refusal.message)))]
             if not header.status.terminal:
@@ -86,7 +88,7 @@ class Children:
         run_id = "run_" + hashlib.sha256(action.key.encode()).hexdigest()[:26]
         one = Called(action.node, action.step.run.removeprefix(DETACHED), action.input)
         try:
-            header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, -1, -1, _depth(at) + 1))
+            header = await self._create(at, one, run_id, Caller(at.run_id, at.token.id, -1, -1, _depth(at) + 1))
         except UserError as refusal:
             failure = Failure(refusal.code, "validation", refusal.message, action.node, action.attempt)
             return Outcome(failure=failure, started_ms=now_ms)
@@ -94,7 +96,7 @@ class Children:
             await self._starter.set_going(header)
         return Outcome(run_id, started_ms=now_ms)
 
-    async def _made(self, at: Standing, one: Called, run_id: str, caller: Caller) -> Header:
+    async def _create(self, at: Standing, one: Called, run_id: str, caller: Caller) -> Header:
         """Creates the child if it is not there, and returns its header. Raises UserError if it cannot be created."""
         if caller.depth > CHILD_DEPTH:
             raise InvalidInput(f"{CHILD_DEPTH} runs are above it; workflows that call each other need an end",
@@ -163,7 +165,7 @@ class Children:
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
-                await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+                await self._create(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
             except UserError:
                 continue  # nobody can start it
             messages.append(to_json(EndRun(run_id, at.run_id, at.token.id, slot)))
@@ -174,7 +176,9 @@ class Children:
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
-                header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+                header = await self._create(
+                    at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1)
+                )
             except UserError:
                 continue  # nobody can start it
             if header.status is Status.PENDING:

@@ -132,7 +132,7 @@ class Forking:
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [FoundInput(parent, None)]
-        begun = await self._begun(at, fork, following, by)
+        begun = await self._pushed(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
         if first is not None and pushes(first.token, *in_place_of(at.token, by)) and not _is_cancelled(first):
@@ -208,7 +208,7 @@ class Forking:
             self._logbook.pushers.keep(place, parent.token.last.by, len(parent.token.last.by), now_ms)
         return None
 
-    async def _begun(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
+    async def _pushed(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
         """Returns those of several branches that this message pushes: on a redelivery more branches may be ready."""
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
         names = in_place_of(at.token, by)

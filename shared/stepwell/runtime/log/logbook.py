@@ -90,7 +90,7 @@ class Logbook:
         fork = await self.fork(run_id, parent_id, slot, known)
         if fork is None or index >= fork.fork.width:
             return None
-        begun = await self._begun(fork, index)
+        begun = await self._before_first_record(fork, index)
         if fork.fork.lane:
             return await self._in_lane(begun, fork, index, known, fresh=fresh)
         if fresh and await self._slots.is_blank(run_id, token_id):
@@ -157,7 +157,7 @@ class Logbook:
                 at = at.after(record)
         return at
 
-    async def _begun(self, fork: ForkedParent, index: int) -> Standing:
+    async def _before_first_record(self, fork: ForkedParent, index: int) -> Standing:
         """Returns the branch before its first record, with the results of the branches that it needs."""
         at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1, lane=None)
         branch = at.token.branch
@@ -267,7 +267,9 @@ class Logbook:
     async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
         """Returns those branches of the page that have records, as they began, each with its records."""
         found = await self.page_logs(fork, page)
-        return [(await self._begun(fork, token.branch.index), log) for token, log in found if token.branch]
+        return [
+            (await self._before_first_record(fork, token.branch.index), log) for token, log in found if token.branch
+        ]
 
     async def page_logs(self, fork: ForkedParent, page: int) -> list[tuple[Token, list[Record]]]:
         """Returns the same as `logs` in one query, without the results of the branches that they need."""

@@ -101,12 +101,12 @@ class Worker:
     async def _push(self, turn: _Turn) -> None:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
-        at = self._gathering(await self._begun(turn, fresh=own.slot < 0), turn)
+        at = self._gathering(await self._load(turn, fresh=own.slot < 0), turn)
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
 
-    async def _begun(self, turn: _Turn, *, fresh: bool = False) -> Standing | None:
+    async def _load(self, turn: _Turn, *, fresh: bool = False) -> Standing | None:
         """Loads the wake's token and finishes what this message left undone there. None: there is no such token."""
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
@@ -278,7 +278,7 @@ class Worker:
         Another delivery of this message that wrote the record may be steps ahead by now. Then this one begins again as
         if it came now. The token may be with another message, which alone pushes it on.
         """
-        return await (self._logbook.save_if_due(answer.at) if answer.is_new else self._begun(turn))
+        return await (self._logbook.save_if_due(answer.at) if answer.is_new else self._load(turn))
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
