@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from stepwell.cli.telling import history_line
 from stepwell.engine import durable, finished, redriven_tasks, task_records
 from stepwell.engine.token import Token
 from stepwell.engine.turns import Asked
@@ -155,6 +156,14 @@ def test_the_history_says_where_a_result_was_taken_from(memory: Stepwell) -> Non
     taken = [entry["data"]["taken_from"] for entry in again.history if "taken_from" in (entry.get("data") or {})]
     assert taken
     assert all(place.startswith(f"{run.id}:0") for place in taken)
+    lines = [history_line(entry, memory.now).plain for entry in again.history]
+    assert sum(line.endswith(f", taken from {run.id}") for line in lines) == len(taken)
+
+
+def test_what_is_taken_is_no_step_of_the_run_s_cost(memory: Stepwell) -> None:
+    shop = Shop(memory, ("fetch", "b"))
+    again, calls = shop.mended(shop.fails("pooled", MANY))
+    assert again.view["cost"]["steps"] == calls.total()
 
 
 def test_a_result_of_a_run_that_was_deleted_is_a_failure_and_no_second_call(memory: Stepwell) -> None:

@@ -77,6 +77,8 @@ def _data_of(kind: str, data: Any) -> Any:
     if kind.startswith(("run.", "branch.", "step.", "child.", "compensation.")) and isinstance(error, Mapping):
         following = f", then {data['next']}" if data.get("next") else ""
         return _other_run(kind, data) + error_words({**error, "step": "", "attempts": 0}) + following
+    if "taken_from" in data:
+        return f"{brief(data.get('output'))}, taken from {data['taken_from'].partition(':')[0]}"
     if kind == "step.compensated":
         return f"{data.get('token')}@{data.get('slot')}  {brief(data.get('output'))}".rstrip()
     if kind == "compensation.retry_scheduled":

@@ -198,7 +198,7 @@ def _step(token: Token, record: Record) -> Changes:
         ended_ms=0 if isinstance(record.next, RetryAt | Pause) else record.at_ms,
     )
     left = _leave(token, record, record.attempt)
-    return {"calls": token.calls + 1, **_show(token, record, view), **left}
+    return {"calls": token.calls + (not record.taken), **_show(token, record, view), **left}
 
 
 def _moved(token: Token, record: Record) -> Changes:

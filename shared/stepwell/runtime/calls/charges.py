@@ -218,7 +218,7 @@ def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
 def _of_record(record: Record) -> Iterator[Charge]:
     """Yields the charges that follow from the record's own fields."""
     yield "records", 1
-    if record.kind in _ATTEMPTS:
+    if record.kind in _ATTEMPTS and not record.taken:
         yield "steps", 1
         yield "step_seconds", max(record.at_ms - record.started_ms, 0) / 1_000 if record.started_ms else 0
         yield "output_bytes", len(json.dumps(record.output))
