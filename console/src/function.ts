@@ -1,7 +1,8 @@
 // A durable function as it was after an earlier record: the API's drawing of its log, with what had begun by then.
 
 import { stateAfter, summed, type Point, type Seen } from "./replay";
-import type { GraphNode, Moment, RunGraph, Step } from "./types";
+import type { Entry, GraphNode, Moment, RunGraph, Step } from "./types";
+import { withOwnWaits } from "./until";
 
 /** The run's own node is the function; the others are what its log has. */
 export function isOfFunction(graph: RunGraph): boolean {
@@ -32,25 +33,35 @@ export function functionThen(graph: RunGraph, moment: Moment, points: Point[], a
 function usesOf(points: Point[]): Map<string, Use[]> {
   const found = new Map<string, Use[]>();
   const open = new Map<string, Use>();
-  points.forEach(({ token, slot, entries }, at) => {
-    for (const entry of entries) {
-      const state = stateAfter(entry.type);
-      if (!state || !entry.step) continue;
-      const key = `${token} ${entry.step}`;
-      let use = open.get(key);
-      const last = use?.seen.at(-1);
-      const goesOn = (entry.attempt ?? 1) > 1 || /retry|compensated/.test(entry.type);
-      if (!use || (last?.to && !goesOn)) {
-        use = { place: [...(token.match(/\d+/g) ?? []).slice(1).map(Number), slot], seen: [] };
-        open.set(key, use);
-        found.set(entry.step, [...(found.get(entry.step) ?? []), use]);
-      }
-      const isOpen = state === "running" || state === "waiting";
-      use.seen.push({ at, state, from: use.seen[0]?.from ?? entry.at, to: isOpen ? null : entry.at, attempts: entry.attempt ?? last?.attempts ?? 1 });
+  const places = new Map(points.flatMap(({ entries }, at) => entries.map((entry) => [entry.id, at] as const)));
+  for (const entry of withOwnWaits(points.flatMap((point) => point.entries))) {
+    const at = places.get(entry.id) ?? 0;
+    const { token, slot } = points[at] ?? { token: "0", slot: 0 };
+    if (!entry.step) continue;
+    const key = `${token} ${entry.step}`;
+    let use = open.get(key);
+    const state = stateAfter(entry.type) || (use?.seen.every((one) => one.state === "waiting") && afterWait(entry));
+    if (!state) continue;
+    const last = use?.seen.at(-1);
+    const isEnd = use?.seen[0]?.state === "waiting" && /^step\.(completed|failed)$/.test(entry.type); // of a wait, told once more
+    const goesOn = (entry.attempt ?? 1) > 1 || /retry|compensated/.test(entry.type) || isEnd;
+    if (!use || (last?.to && !goesOn)) {
+      use = { place: [...(token.match(/\d+/g) ?? []).slice(1).map(Number), slot], seen: [] };
+      open.set(key, use);
+      found.set(entry.step, [...(found.get(entry.step) ?? []), use]);
     }
-  });
+    const isOpen = state === "running" || state === "waiting";
+    use.seen.push({ at, state, from: use.seen[0]?.from ?? entry.at, to: isOpen ? null : entry.at, attempts: entry.attempt ?? last?.attempts ?? 1 });
+  }
   for (const uses of found.values()) uses.sort((one, other) => compared(one.place, other.place));
   return found;
+}
+
+/** A wait of the function's own is an operation: what reaches it ends it. One that a step asked for ends with the step. */
+function afterWait({ type, data }: Entry): string {
+  if (type === "timer.fired") return (data as { outcome?: string } | null)?.outcome === "timeout" ? "failed" : "completed";
+  if (/^(approval\.rejected|child\.(failed|refused)|lock\.refused)$/.test(type)) return "failed";
+  return /^(sleep\.completed|(approval|event)\.received|children\.completed|lock\.granted)$/.test(type) ? "completed" : "";
 }
 
 function compared(one: number[], other: number[]): number {

@@ -32,7 +32,7 @@ export function pointsOf(entries: Entry[], last: number, hasMore: boolean): Poin
 
 const STATES: [RegExp, string][] = [
   [/^step\.(started|retry_scheduled)$/, "running"],
-  [/^step\.completed$/, "completed"],
+  [/^(step|until)\.completed$/, "completed"],
   [/^step\.failed$/, "failed"],
   [/^step\.skipped$/, "skipped"],
   [/^step\.compensated$/, "compensated"],

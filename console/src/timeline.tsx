@@ -6,9 +6,10 @@ import type { Entry, Run } from "./types";
 import { toneOf } from "./history";
 import { Took } from "./runs";
 import { Card, useNow } from "./ui";
+import { withOwnWaits } from "./until";
 import { span, TERMINAL } from "./words";
 
-const OPENS = /^(step\.started|approval\.requested|event\.awaited|sleep\.started|children\.started|lock\.requested)$/;
+const OPENS = /^(step\.started|approval\.requested|event\.awaited|sleep\.started|children\.started|lock\.requested|until\.awaited)$/;
 const LEAST_PERCENT = 0.4;
 const DRAWN = 400; // segments that fit side by side
 const TOLD = 100; // branches of a fork that the history tells of
@@ -76,7 +77,7 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
   const rows = new Map<string, Row>();
   const open = new Map<string, Segment>(); // by token and step
   let undoneMs = 0; // when the last compensation ended
-  for (const entry of entries) {
+  for (const entry of withOwnWaits(entries)) {
     if (entry.type === "fork.opened") forked(rows, open, entry);
     if (/^join\./.test(entry.type)) joined(open, entry);
     const at = Date.parse(entry.at);
@@ -88,7 +89,7 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
     }
     const key = `${entry.token} ${entry.step}`;
     const going = open.get(key);
-    if (going && entry.type !== "phase.changed") {
+    if (going && !/^(phase\.changed|update\.)/.test(entry.type)) {
       [going.to, going.tone] = [at, /retry|paused/.test(entry.type) ? going.tone : toneOf(entry.type)];
       open.delete(key);
     } else if (entry.type === "step.failed") {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from itertools import pairwise
@@ -35,6 +36,19 @@ async def soup(ctx: WorkflowContext):
     await ctx.map(fetch, ["leek", "rice", "milk"])
     await ctx.step(taste)
     await ctx.approval("guest")
+
+@workflow
+async def table(ctx: WorkflowContext):
+    guests: list[str] = []
+    ctx.update("seat", lambda name: guests.append(name))
+    await ctx.step(taste)
+    await ctx.until(lambda: len(guests) >= 2, timeout="1h")
+    await ctx.step(stir)
+
+@workflow
+async def served(ctx: WorkflowContext):
+    await ctx.event("hungry")
+    await ctx.step(taste)
 """
 
 
@@ -82,6 +96,53 @@ def test_each_moment_has_the_operations_of_its_log_in_the_logs_order(dev: Dev, p
     assert any("taste" in one and "salt" not in one for one in moments)
     assert any("fetch" in one and "taste (2)" not in one for one in moments)
     assert moments[-2]["taste"] == "completed"
+
+
+def test_a_wait_for_a_condition_has_a_node_a_bar_and_its_moments(dev: Dev, page: Page) -> None:
+    """An update reaches it and does not end it; the update after which its condition holds does."""
+    run_id = reaches(dev, start(dev, "table", {}), "waiting")
+    seat(dev, run_id, "ana")
+    page.goto(f"{dev.url}/#/runs/{run_id}")
+    graph, bars = page.locator(".o-graph .graph"), page.locator(".timeline .row .name")
+    expect(graph.locator("svg")).to_have_attribute("aria-label", "Graph: table waiting, taste completed, until waiting")
+    expect(bars).to_have_text(["taste", "until"])
+    expect(page.locator(".timeline .row", has_text="until").locator("i.is-waiting")).to_have_count(1)
+    page.locator(".timeline .row", has_text="until").click()
+    expect(page.locator(".history .type")).to_have_text(["tasks.waiting", "update.received"])
+    seat(dev, run_id, "ben")
+    expect(page.locator(".title .status")).to_have_text("completed")
+    expect(bars).to_have_text(["taste", "until", "stir"])
+    seen = [state.get("until") for state in moments_of(page)]
+    assert [state for state, before in zip(seen, [None, *seen], strict=False) if state != before] == [
+        "waiting",
+        "completed",
+    ]
+
+
+def test_a_wait_that_is_over_is_shown_so_at_the_moments_after_it(dev: Dev, page: Page) -> None:
+    run_id = reaches(dev, start(dev, "served", {}), "waiting")
+    assert dev.call("POST", f"/runs/{run_id}/events", {"name": "hungry"})[0] == 202
+    reaches(dev, run_id, "completed")
+    page.goto(f"{dev.url}/#/runs/{run_id}")
+    assert [state["hungry"] for state in moments_of(page)] == ["waiting", "completed", "completed", "completed"]
+
+
+def seat(dev: Dev, run_id: str, name: str) -> None:
+    assert dev.call("POST", f"/runs/{run_id}/updates/seat?wait=20", {"input": {"name": name}})[0] == 200
+
+
+def moments_of(page: Page) -> list[dict[str, str]]:
+    """The nodes and their states after each record."""
+    page.get_by_role("button", name="look back").click()
+    slider, graph = page.locator(".moments input[type=range]"), page.locator(".moments .graph")
+    expect(graph).to_be_visible()
+    found = []
+    for at in range(int(slider.get_attribute("max") or 0) + 1):
+        slider.fill(str(at))
+        expect(page.locator(".moments output")).to_have_text(re.compile(f"^{at} of"))
+        expect(page.locator(".moment")).to_have_attribute("aria-busy", "false")
+        found.append(drawn(graph))
+    return found
 
 
 def row_of(graph: Locator, name: str) -> str:

@@ -10,9 +10,13 @@ import pytest
 from stepwell.api import operations
 from stepwell.api.drawing import draw
 from stepwell.api.drawing_shape import picture
+from stepwell.api.explain import explain
 from stepwell.api.operations import Flow
 from stepwell.api.ran import words_of
+from stepwell.api.views import read_run
 from stepwell.runtime.calls import survey
+from stepwell.runtime.loop.driving import run_now
+from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 from tests.durable.drawn import flow_now
 
@@ -233,3 +237,57 @@ def test_every_form_of_the_picture_has_them_side_by_side(flows: Flows) -> None:
     told = draw("dot", flow.view, flow.states, words_of(flow.steps), flow.taken)
     assert all(f"    {one} -> {other} [penwidth=3]" in told for one, other in ways)
     assert draw("svg", flow.view, flow.states, words_of(flow.steps), flow.taken).count("✓") >= 3
+
+
+CONDITION = """
+items = []
+ctx.update("add", lambda item: items.append(item))
+await ctx.step(mix, 1)
+await ctx.until(lambda: len(items) >= 2, timeout="1h")
+await ctx.step(bake, 1)
+"""
+
+
+def conditional(flows: Flows) -> tuple[Stepwell, Run]:
+    """A run that waits for a second item, and had one."""
+    lines = "".join(f"    {line}\n" for line in CONDITION.strip("\n").splitlines())
+    kit = flows(STEPS + lines)
+    run = kit.start("cake")
+    run.update("add", {"item": "salt"})
+    return kit, run
+
+
+def test_a_wait_for_a_condition_is_a_node_that_waits_and_is_done_when_the_function_goes_on(flows: Flows) -> None:
+    kit, run = conditional(flows)
+    flow = flow_now(kit, run.id)
+    assert edges(flow) == {"cake>mix", "mix>until"}
+    assert (flow.states["until"], flow.view["nodes"][-1]["wait"]) == ("waiting", "sleep")
+    kit.advance("10m")
+    run.update("add", {"item": "milk"})
+    flow = flow_now(kit, run.id)
+    assert edges(flow) == {"cake>mix", "mix>until", "until>bake", "bake>end"}
+    assert words_of(flow.steps)["until"] == "10 min"
+
+
+@pytest.mark.parametrize(("is_cancelled", "state"), [(True, "cancelled"), (False, "completed")])
+def test_a_wait_for_a_condition_ends_with_its_time_or_with_its_run(
+    flows: Flows, state: str, *, is_cancelled: bool
+) -> None:
+    kit, run = conditional(flows)
+    if is_cancelled:
+        run.cancel()
+    else:
+        kit.advance("1h")
+    assert flow_now(kit, run.id).states["until"] == state
+
+
+def test_the_run_and_its_history_call_a_wait_for_a_condition_until(flows: Flows) -> None:
+    """The run, its explanation and its tokens say the same of it as the list of runs does: it waits for a time."""
+    kit, run = conditional(flows)
+    view = run_now(read_run(kit.service, run.id))
+    why = explain(run_now(kit.service.standing(run.id)), int(kit.now.timestamp() * 1000), None, {})
+    assert (view["current_steps"], why["current_steps"], view["tokens"][0]["step"]) == (["until"],) * 2 + ("until",)
+    assert (view["waiting_for"], why["waiting_for"], view["tokens"][0]["awaits"]) == ("sleep", "sleep", ["sleep"])
+    kit.advance("1h")
+    told = [(one["type"], one["step"]) for one in run.history if one["type"] in {"tasks.waiting", "timer.fired"}]
+    assert told == [("tasks.waiting", "tasks"), ("tasks.waiting", "until"), ("timer.fired", "until")]

@@ -9,10 +9,10 @@ import pytest
 
 from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import apply
-from stepwell.engine.history import narrate
 from stepwell.engine.records import ROOT, Record, RunInfo
 from stepwell.engine.token import NEW
 from stepwell.runtime.calls.newest import newest_of
+from stepwell.runtime.conditions import narrate
 from tests.engine.test_golden import ALL, golden
 
 TOLD_AT_LEAST = 0.7  # of the records; the others ask for the log before them

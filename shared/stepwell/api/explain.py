@@ -23,6 +23,7 @@ from stepwell.api.states import (
     status_of,
     status_unpaused,
     summary_of,
+    wait_of,
     waiting_tokens,
 )
 from stepwell.definition.graph import Json
@@ -281,7 +282,9 @@ def _parked(at: Standing, whole: Parked, now_ms: int, statuses: Statuses) -> _Wh
     found = wakers_of(parked, at.token.node, at.run_id, _branch_of(at))
     reason = waits.kind_named(parked.kind).reason(parked, at.token.node, at.run_id)
     if reason is not None:
-        return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, shown_as(parked))
+        shown = wait_of(at.graph, at.token)
+        kind = shown[0].kind if shown is not None and parked.of_tasks else shown_as(parked)
+        return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, kind)
     children = waited_for(at, at.token, statuses)
     at_last = [one for one in found if one.what == "timer"]
     wakers = [

@@ -11,22 +11,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stepwell.api.graphs import EdgeView, GraphView, NodeView, graph_view, node_states
 from stepwell.api.ran import steps_of, summed, taken_edges, views_in
+from stepwell.api.states import wait_of
 from stepwell.api.steps import StepResult, step_result
 from stepwell.api.trying import tried_at, tried_in
 from stepwell.definition.graph import END, Graph, Json
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import fork_id
-from stepwell.engine.records import ENDED, Fork, Kind, Place, Record, Status
+from stepwell.engine.records import ENDED, TASKS, Fork, Kind, Parked, Place, Record, Status
 from stepwell.engine.tasks import place_of
 from stepwell.engine.token import StepView, Token
 from stepwell.limits import SURVEY_RECORDS
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
+from stepwell.runtime.conditions import UNTIL, own_wait
 from stepwell.runtime.log.standing import Standing
 
 BESIDE = 6  # operations of one name that stand side by side; more are one node
@@ -89,6 +91,7 @@ class _Reading:
         self._graph, self._token, self._forks = graph, begun, forks
         self._alike: dict[tuple[str, frozenset[int]], int] = {}
         self._open: int | None = None  # the operation that the last record left under way
+        self._own_wait: int | None = None  # the wait for a condition that is under way
         self._places: dict[Place, _Tips] = {}  # of what tasks began: its last operations
         self._ended: _Tips = ()  # what the tasks go on from
         self._have_gone_on = True  # the next end is the first one since then
@@ -96,6 +99,7 @@ class _Reading:
     def take(self, record: Record) -> None:
         """Takes the next record of the run's own log."""
         before, self._token = self._token, apply(self._token, record)
+        self._waited(record)
         if record.resumption is not None and record.resumption.kind == ENDED:
             place = place_of(record.resumption.part)
             ended = self._places.get(place, ())
@@ -109,6 +113,24 @@ class _Reading:
             self._fork(record)
         elif record.kind is not Kind.JOINED:
             self._own(record, before)
+
+        if record.parked is not None and own_wait(self._token) is record.parked:
+            self._wait(record, wait_of(self._graph, self._token))
+
+    def _waited(self, record: Record) -> None:
+        """Ends the function's wait for itself, if the function went on with this record, or was ended by it."""
+        now = own_wait(self._token)
+        if self._own_wait is None or (now is not None and now is not record.parked):
+            return
+        operation, self._own_wait = self.operations[self._own_wait], None
+        status = "cancelled" if record.kind is Kind.ENDED else "completed"
+        operation.view = replace(operation.view, status=status, ended_ms=record.at_ms)
+
+    def _wait(self, record: Record, shown: tuple[Parked, str] | None) -> None:
+        """Adds a wait of the function for itself, after all that came before."""
+        view = StepView("waiting", started_ms=record.at_ms)
+        self._own_wait = self._add(_Operation(UNTIL, view, self.tips, wait=shown[0].kind if shown else TASKS))
+        self.tips, self._ended = (self._own_wait,), ()
 
     def _begin(self, record: Record) -> None:
         """What tasks begin follows what ended since they went on; with nothing under way, all that came before.

@@ -17,7 +17,7 @@ from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import open_kinds, shown_kind
-from stepwell.engine.records import Status
+from stepwell.engine.records import Parked, Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
@@ -64,13 +64,19 @@ def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed])
             step=wait[1] if wait else node,
             phase=begun_phase(token),
             waiting_for=shown_kind(token, wait[0]) if wait else None,
-            awaits=(open_kinds(token) or [wait[0].kind]) if wait else [],
+            awaits=_awaits(token, wait[0]) if wait else [],
             waiting_until=time_of(wait[0].until_ms) if wait else None,
         )
     for fork in forks:
         for index, branch in enumerate(fork.branches):
             if not branch.ended and (branch.last is not None or index in fork.may_begin):
                 yield from _live(graph, branch, _stands_at(graph, fork, branch), opened)
+
+
+def _awaits(token: Token, shown: Parked) -> list[str]:
+    if token.parked is not None and token.parked.of_tasks:
+        return [shown.kind]
+    return open_kinds(token) or [shown.kind]
 
 
 def _forks_of(token: Token, opened: Mapping[str, Surveyed]) -> list[Surveyed]:

@@ -18,6 +18,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
+from stepwell.runtime.conditions import UNTIL, own_wait
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EVERY
 from stepwell.runtime.ports.headers import Header
@@ -99,7 +100,10 @@ def wait_of(graph: Graph, token: Token) -> tuple[Parked, str] | None:
     """Returns the wait of a token and the node where it waits; of a function's tasks, what stands for their waits."""
     if not is_waiting(token) or token.parked is None:
         return None
-    return wait_shown(token) if token.parked.of_tasks else (token.parked, node_of(graph, token))
+    if not token.parked.of_tasks:
+        return token.parked, node_of(graph, token)
+    shown = wait_shown(token)
+    return (shown[0], UNTIL) if shown is not None and own_wait(token) is not None else shown
 
 
 def is_shown_waiting(at: Standing) -> bool:

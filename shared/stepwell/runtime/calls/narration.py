@@ -17,12 +17,13 @@ from typing import TypeAlias
 from stepwell.engine.entries import Entry, place_of, token_of
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import is_branch_id, parent_of
-from stepwell.engine.history import narrate, opening, under_way
+from stepwell.engine.history import opening, under_way
 from stepwell.engine.needs import causal_order
 from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.limits import HISTORY_BRANCHES
+from stepwell.runtime.conditions import narrate
 from stepwell.runtime.log.logbook import Logbook
 
 Place: TypeAlias = tuple[int, ...]  # where an entry is: (fork's slot, branch) for each fork on the way, slot, number

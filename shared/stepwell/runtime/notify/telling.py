@@ -18,7 +18,7 @@ from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import branch_id
-from stepwell.engine.history import narrate, opening, under_way
+from stepwell.engine.history import opening, under_way
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
@@ -26,6 +26,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
 from stepwell.limits import SNAPSHOT_RECORDS
+from stepwell.runtime.conditions import narrate
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.outputs import in_full
