@@ -15,10 +15,11 @@ const LISTED = "20"; // of deliveries and of runs in line, on a page
 
 /** Runs that failed alike, those that failed most often first. */
 export function Failures({ name }: { name: string }): JSX.Element {
-  const page = useLive<Page<FailureGroup>>("/failures" + query({ workflow: name }), { soonestMs: SELDOM_MS, isFed: true }).value;
+  const { value: page, error } = useLive<Page<FailureGroup>>("/failures" + query({ workflow: name }), { soonestMs: SELDOM_MS, isFed: true });
   const groups = page?.items ?? [];
   return (
     <Card title="Failures" aside={page?.next_cursor ? `the newest ${counted(groups.reduce((sum, one) => sum + one.count, 0), "run")}` : ""}>
+      {error && <Empty title="What failed cannot be listed">{error.message}</Empty>}
       {page && !groups.length && <Empty title="None of its runs failed" />}
       <ul class="groups">
         {groups.slice(0, GROUPS).map((one) => (

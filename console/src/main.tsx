@@ -55,12 +55,12 @@ function topicOf({ path: [room, name] }: Place): Record<string, string> | null {
   return room === "check" ? null : {};
 }
 
-function Page({ place, stats, recount }: { place: Place; stats: Stats | null; recount: () => void }): JSX.Element {
+function Page({ place, stats, refused, recount }: { place: Place; stats: Stats | null; refused: string; recount: () => void }): JSX.Element {
   const [room, name] = place.path;
-  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} recount={recount} />;
+  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} refused={refused} recount={recount} />;
   if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} stats={stats} recount={recount} />;
   if (room === "inbox") return <Inbox />;
-  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} recount={recount} /> : <WorkflowsPage stats={stats} recount={recount} />;
+  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} refused={refused} recount={recount} /> : <WorkflowsPage stats={stats} refused={refused} recount={recount} />;
   if (room === "check") return <CheckPage />;
   return <Empty isPage title="There is no such page">The bar on top leads to all pages.</Empty>;
 }
@@ -109,7 +109,7 @@ function Console(): JSX.Element {
       </header>
       <Lost />
       <main id="main">
-        <Page place={place} stats={stats} recount={counts.again} />
+        <Page place={place} stats={stats} refused={counts.error?.message ?? ""} recount={counts.again} />
       </main>
     </>
   );

@@ -10,13 +10,13 @@ import { Spark } from "./spark";
 import { Start } from "./start";
 import type { Page, RunSummary, Stats, WorkflowPause, WorkflowSummary } from "./types";
 import { Empty, Status, Tally, Time, useInSight, useKeys, useNow } from "./ui";
-import { ago, plain, shortId, span, STATUSES, tally } from "./words";
+import { ago, FOR_OTHERS, FOR_PEOPLE, plain, shortId, span, STATUSES, tally } from "./words";
 
 type Asked = Record<string, string>;
 
 const SELDOM_MS = 60000; // between two looks at the names of workflows
 
-export function RunsPage({ asked, stats, recount }: { asked: Asked; stats: Stats | null; recount: () => void }): JSX.Element {
+export function RunsPage({ asked, stats, refused, recount }: { asked: Asked; stats: Stats | null; refused: string; recount: () => void }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "", origin = "", key = "" } = asked;
   const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent, origin, key };
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isFed: true });
@@ -36,7 +36,7 @@ export function RunsPage({ asked, stats, recount }: { asked: Asked; stats: Stats
     <>
       <div class="bar">
         <h1>Runs</h1>
-        <Statuses stats={stats} workflow={workflow} chosen={status} choose={(one) => go({ status: one })} />
+        <Statuses stats={stats} refused={refused} workflow={workflow} chosen={status} choose={(one) => go({ status: one })} />
         {runs.length > 0 && together(filters) && (
           <button type="button" onClick={() => setActing(together(filters))}>
             Act on all …
@@ -47,7 +47,7 @@ export function RunsPage({ asked, stats, recount }: { asked: Asked; stats: Stats
         </button>
       </div>
       <Pauses pauses={pausesOf(stats, workflow)} again={recount} />
-      <Filters stats={stats} filters={filters} go={go} />
+      <Filters stats={stats} refused={refused} filters={filters} go={go} />
       <Spark filters={filters} />
       {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
       {live.value && !runs.length && (
@@ -76,30 +76,33 @@ function pausesOf(stats: Stats | null, workflow: string): WorkflowPause[] {
   return pause ? [pause] : [];
 }
 
-function Statuses(given: { stats: Stats | null; workflow: string; chosen: string; choose: (status: string) => void }): JSX.Element {
-  const { stats, workflow, chosen, choose } = given;
+/** The statuses with their counts. `refused`: why there are none; then each status can be chosen, as nobody knows which there are. */
+function Statuses(given: { stats: Stats | null; refused: string; workflow: string; chosen: string; choose: (status: string) => void }): JSX.Element {
+  const { stats, refused, workflow, chosen, choose } = given;
   const count = (status: string): number => (workflow ? stats?.workflows[workflow]?.[status] : stats?.statuses[status]?.count) ?? 0;
-  const shown = STATUSES.filter((status) => count(status) || status === chosen);
+  const shown = STATUSES.filter((status) => count(status) || status === chosen || refused);
   const total = shown.reduce((sum, status) => sum + count(status), 0);
   const isBounded = (status: string): boolean => Boolean(stats?.at_least.includes(status));
   return (
     <div class="chips" role="group" aria-label="Status">
       <button type="button" aria-pressed={!chosen} onClick={() => choose("")}>
-        all <Tally count={total} isBounded={shown.some(isBounded)} />
+        all {stats && <Tally count={total} isBounded={shown.some(isBounded)} />}
       </button>
       {shown.map((status) => (
         <button type="button" key={status} class={`is-${status}`} aria-pressed={chosen === status} onClick={() => choose(chosen === status ? "" : status)}>
           <i aria-hidden="true" />
-          {plain(status)} <Tally count={count(status)} isBounded={isBounded(status)} />
+          {plain(status)} {stats && <Tally count={count(status)} isBounded={isBounded(status)} />}
         </button>
       ))}
+      {refused && <span class="muted">Counts cannot be shown: {refused}</span>}
     </div>
   );
 }
 
-function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; go: (more: Asked) => void }): JSX.Element {
+function Filters({ stats, refused, filters, go }: { stats: Stats | null; refused: string; filters: Asked; go: (more: Asked) => void }): JSX.Element {
   const names = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS }).value?.items.map((one) => one.name) ?? [];
-  const waits = [...new Set([...Object.keys(stats?.waits ?? {}), filters["waiting_for"] ?? ""])].filter(Boolean).sort();
+  const known = refused ? [...FOR_PEOPLE, ...FOR_OTHERS] : Object.keys(stats?.waits ?? {});
+  const waits = [...new Set([...known, filters["waiting_for"] ?? ""])].filter(Boolean).sort();
   const sinces = { "": "any time", "1": "last hour", "24": "last day", "168": "last week" };
   const since = (hours: string): string => (hours ? new Date(Date.now() - Number(hours) * 3_600_000).toISOString() : "");
   return (
@@ -119,7 +122,7 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
           <option value="">anything</option>
           {waits.map((kind) => (
             <option key={kind} value={kind}>
-              {kind} ({tally(stats?.waits[kind] ?? 0, stats?.at_least.includes("waiting"))})
+              {kind} {stats && `(${tally(stats.waits[kind] ?? 0, stats.at_least.includes("waiting"))})`}
             </option>
           ))}
         </select>

@@ -6,7 +6,7 @@ import { Act } from "./act";
 import type { Action } from "./actions";
 import { useLive } from "./api";
 import type { Version, Versions as Found } from "./types";
-import { Card, Time } from "./ui";
+import { Card, Empty, Time } from "./ui";
 import { commandLine, counted, plain, shortVersion } from "./words";
 
 const SELDOM_MS = 15000;
@@ -18,6 +18,7 @@ export function Versions({ workflow }: { workflow: string }): JSX.Element {
   const found = live.value;
   return (
     <Card title="Versions" aside={found && !found.is_whole && "of the newest open runs"} class="versions">
+      {live.error && <Empty title="The versions cannot be listed">{live.error.message}</Empty>}
       <ul class="groups">
         {found?.items.map((one) => (
           <Row key={one.version} one={one} name={() => setAction(naming(workflow, one.version))} drop={(alias) => setAction(dropping(workflow, alias))} />

@@ -154,3 +154,4 @@ export function withoutLinks(data: Json): Json {
 
 /** What a person ends: the kinds of wait of the inbox. */
 export const FOR_PEOPLE = ["approval", "response", "document", "signature", "test"];
+export const FOR_OTHERS = ["event", "callback", "sleep", "delay", "children", "workflow", "agent"]; // other kinds of waits

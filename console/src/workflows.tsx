@@ -16,7 +16,7 @@ import { counted, shortVersion, span, STATUSES, tally } from "./words";
 
 const SELDOM_MS = 15000; // between two looks at what a deploy changes
 
-export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount: () => void }): JSX.Element {
+export function WorkflowsPage({ stats, refused, recount }: { stats: Stats | null; refused: string; recount: () => void }): JSX.Element {
   const { value: page, error } = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS });
   return (
     <>
@@ -34,7 +34,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
         {page?.items.map((one) => (
           <Card key={one.name} title={<a href={`#/workflows/${encodeURIComponent(one.name)}`}>{one.name}</a>} aside={<span class="tag">{one.format}</span>}>
             <p>{one.description || <span class="muted">No description.</span>}</p>
-            <Counts name={one.name} stats={stats} />
+            <Counts name={one.name} stats={stats} refused={refused} />
           </Card>
         ))}
       </div>
@@ -44,7 +44,7 @@ export function WorkflowsPage({ stats, recount }: { stats: Stats | null; recount
   );
 }
 
-function Counts({ name, stats }: { name: string; stats: Stats | null }): JSX.Element {
+function Counts({ name, stats, refused }: { name: string; stats: Stats | null; refused: string }): JSX.Element {
   const counts = stats?.workflows[name] ?? {};
   const shown = STATUSES.filter((status) => counts[status]);
   return (
@@ -54,12 +54,17 @@ function Counts({ name, stats }: { name: string; stats: Stats | null }): JSX.Ele
           {tally(counts[status] ?? 0, stats?.at_least.includes(status))} <Status value={status} />
         </a>
       ))}
-      {!shown.length && <span class="muted">no runs</span>}
+      {stats && !shown.length && <span class="muted">no runs</span>}
+      {refused && (
+        <span class="muted">
+          <a href={"#/runs" + query({ workflow: name })}>its runs</a>, whose counts cannot be shown: {refused}
+        </span>
+      )}
     </p>
   );
 }
 
-export function WorkflowPage({ name, stats, recount }: { name: string; stats: Stats | null; recount: () => void }): JSX.Element {
+export function WorkflowPage({ name, stats, refused, recount }: { name: string; stats: Stats | null; refused: string; recount: () => void }): JSX.Element {
   const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`, { soonestMs: SELDOM_MS });
   const [starting, setStarting] = useState(false);
   if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such workflow" : "This workflow cannot be shown"}>{live.error.message} <a href="#/workflows">All workflows</a></Empty>;
@@ -109,7 +114,7 @@ export function WorkflowPage({ name, stats, recount }: { name: string; stats: St
               <dd>{workflow.timeout_seconds === null ? "none" : span(workflow.timeout_seconds)}</dd>
               <dt>Runs</dt>
               <dd>
-                <Counts name={workflow.name} stats={stats} />
+                <Counts name={workflow.name} stats={stats} refused={refused} />
               </dd>
             </dl>
           </Card>

@@ -32,6 +32,31 @@ def test_a_page_says_that_its_reader_may_not_see_it(served: Served, page: Page, 
     expect(page.locator(".empty")).to_contain_text("Forbidden")
 
 
+@pytest.mark.parametrize("status", [403, 503])
+def test_without_the_counts_a_page_says_so_and_shows_none(served: Served, page: Page, status: int) -> None:
+    """Every status can be chosen then: nobody knows which there are."""
+    said = {"title": "Forbidden", "status": status, "code": "forbidden"}
+    page.route("**/stats", lambda route: route.fulfill(status=status, json=said))
+    page.goto(f"{served.dev.url}/#/runs")
+    chips = page.get_by_role("group", name="Status")
+    expect(chips).to_contain_text("Counts cannot be shown: Forbidden")
+    expect(chips.get_by_role("button").first).to_have_text("all")
+    expect(chips.get_by_role("button", name="completed", exact=True)).to_be_visible()
+    expect(page.get_by_label("Waits for").locator("option")).to_contain_text(["anything", "approval"])
+    expect(page.locator("table.runs tbody tr").first).to_be_visible()
+    for place in ("#/workflows", "#/workflows/order"):
+        page.goto(f"{served.dev.url}/{place}")
+        expect(page.locator(".counts").first).to_have_text("its runs, whose counts cannot be shown: Forbidden")
+        expect(page.get_by_text("no runs", exact=True)).to_have_count(0)
+
+
+def test_a_card_of_a_page_says_so_too(served: Served, page: Page) -> None:
+    for path in ("**/failures?*", "**/versions"):
+        page.route(path, refuse)
+    page.goto(f"{served.dev.url}/#/workflows/order")
+    expect(page.locator(".empty")).to_contain_text(["The versions cannot be listed", "What failed cannot be listed"])
+
+
 def test_a_dialog_without_workflows_says_why(served: Served, page: Page) -> None:
     page.route("**/*", refuse)
     page.goto(f"{served.dev.url}/#/runs")
