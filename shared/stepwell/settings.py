@@ -31,7 +31,8 @@ A deployed function has these from its stack:
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
-| `STEPWELL_LIVE_TABLE`, `STEPWELL_LIVE_URL` | the table of who watches; the WebSocket of the live feed | |
+| `STEPWELL_LIVE_TABLE` | the table of who watches | |
+| `STEPWELL_LIVE_URL` | the WebSocket of the live feed; `/…`: below `AWS_ENDPOINT_URL` | |
 | `STEPWELL_LIVE_CALLBACK` | where watchers are sent to; `/…`: below `AWS_ENDPOINT_URL` | |
 | `STEPWELL_CONSOLE` | `{"issuer", "client_id", "audience", "origins"}`: the API serves the console, with this login | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
@@ -45,6 +46,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -202,7 +204,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         link_secret=environ.get("STEPWELL_LINK_SECRET", ""),
         live_table=environ.get("STEPWELL_LIVE_TABLE", ""),
         live_callback=_below_endpoint(environ, "STEPWELL_LIVE_CALLBACK"),
-        live_url=environ.get("STEPWELL_LIVE_URL", ""),
+        live_url=re.sub("^http", "ws", _below_endpoint(environ, "STEPWELL_LIVE_URL")),
         console=json.loads(environ.get("STEPWELL_CONSOLE", "") or "null"),
         trace=bool(environ.get("STEPWELL_TRACE")),
         compresses=bool(environ.get("STEPWELL_COMPRESS")),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import re
 import signal
@@ -16,7 +18,7 @@ import httpx
 import pytest
 
 from stepwell.api.console import is_built
-from stepwell.cli.forwarding import Forwarder
+from stepwell.cli.forwarding import Forwarder, feed_of
 from stepwell.local.gateway import http_event
 from tests.cli.conftest import FakeApi
 
@@ -89,6 +91,26 @@ def test_an_api_that_does_not_answer_is_502() -> None:
 
     answer = reply(Forwarder(send, "https://api.example.com"), "/runs")
     assert (answer["statusCode"], "https://api.example.com does not answer" in answer["body"]) == (502, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "feed", "origin"),
+    [
+        (200, "wss://live.example.com/live?ticket=t", "wss://live.example.com"),
+        (200, "/stream?run=r1", "ws://127.0.0.1:8787"),
+        (404, "", ""),
+    ],
+)
+def test_the_page_may_open_the_live_feed_of_its_api_which_may_be_at_the_apis_own_address(
+    status: int, feed: str, origin: str
+) -> None:
+    def send(*_: object) -> httpx.Response:
+        return httpx.Response(status, json={"url": feed, "expires_at": ""})
+
+    assert feed_of(send, "http://127.0.0.1:8787") == origin
+    answer = reply(Forwarder(send, "the API", feed=origin), "/stream")
+    if origin:
+        assert json.loads(base64.b64decode(answer["body"]))["url"].startswith(f"{origin}/")
 
 
 def opened(url: str) -> subprocess.Popen[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.contract.live_kit import seen
 from tests.local.kit import DEADLINE_SECONDS, Dev, until
 
 DEMO = Path(__file__).parent / "demo"
@@ -39,6 +40,22 @@ def take_to_its_end(page: Page, seconds: float) -> None:
     expect(page.locator(".told.is-done")).to_be_visible(timeout=seconds * 1000)
     page.keyboard.press("Escape")
     expect(page.locator(".title .status")).to_have_text("completed", timeout=seconds * 1000)
+
+
+def frames_of(page: Page) -> list[str]:
+    """What the page's WebSockets receive from here on."""
+    frames: list[str] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(str(frame))))
+    return frames
+
+
+def is_fed(page: Page, frames: list[str], told: tuple[str, str] | None = None, seconds: int = 60) -> bool:
+    """Tells whether the page's live feed answers it, or brings this entry, by its type and step."""
+    for _ in range(seconds):
+        if frames and (told is None or told in seen(frames)):
+            return True
+        page.wait_for_timeout(1000)
+    return False
 
 
 class Deployed(Dev):

@@ -18,8 +18,8 @@ from playwright.sync_api import Page, expect
 
 from stepwell.api.console import is_built
 from stepwell.aws.emulator import ACCOUNT, ANY_SECRET, REGION
-from tests.console.kit import Deployed, take_to_its_end
-from tests.contract.live_kit import FLOW, STEPS, seen
+from tests.console.kit import Deployed, frames_of, is_fed, take_to_its_end
+from tests.contract.live_kit import FLOW, STEPS
 
 pytestmark = pytest.mark.slow
 
@@ -52,22 +52,17 @@ def test_a_run_is_started_approved_and_watched_to_its_end(stack: Deployed, page:
     """Its feed is API Gateway's, and tells of the end."""
     for path in ("/workflows", "/stats", "/stream"):
         stack.call("GET", path)  # each starts a function, one after the other
-    frames: list[str] = []
+    frames = frames_of(page)
     page.set_default_timeout(SECONDS * 1000)
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(str(frame))))
     page.goto(f"{stack.url}/#/runs?workflow=flow")
     page.get_by_role("button", name="Start a run").click()
     take_to_its_end(page, SECONDS)
-    told = ("step.completed", "greet")
-    for _ in range(int(SECONDS)):
-        if told in seen(frames):
-            break
-        page.wait_for_timeout(1000)
-    assert told in seen(frames)
+    assert is_fed(page, frames, ("step.completed", "greet"), seconds=int(SECONDS))
 
 
 def test_the_command_signs_what_a_person_does_with_their_credentials(stack: Deployed, page: Page) -> None:
-    """`auth: iam`, without a login page: the history has the name that AWS knows them by."""
+    """`auth: iam`, without a login page: the history has the name that AWS knows them by. The feed is the stack's."""
+    frames = frames_of(page)
     page.set_default_timeout(SECONDS * 1000)
     with console_of(api_of(stack), key_of(stack, "ana")) as url:
         page.goto(url)
@@ -76,6 +71,7 @@ def test_the_command_signs_what_a_person_does_with_their_credentials(stack: Depl
         take_to_its_end(page, SECONDS)
         writer = page.locator(".entry", has_text="approval.received").get_by_text("by arn:")
         expect(writer).to_have_attribute("title", f"arn:aws:iam::{ACCOUNT}:user/ana")
+        assert is_fed(page, frames)
 
 
 def client(stack: Deployed, service: str) -> Any:

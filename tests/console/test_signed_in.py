@@ -15,7 +15,7 @@ from stepwell.aws.emulator import Emulator
 from stepwell.cli.emulate import API, LIVE
 from stepwell.cli.synthesis import synthesise
 from tests.console.issuers import AUDIENCE, CLIENT, SecureIssuer, serving
-from tests.console.kit import take_to_its_end
+from tests.console.kit import frames_of, is_fed, take_to_its_end
 from tests.contract.live_kit import FLOW, STEPS
 from tests.emulator.kit import ROOT
 
@@ -64,13 +64,15 @@ def page(browser: Browser) -> Iterator[Page]:
 def test_a_person_signs_in_and_takes_a_run_from_start_to_approval_to_end(
     url: str, issuer: SecureIssuer, page: Page
 ) -> None:
-    """What they do is done in the name of the token's subject."""
+    """What they do is done in the name of the token's subject, and the live feed answers their page."""
+    frames = frames_of(page)
     page.goto(f"{url}/#/runs?workflow=flow")
     page.get_by_role("button", name="Start a run").click()
     assert [one["client_id"] for one in issuer.asked] == [CLIENT]
     assert "code=" not in page.url
     take_to_its_end(page, SECONDS)
     expect(page.locator(".entry", has_text="approval.received")).to_contain_text("by ana")
+    assert is_fed(page, frames)
 
 
 def test_without_a_token_only_the_page_and_its_files_are_served(url: str) -> None:

@@ -32,6 +32,15 @@ def test_a_function_that_sends_nothing_needs_no_queues() -> None:
     assert read_deployment({}).work == {}
 
 
+def test_the_live_feed_of_an_emulator_is_below_its_address_by_whatever_name_a_page_came() -> None:
+    path = "/_aws/execute-api/a1/live"
+    told = {"STEPWELL_LIVE_URL": path, "STEPWELL_LIVE_CALLBACK": path, "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}
+    deployment = read_deployment(told)
+    assert deployment.live_url == f"ws://127.0.0.1:4566{path}"
+    assert deployment.live_callback == f"http://127.0.0.1:4566{path}"
+    assert read_deployment({"STEPWELL_LIVE_URL": "wss://a.example.com/live"}).live_url == "wss://a.example.com/live"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

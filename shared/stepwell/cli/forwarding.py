@@ -9,11 +9,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin
 
 import httpx
 
-from stepwell.api.console import file_named, page_for
+from stepwell.api.console import file_named, origin_of, page_for
 from stepwell.api.exchange import Answer
 
 HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
@@ -98,11 +98,12 @@ def _absolute(url: str, origin: str) -> str:
     return origin + url if url.startswith("/") else url  # urljoin knows no WebSockets
 
 
-def feed_of(send: Send) -> str:
-    """Returns the origin of the API's live feed; "" if it has none."""
+def feed_of(send: Send, api: str) -> str:
+    """Returns the origin of the live feed of the API at this URL; "" if it has none. A relative feed is the API's."""
     answer = send("GET", "/stream", {}, b"")
-    url = urlsplit(answer.json()["url"]) if answer.is_success else urlsplit("")
-    return f"{url.scheme}://{url.netloc}" if url.netloc else ""
+    if not answer.is_success:
+        return ""
+    return re.sub("^http", "ws", origin_of(urljoin(api, answer.json()["url"])))
 
 
 def _reply(answer: Answer) -> Reply:

@@ -52,7 +52,7 @@ def _serve(url: str, port: int, *, browse: bool) -> int:
             asked: Request[Any] = Request(method, path, lambda answer: answer, headers=headers, content=content)
             return http.request(**api.arguments(asked))
 
-        feed = feed_of(send)
+        feed = feed_of(send, api.url)
         gateway = Gateway(Forwarder(send, api.url, key, feed))
         listening = listen(port)
         server = Server(gateway, threading.Event(), path=f"/?key={key}")
