@@ -34,9 +34,10 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
       <form onSubmit={(event) => void submit(event)}>
         <p class="muted">{action.about}</p>
         {action.fields.map((field, index) => (
-          <label key={field.name}>
-            {field.label}
+          <label key={field.name} class={field.kind === "check" ? "check" : ""}>
+            {field.kind !== "check" && field.label}
             <Input field={field} autofocus={index === 0} disabled={done} value={texts[field.name] ?? ""} set={(text) => fill(field.name, text)} />
+            {field.kind === "check" && field.label}
           </label>
         ))}
         <Command line={action.command(texts)} />
@@ -67,10 +68,16 @@ function Input(given: { field: Field; value: string; autofocus: boolean; disable
       </select>
     );
   }
+  if (field.kind === "check") return <input type="checkbox" checked={Boolean(value)} disabled={disabled} onChange={(event) => set(event.currentTarget.checked ? "yes" : "")} />;
   if (field.kind === "json") {
-    return <textarea rows={4} spellcheck={false} value={value} disabled={disabled} autofocus={autofocus} onInput={(event) => set(event.currentTarget.value)} />;
+    return <textarea rows={Math.min(Math.max(value.split("\n").length, 4), 10)} spellcheck={false} value={value} disabled={disabled} autofocus={autofocus} onFocus={(event) => autofocus && fromItsStart(event.currentTarget)} onInput={(event) => set(event.currentTarget.value)} />;
   }
   return <input value={value} required={field.required ?? false} disabled={disabled} autofocus={autofocus} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} />;
+}
+
+function fromItsStart(area: HTMLTextAreaElement): void {
+  area.setSelectionRange(0, 0);
+  area.scrollTop = 0;
 }
 
 async function perform(action: Action, texts: Record<string, string>): Promise<Outcome> {

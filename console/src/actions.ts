@@ -6,7 +6,7 @@ import { commandLine, TERMINAL } from "./words";
 export interface Field {
   name: string;
   label: string;
-  kind?: "text" | "json" | "choice";
+  kind?: "text" | "json" | "choice" | "check"; // a check box that is set has the value "yes"
   choices?: string[];
   value?: string;
   required?: boolean;
@@ -193,7 +193,7 @@ export function forking(run: Run, slot: number, state: Record<string, Json>, isF
       ...(isFunction ? [] : [ofState]),
       { name: "input", label: "Input, as JSON", kind: "json", value: JSON.stringify(run.input, null, 2) },
       { name: "result", label: "Result of the step here, as JSON, instead of running it; may be empty", kind: "json" },
-      { name: "dry", label: "Only tell which way it would take", kind: "choice", choices: ["yes"] },
+      { name: "dry", label: "Only tell which way it would take", kind: "check" },
       by(),
     ],
     path: `${base(run)}/fork`,
@@ -222,7 +222,7 @@ export function together(filters: Record<string, string>): Action | null {
     about: `All runs with ${Object.entries({ workflow, status, tag, since, failure }).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ")}. It is a run of its own, whose page tells how far it is.`,
     fields: [
       { name: "action", label: "Action", kind: "choice", choices: TOGETHER, required: true },
-      { name: "dry", label: "Count them only", kind: "choice", choices: ["yes"], value: "yes" },
+      { name: "dry", label: "Count them only", kind: "check", value: "yes" },
       { name: "reason", label: "Reason" },
       by(),
     ],

@@ -25,6 +25,7 @@ export function CheckPage(): JSX.Element {
       setFound((await post<Checked>("/check", { definition: text })).body);
       setRefused("");
     } catch (error) {
+      setFound(null); // it is of what was checked before
       setRefused(error instanceof Refusal ? error.message : "The server does not answer.");
     }
   };
@@ -46,7 +47,7 @@ export function CheckPage(): JSX.Element {
           <textarea aria-label="Definition" rows={24} spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />
           <div class="bar">
             <Command line="stepwell check FILE" />
-            <button type="submit" class="primary">
+            <button type="submit" class="primary" disabled={!text.trim()}>
               Check
             </button>
           </div>

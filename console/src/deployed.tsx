@@ -6,7 +6,7 @@ import { Act } from "./act";
 import type { Action } from "./actions";
 import { query, useLive } from "./api";
 import type { Delivery, FailureGroup, InLine, Limit, Line, Page, Run, Schedule } from "./types";
-import { Card, Empty, Time } from "./ui";
+import { Brief, Card, Empty, Time } from "./ui";
 import { commandLine, counted, shortId, span } from "./words";
 
 const SELDOM_MS = 15000;
@@ -41,7 +41,7 @@ export function Failures({ name }: { name: string }): JSX.Element {
 /** What the last run of a group said; a run that has ended is read once. */
 function Message({ run }: { run: string }): JSX.Element {
   const { value } = useLive<Run>(`/runs/${encodeURIComponent(run)}`, { isOver: true });
-  return <p class="muted">{value?.error?.message ?? ""}</p>;
+  return <p class="muted"><Brief text={value?.error?.message ?? ""} /></p>;
 }
 
 export function Schedules({ name }: { name: string }): JSX.Element | null {
@@ -82,27 +82,52 @@ export function Limits({ workflow = "" }: { workflow?: string }): JSX.Element | 
 
 function Bounded({ limit }: { limit: Limit }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
-  const path = `/limits/${encodeURIComponent(limit.name)}` + query({ of: limit.of, limit: LISTED });
-  const line = useLive<Line>(isOpen ? path : null, { soonestMs: SELDOM_MS, isFed: true, isAging: true }).value;
   const rate = limit.rate_limit;
   return (
     <li>
       <b>{limit.name}</b> for {limit.of}: {[limit.concurrency && `${limit.concurrency} at once`, rate && `${rate.limit} in ${span(rate.per)}`].filter(Boolean).join(", ")}
       {limit.under_way === null ? (
-        <p class="muted">
-          for each key apart: <code>{commandLine("limits", limit.name, "--key", "KEY")}</code>
-        </p>
+        <Keyed limit={limit} />
       ) : (
         <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
           <summary>
             {limit.under_way} under way, {limit.waiting} waiting
           </summary>
-          {line && <InLines title="Under way" runs={line.under_way} />}
-          {line && <InLines title="Waiting" runs={line.items} />}
-          {line?.next_cursor && <p class="foot">and more: <code>{commandLine("limits", limit.name)}</code></p>}
+          {isOpen && <InTurn limit={limit} />}
         </details>
       )}
     </li>
+  );
+}
+
+/** A limit of which each key has a line of its own: the reader names the key. */
+function Keyed({ limit }: { limit: Limit }): JSX.Element {
+  const [key, setKey] = useState("");
+  const choose = (event: Event & { currentTarget: HTMLFormElement }): void => {
+    event.preventDefault();
+    setKey(String(new FormData(event.currentTarget).get("key")).trim());
+  };
+  return (
+    <>
+      <form class="keyed" onSubmit={choose}>
+        <span class="muted">for each key apart</span>
+        <input name="key" aria-label={`Key of ${limit.name}`} placeholder="key" autocomplete="off" />
+        <button type="submit">Show</button>
+      </form>
+      {key && <InTurn limit={limit} of={key} />}
+    </>
+  );
+}
+
+function InTurn({ limit, of = "" }: { limit: Limit; of?: string }): JSX.Element | null {
+  const { value: line, error } = useLive<Line>(`/limits/${encodeURIComponent(limit.name)}` + query({ of: limit.of, key: of, limit: LISTED }), { soonestMs: SELDOM_MS, isFed: true, isAging: true });
+  if (error) return <p class="muted">It cannot be shown: {error.message}</p>;
+  return line && (
+    <>
+      <InLines title="Under way" runs={line.under_way} />
+      <InLines title="Waiting" runs={line.items} />
+      {line.next_cursor && <p class="foot">and more: <code>{commandLine("limits", limit.name, ...(of ? ["--key", of] : []))}</code></p>}
+    </>
   );
 }
 

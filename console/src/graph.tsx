@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { cut, END, NODE_HEIGHT, NODE_WIDTH, placed, widthOf, type Box, type Placed, type PlacedEdge } from "./layout";
+import { END, fitted, NODE_HEIGHT, NODE_WIDTH, placed, widthIn, widthOf, type Box, type Placed, type PlacedEdge } from "./layout";
 import type { Graph, GraphNode, RunGraph, Step } from "./types";
 import { plain, span } from "./words";
 
@@ -11,6 +11,10 @@ const TALL = 600; // beyond it the graph scrolls
 const LEGIBLE = 0.62; // of its size: it scrolls rather than shrink below
 const MOVE_MS = 900;
 const MOVES = 24; // tokens that are drawn moving at once
+const TEXT_X = 30; // where a node's texts begin
+const PADDING = 10; // behind them
+const GAP = 6; // between two texts on a line
+const [NAME_FONT, KIND_FONT] = ["550 12.5px", "400 11px"]; // as main.css has them
 
 /** Whether the graph is too wide for a narrow column. */
 export function isWide(graph: Graph): boolean {
@@ -141,6 +145,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
   const [x, y] = [at.x - NODE_WIDTH / 2, at.y - NODE_HEIGHT / 2];
   const many = step?.branches;
   const took = many ? "" : durationOf(step);
+  const kind = many ? counted(many) : state === "skipped" || (node.kind === "operation" && !node.wait) ? plain(state) : detail(node);
   const badge = many ? "" : visits > 1 ? `↻ ${visits}` : step && step.attempts > 1 ? `${step.attempts}×` : "";
   const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`];
   const pick = choose && ((): void => choose(node.operation ?? node.name));
@@ -152,13 +157,13 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
       {(state === "running" || state === "waiting") && <circle class="halo" cx="16" cy={NODE_HEIGHT / 2} r="5" />}
       <circle class="dot" cx="16" cy={NODE_HEIGHT / 2} r="5" />
       <text class="name" x="30" y="20">
-        {cut(node.name, badge ? 18 : 24)}
+        {fitted(node.name, NODE_WIDTH - TEXT_X - PADDING - (badge ? badgeWidth(badge) + GAP : 0), NAME_FONT)}
       </text>
       <text class="kind" x="30" y="35">
-        {cut(many ? counted(many) : state === "skipped" || (node.kind === "operation" && !node.wait) ? plain(state) : detail(node), took ? 21 : 28)}
+        {fitted(kind, NODE_WIDTH - TEXT_X - PADDING - (took ? widthIn(took, KIND_FONT) + GAP : 0), KIND_FONT)}
       </text>
       {took && (
-        <text class="kind took" x={NODE_WIDTH - 10} y="35">
+        <text class="kind took" x={NODE_WIDTH - PADDING} y="35">
           {took}
         </text>
       )}
@@ -168,8 +173,12 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
   );
 }
 
+function badgeWidth(text: string): number {
+  return text.length * 7 + 10;
+}
+
 function Badge({ text }: { text: string }): JSX.Element {
-  const width = text.length * 7 + 10;
+  const width = badgeWidth(text);
   return (
     <g class="badge" transform={`translate(${NODE_WIDTH - width - 8} 7)`}>
       <rect width={width} height="16" rx="8" />

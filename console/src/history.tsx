@@ -13,6 +13,8 @@ const PAGE = 500;
 const AT_ONCE = 12_000; // entries read before the reader asks for more
 const PAINTED = 8; // pages between two paints of a long history
 const SHOWN = 200;
+// What writes an entry when nobody gave a name: a message, a timer, a call.
+const NOBODY = /^(wake|timer|scheduled|go_on|go_on_all|shut|dead|deployed|limit|lock|parent|child|offer|erase|start|approved|rejected|delegated|cancel|terminate|pause|unpause|redrive|fork|update):/;
 
 export interface History {
   entries: Entry[];
@@ -152,7 +154,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
       </span>
       <span class="more">
-        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted" title={entry.by}>by {whom(entry.by)}</span>}
+        {entry.by && !NOBODY.test(entry.by) && <span class="muted" title={entry.by}>by {whom(entry.by)}</span>}
         {hasData && (
           <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`Data of ${entry.type}`} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "▾" : "▸"} data

@@ -45,6 +45,28 @@ export function cut(text: string, most: number): string {
   return text.length > most ? text.slice(0, most - 1) + "…" : text;
 }
 
+const pen = document.createElement("canvas").getContext("2d");
+const widths = new Map<string, number>();
+
+/** How wide a text is in this font of the page, such as "400 11px". */
+export function widthIn(text: string, font: string): number {
+  const key = `${font} ${text}`;
+  const found = widths.get(key);
+  if (found !== undefined || !pen) return found ?? text.length * CHARACTER_WIDTH;
+  pen.font = `${font} ${getComputedStyle(document.body).fontFamily}`;
+  const { width } = pen.measureText(text);
+  widths.set(key, width);
+  return width;
+}
+
+/** The beginning of a text that is not wider than this. */
+export function fitted(text: string, width: number, font: string): string {
+  if (widthIn(text, font) <= width) return text;
+  let most = Math.ceil((text.length * width) / widthIn(text, font));
+  while (most > 1 && widthIn(cut(text, most), font) > width) most--;
+  return cut(text, most);
+}
+
 export function widthOf(label: string): number {
   return label.length * CHARACTER_WIDTH + 8;
 }

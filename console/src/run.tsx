@@ -18,7 +18,7 @@ import { pauseOf, Pauses } from "./pauses";
 import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
-import { Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
+import { Brief, Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
 import { counted, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
 
 const KIN = "10"; // runs made of this one that are listed
@@ -46,7 +46,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   const choose = (node: string): void => go({ step: node === step ? "" : node });
   const onTop = graph !== null && isWide(graph);
   const drawn = (
-    <Card title="Graph" aside={isFunction ? `${run.progress.replace("/", " of ")} operations` : run.progress} class="o-graph">
+    <Card title="Graph" aside={!isFunction ? run.progress : run.progress === "0/0" ? "" : `${run.progress.replace("/", " of ")} operations`} class="o-graph">
       {graph && <GraphView graph={graph} chosen={step} choose={choose} />}
     </Card>
   );
@@ -166,7 +166,7 @@ function More({ actions, choose }: { actions: [string, Action][]; choose: (actio
 function Why({ why, isOver }: { why: Explanation; isOver: boolean }): JSX.Element {
   return (
     <div class="why">
-      <p><Explained text={why.why} /></p>
+      <p class={isOver ? "brief" : ""}><Explained text={why.why} /></p>
       {!isOver && why.wakers.length > 0 && (
         <ul>
           {why.wakers.map((waker) => (
@@ -203,7 +203,7 @@ function Facts({ run }: { run: Run }): JSX.Element {
         {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
         {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
-        {fact("Outcome", run.result_summary)}
+        {fact("Outcome", run.result_summary && <Brief text={run.result_summary} />)}
         {fact("Cancelled by", run.cancelled_by)}
         {fact("Reason", run.cancel_reason)}
         {fact("Tags", Object.keys(run.tags).length ? <>{Object.entries(run.tags).map(([name, value]) => <a class="tag" key={name} href={"#/runs" + query({ tag: `${name}=${value}` })}>{name}={value}</a>)}</> : null)}

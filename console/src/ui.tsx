@@ -58,6 +58,15 @@ export function Card(given: { title: ComponentChildren; aside?: ComponentChildre
   );
 }
 
+/** The first lines of a text that is told in full elsewhere. */
+export function Brief({ text }: { text: string }): JSX.Element {
+  return (
+    <span class="brief" title={text}>
+      {text}
+    </span>
+  );
+}
+
 /** That there is nothing, and why; `isPage`: it is all of the page, and its heading. */
 export function Empty({ title, isPage, children }: { title: string; isPage?: boolean; children?: ComponentChildren }): JSX.Element {
   return (

@@ -96,9 +96,15 @@ export function WorkflowPage({ name, stats, refused, recount }: { name: string; 
       </header>
       <div class="columns">
         <div class="wide">
-          <Card title="Graph" aside={counted(workflow.nodes, "node")}>
-            <GraphView graph={workflow.graph} />
-          </Card>
+          {workflow.format === "function" ? (
+            <Card title="Graph">
+              <p class="muted">The graph of a durable function is what a run of it does: each run's page draws it.</p>
+            </Card>
+          ) : (
+            <Card title="Graph" aside={counted(workflow.nodes, "node")}>
+              <GraphView graph={workflow.graph} />
+            </Card>
+          )}
           <Card title="Definition" class="o-definition" aside={<Copy text={text} label="Copy the definition as JSON" />}>
             <Data value={workflow.document} open={2} />
           </Card>

@@ -1,0 +1,106 @@
+"""What a page leaves out or cuts, so that it reads well."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, Route, expect
+
+from tests.console.conftest import Served
+from tests.console.kit import reaches, start
+
+LONG = "a message of many words " * 40
+DEFINITION = """
+workflow: long
+timeline:
+  - {name: a-name-that-is-much-too-long-for-its-node, run: python:warehouse.shelves.steps.validate_all, timeout: 10s}
+"""
+OUTSIDE = """() => [...document.querySelectorAll('.node')].flatMap((node) => {
+  const right = node.querySelector('.box').getBoundingClientRect().right;
+  const took = node.querySelector('.took')?.getBoundingClientRect().left ?? right;
+  return [['.name', right], ['.kind', took]].filter(([text, most]) =>
+    node.querySelector(text).getBoundingClientRect().right > most).map(([text]) => text);
+})"""
+
+
+def test_the_texts_of_a_node_end_within_it_in_whatever_font(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/check")
+    page.get_by_label("Definition").fill(DEFINITION)
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".node .kind")).to_contain_text("…")
+    assert page.evaluate(OUTSIDE) == []
+
+
+def test_a_step_and_how_long_it_took_stand_side_by_side(served: Served, page: Page) -> None:
+    def with_a_long_step(route: Route) -> None:
+        graph = route.fetch().json()
+        for node in graph["nodes"]:
+            node["run"] = "python:warehouse.shelves.steps.validate_all"
+        route.fulfill(json=graph)
+
+    page.route("**/graph?format=json", with_a_long_step)
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
+    expect(page.locator(".node .kind", has_text="warehouse").first).to_contain_text("…")
+    assert page.locator(".node .took").count() > 1
+    assert page.evaluate(OUTSIDE) == []
+
+
+def test_an_entry_names_whoever_wrote_it_and_nobody_if_they_gave_no_name(served: Served, page: Page) -> None:
+    run_id = reaches(served.dev, start(served.dev, "order", {"order_id": "A-80", "amount": 1}), "waiting")
+    assert served.dev.call("POST", f"/runs/{run_id}/approve", {})[0] == 200
+    assert served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "auth0|ana"})[0] == 200
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.locator(".entry", has_text="run.cancelled")).to_contain_text("by auth0|ana")
+    expect(page.locator(".entry", has_text="approval.received")).not_to_contain_text(" by ")
+
+
+def test_a_long_error_is_told_in_full_once(served: Served, page: Page) -> None:
+    def with_a_long_message(route: Route) -> None:
+        run = route.fetch().json()
+        route.fulfill(json={**run, "result_summary": LONG, "error": {**run["error"], "message": LONG}})
+
+    page.route(f"**/runs/{served.runs['failed']}", with_a_long_message)
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
+    heights = [page.locator(place).bounding_box() for place in (".failure", ".o-facts .brief")]
+    whole, brief = (box["height"] for box in heights if box is not None)
+    assert brief < whole
+    expect(page.locator(".o-facts .brief")).to_have_attribute("title", LONG)
+
+
+def test_a_check_that_is_refused_shows_nothing_of_the_check_before_it(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/check")
+    page.get_by_label("Definition").fill("workflow: nothing")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".problems")).to_be_visible()
+    page.route("**/check", lambda route: route.fulfill(status=413, json={"title": "Too large", "status": 413}))
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".empty")).to_contain_text("It cannot be checked")
+    expect(page.locator(".problems")).to_have_count(0)
+    page.get_by_label("Definition").fill(" ")
+    expect(page.get_by_role("button", name="Check", exact=True)).to_be_disabled()
+
+
+def test_the_page_of_a_function_says_where_its_graphs_are(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/workflows/haggle")
+    expect(page.locator(".card", has_text="Graph").first).to_contain_text("what a run of it does")
+    expect(page.locator(".graph")).to_have_count(0)
+
+
+def test_a_limit_of_each_key_tells_who_has_its_permits_once_the_key_is_named(served: Served, page: Page) -> None:
+    runs = [{"run_id": f"run_{number:020}", "token": "0", "place": number or None} for number in range(3)]
+    limit = {"name": "order", "of": "runs", "concurrency": 1, "rate_limit": None, "key": "{{ input.customer }}"}
+
+    def line(route: Route) -> None:
+        asked = parse_qs(urlsplit(route.request.url).query)
+        assert asked["key"] == ["ana"]
+        route.fulfill(json={**limit, "key": "ana", "under_way": runs[:1], "items": runs[1:], "next_cursor": None})
+
+    counts = {"under_way": None, "waiting": None}
+    page.route("**/limits", lambda route: route.fulfill(json={"items": [{**limit, **counts}], "next_cursor": None}))
+    page.route("**/limits/order?*", line)
+    page.goto(f"{served.dev.url}/#/workflows/order")
+    page.get_by_label("Key of order").fill("ana")
+    page.keyboard.press("Enter")
+    card = page.locator(".card", has_text="Limits")
+    expect(card.locator("a")).to_have_count(3)
+    expect(card).to_contain_text("Under way: ")
