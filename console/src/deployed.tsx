@@ -181,6 +181,7 @@ export function Deliveries(): JSX.Element | null {
             </span>
             <span>
               {one.outcome} {one.made?.startsWith("run_") ? <a href={`#/runs/${encodeURIComponent(one.made)}`}>{shortId(one.made)}</a> : <span class="muted">{one.detail || one.made}</span>}
+              {one.replays.length > 0 && " "}
               {one.replays.length > 0 && <span class="tag">{counted(one.replays.length, "replay")}</span>}
             </span>
             <button type="button" class="quiet" onClick={() => setAction(replaying(one))}>

@@ -9,6 +9,13 @@ export function isOfFunction(graph: RunGraph): boolean {
   return graph.nodes[0]?.kind === "function";
 }
 
+/** How many of the operations that are drawn have ended. */
+export function operationsOf(graph: RunGraph): string {
+  const drawn = graph.nodes.filter((node) => node.kind !== "function");
+  const ended = drawn.filter(({ name }) => !["running", "waiting"].includes(graph.states[name] ?? "running"));
+  return drawn.length ? `${ended.length} of ${drawn.length} operations` : "";
+}
+
 /** One use of a name: an operation of the log, of the run's own token or of a branch. */
 interface Use {
   place: number[]; // in the log: the fork's slot and the branch for each fork on the way, then its own slot

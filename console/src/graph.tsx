@@ -160,7 +160,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
         {fitted(node.name, NODE_WIDTH - TEXT_X - PADDING - (badge ? badgeWidth(badge) + GAP : 0), NAME_FONT)}
       </text>
       <text class="kind" x="30" y="35">
-        {fitted(kind, NODE_WIDTH - TEXT_X - PADDING - (took ? widthIn(took, KIND_FONT) + GAP : 0), KIND_FONT)}
+        {fitted(kind, NODE_WIDTH - TEXT_X - PADDING - (took ? widthIn(took, KIND_FONT) + GAP : 0), KIND_FONT, kind === functionOf(node))}
       </text>
       {took && (
         <text class="kind took" x={NODE_WIDTH - PADDING} y="35">
@@ -246,7 +246,12 @@ function detail(node: GraphNode): string {
   if (node.calls.length) return `runs ${node.calls.join(", ")}`;
   if (node.wait) return `waits: ${node.wait}`;
   if (node.joins) return `joins ${node.joins.replaceAll("_", " ")}`;
-  return node.run?.replace(/^python:/, "") ?? node.kind;
+  return functionOf(node) ?? node.kind;
+}
+
+/** What the node runs, whose last part says most. */
+function functionOf(node: GraphNode): string | undefined {
+  return node.run?.replace(/^python:/, "");
 }
 
 function counted(counts: Record<string, number>): string {

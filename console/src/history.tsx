@@ -7,6 +7,7 @@ import { Data } from "./data";
 import { repeated, type Reader } from "./fresh";
 import type { Entry, Page } from "./types";
 import { Card, Empty } from "./ui";
+import { UNTIL } from "./until";
 import { brief, full, span, when } from "./words";
 
 const PAGE = 500;
@@ -151,7 +152,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
             {entry.token}
           </button>
         )}
-        {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
+        {hasData && !isOpen && <code class="peek">{peek(entry)}</code>}
       </span>
       <span class="more">
         {entry.by && !NOBODY.test(entry.by) && <span class="muted" title={entry.by}>by {whom(entry.by)}</span>}
@@ -174,13 +175,13 @@ function whom(by: string): string {
 const PEEKED = 120;
 
 /** The beginning of an entry's data, on its line: of an error what it says, of a result the result. */
-function peek(data: Entry["data"]): string {
+function peek({ data, step }: Entry): string {
   const named = data !== null && typeof data === "object" && !Array.isArray(data) ? data : {};
   const error = named["error"] as { type?: string; message?: string } | null | undefined;
   const next = typeof named["next"] === "string" ? `→ ${named["next"]}` : "";
   if (error?.message) return [`${error.type}: ${error.message}`.slice(0, PEEKED), next].filter(Boolean).join(" ");
   if (next && !("output" in named)) return next;
-  if (typeof named["until"] === "string") return `until ${when(named["until"])}`;
+  if (typeof named["until"] === "string") return `${step === UNTIL ? "" : "until "}${when(named["until"])}`;
   if (typeof named["at"] === "string") return `at ${when(named["at"])}`;
   const text = brief("output" in named ? (named["output"] ?? null) : data, PEEKED);
   return text === "{}" || text === "null" ? "" : text;

@@ -59,12 +59,13 @@ export function widthIn(text: string, font: string): number {
   return width;
 }
 
-/** The beginning of a text that is not wider than this. */
-export function fitted(text: string, width: number, font: string): string {
+/** As much of a text as is not wider than this: its beginning, or its end. */
+export function fitted(text: string, width: number, font: string, isEnd = false): string {
+  const part = (most: number): string => (isEnd ? `…${text.slice(text.length - most + 1)}` : cut(text, most));
   if (widthIn(text, font) <= width) return text;
   let most = Math.ceil((text.length * width) / widthIn(text, font));
-  while (most > 1 && widthIn(cut(text, most), font) > width) most--;
-  return cut(text, most);
+  while (most > 1 && widthIn(part(most), font) > width) most--;
+  return part(most);
 }
 
 export function widthOf(label: string): number {

@@ -10,7 +10,7 @@ import { Branches } from "./branches";
 import { Data } from "./data";
 import { useFresh } from "./fresh";
 import { GraphView, isWide } from "./graph";
-import { isOfFunction } from "./function";
+import { isOfFunction, operationsOf } from "./function";
 import { Gathered } from "./gathering";
 import { HistoryList, takenBy, useHistory } from "./history";
 import { Moments } from "./moments";
@@ -46,7 +46,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   const choose = (node: string): void => go({ step: node === step ? "" : node });
   const onTop = graph !== null && isWide(graph);
   const drawn = (
-    <Card title="Graph" aside={!isFunction ? run.progress : run.progress === "0/0" ? "" : `${run.progress.replace("/", " of ")} operations`} class="o-graph">
+    <Card title="Graph" aside={isFunction ? operationsOf(graph) : run.progress} class="o-graph">
       {graph && <GraphView graph={graph} chosen={step} choose={choose} />}
     </Card>
   );

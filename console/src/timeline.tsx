@@ -34,20 +34,13 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
   if (!rows.length || !run.started_at) return null;
   const from = Date.parse(run.started_at);
   const to = Math.max(run.ended_at ? Date.parse(run.ended_at) : now, ...rows.map((row) => row.to), from + 1);
-  const left = (at: number): number => ((at - from) / (to - from)) * 100;
   return (
     <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
       <div class="timeline">
       {rows.map((row) => (
         <button type="button" key={row.name} class={row.name === chosen ? "row is-chosen" : "row"} aria-pressed={row.name === chosen} onClick={() => choose(row.name === chosen ? "" : row.name)}>
           <span class="name">{row.name}</span>
-          <span class="track" aria-hidden="true">
-            <i class="whole" style={{ left: `${left(row.from)}%`, width: `${left(row.to || to) - left(row.from)}%` }} />
-            {merged(row.segments, (to - from) / DRAWN).map((part) => {
-              const end = part.to || to;
-              return <i key={`${part.from}${part.what}`} class={part.tone} title={`${part.what}, ${span((end - part.from) / 1000)}`} style={{ left: `${Math.min(left(part.from), 100 - LEAST_PERCENT)}%`, width: `${Math.max(left(end) - left(part.from), LEAST_PERCENT)}%` }} />;
-            })}
-          </span>
+          {row.to && row.to <= from ? <Kept /> : <Track row={row} from={from} to={to} />}
           <span class="took">{span(((row.to || now) - row.from) / 1000)}</span>
         </button>
       ))}
@@ -59,6 +52,25 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
       </div>
     </Card>
   );
+}
+
+/** When a step was at work, between the run's start and now or its end. */
+function Track({ row, from, to }: { row: Row; from: number; to: number }): JSX.Element {
+  const left = (at: number): number => ((at - from) / (to - from)) * 100;
+  return (
+    <span class="track" aria-hidden="true">
+      <i class="whole" style={{ left: `${left(row.from)}%`, width: `${left(row.to || to) - left(row.from)}%` }} />
+      {merged(row.segments, (to - from) / DRAWN).map((part) => {
+        const end = part.to || to;
+        return <i key={`${part.from}${part.what}`} class={part.tone} title={`${part.what}, ${span((end - part.from) / 1000)}`} style={{ left: `${Math.min(left(part.from), 100 - LEAST_PERCENT)}%`, width: `${Math.max(left(end) - left(part.from), LEAST_PERCENT)}%` }} />;
+      })}
+    </span>
+  );
+}
+
+/** In place of a bar: the run that this one was made from did that. */
+function Kept(): JSX.Element {
+  return <small class="muted">before this run</small>;
 }
 
 /** The segments that can be told apart: those closer than a pixel or two are drawn as one. */

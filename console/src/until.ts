@@ -2,7 +2,7 @@
 
 import type { Entry } from "./types";
 
-const UNTIL = "until"; // as the API names its step
+export const UNTIL = "until"; // as the API names its step
 const GOES_ON = /^(update\.(received|answered)|phase\.changed|function\.stuck)$/; // these do not end it
 
 /** The entries with the beginning and the end of each such wait among them, as other waits have theirs. */

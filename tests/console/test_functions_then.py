@@ -105,10 +105,12 @@ def test_a_wait_for_a_condition_has_a_node_a_bar_and_its_moments(dev: Dev, page:
     page.goto(f"{dev.url}/#/runs/{run_id}")
     graph, bars = page.locator(".o-graph .graph"), page.locator(".timeline .row .name")
     expect(graph.locator("svg")).to_have_attribute("aria-label", "Graph: table waiting, taste completed, until waiting")
+    expect(page.locator(".o-graph .aside")).to_have_text("1 of 2 operations")  # that are drawn
     expect(bars).to_have_text(["taste", "until"])
     expect(page.locator(".timeline .row", has_text="until").locator("i.is-waiting")).to_have_count(1)
     page.locator(".timeline .row", has_text="until").click()
     expect(page.locator(".history .type")).to_have_text(["tasks.waiting", "update.received"])
+    expect(page.locator(".history .step").first).to_have_text(re.compile("^until[A-Z0-9]"))  # not "until until"
     seat(dev, run_id, "ben")
     expect(page.locator(".title .status")).to_have_text("completed")
     expect(bars).to_have_text(["taste", "until", "stir"])

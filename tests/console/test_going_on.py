@@ -107,3 +107,6 @@ def test_a_failed_run_goes_on_with_an_edited_value(served: Served, page: Page) -
     page.locator(".told.is-done a").click()
     expect(page.locator(".title .status")).to_have_text("completed")
     expect(page.locator(".crumbs")).to_contain_text("fork of")
+    rows = page.locator(".timeline .row")
+    expect(rows.filter(has_text="check")).to_contain_text("before this run")  # the other run did it
+    expect(rows.filter(has_text="ship").locator(".track i").first).to_be_attached()
