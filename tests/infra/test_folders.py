@@ -13,6 +13,7 @@ import pytest
 from stepwell.cdk import bundling, folders, locking
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.trimming import UNREAD, remove
+from stepwell.cdk.wheels import Wheels, needs_of
 from stepwell.project import Project
 from tests.infra.test_locking import HERE, LAMBDA, poetry_lock, project, uv_lock
 
@@ -49,11 +50,11 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
-def make_till(folder: Path, tag: str = PURE) -> None:
+def make_till(folder: Path, tag: str = PURE, *, needs: str = "iniconfig", more: str = "", name: str = "till") -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pyproject.toml").write_text(f'[project]\nname = "till"\nversion = "1.0"\n\n{SYSTEM}')
-    (folder / "backend.py").write_text(BACKEND.replace("TAG", tag))
-    (folder / "till.py").write_text("TAX = 0.21\n")
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "1.0"\n\n{SYSTEM}\n{more}')
+    (folder / "backend.py").write_text(BACKEND.replace("TAG", tag).replace("iniconfig", needs).replace("till", name))
+    (folder / f"{name}.py").write_text("TAX = 0.21\n")
 
 
 def till_in(file: Path) -> tuple[str, Path]:
@@ -121,15 +122,15 @@ def test_a_line_of_a_folder_keeps_its_extras_and_its_marker(
     shop: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str, marker: str
 ) -> None:
     wheel = shop / f"till-1.0-{PURE}.whl"
-    monkeypatch.setattr(folders, "_build", lambda *_: wheel)
-    assert folders.with_wheels([line], [shop], shop, HERE) == [f"{name} @ {wheel.as_uri()}{marker}"]
+    monkeypatch.setattr(Wheels, "_build", lambda *_: wheel)
+    assert folders.with_wheels([line], [shop], Wheels(shop, HERE)) == [f"{name} @ {wheel.as_uri()}{marker}"]
 
 
 @pytest.mark.parametrize("line", ["shop", "till>=1", "-r base.txt", "--index-url https://x", "https://x/y.whl", "-e ."])
 def test_a_line_of_an_index_is_not_one_of_a_folder(shop: Path, line: str) -> None:
     (shop / "shop").mkdir()
     here = [] if line == "-e ." else [shop]  # where nothing is, uv says so
-    assert folders.with_wheels([line], here, shop, HERE) == [line]
+    assert folders.with_wheels([line], here, Wheels(shop, HERE)) == [line]
 
 
 def test_a_path_of_uvs_sources_counts_without_a_lock_file(shop: Path) -> None:
@@ -152,6 +153,55 @@ def test_another_source_without_a_lock_file_is_refused(shop: Path) -> None:
     with pytest.raises(BundlingError, match="till comes from a workspace") as refusal:
         locking.lock(made, shop, HERE)
     assert "uv lock" in str(refusal.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("needs", "more"),
+    [
+        ("cash", '[tool.uv.sources]\ncash = { path = "../cash", editable = true }\n'),
+        ("cash @ file:///gone/cash", '[tool.poetry.dependencies]\ncash = { path = "../cash", develop = true }\n'),
+    ],
+    ids=["uv", "poetry"],
+)
+def test_a_folder_that_a_folder_depends_on_is_built_too(shop: Path, needs: str, more: str) -> None:
+    """The wheel has only its name, or with Poetry a path of the build: an index may have another `cash`."""
+    till = shop.parent / "my libs" / "till"
+    make_till(till, needs=needs, more=more)
+    make_till(till.parent / "cash", name="cash")
+    out = locking.lock(project(shop, requirements_txt="-e ../my libs/till\n"), shop, HERE)
+    (cash,) = [line for line in out.read_text().splitlines() if line.startswith("cash")]
+    assert cash.endswith(f"cash-1.0-{PURE}.whl")
+    assert [*needs_of(till_in(out)[1])] == ["cash"]
+    assert b"gone" not in zipfile.ZipFile(till_in(out)[1]).read("till-1.0.dist-info/METADATA")
+
+
+def test_a_folder_whose_neighbour_cannot_be_found_is_refused(shop: Path) -> None:
+    """Unless another line of the file is for that neighbour, as pip needs it."""
+    till = shop.parent / "my libs" / "till"
+    make_till(till, needs="cash", more="[tool.uv.sources]\ncash = { workspace = true }\n")
+    make_till(till.parent / "cash", name="cash")
+    with pytest.raises(BundlingError, match="cash comes from a workspace") as refusal:
+        locking.lock(project(shop, requirements_txt="../my libs/till\n"), shop, HERE)
+    assert "depend on its folder too" in str(refusal.value.hint)
+    out = locking.lock(project(shop, requirements_txt="../my libs/till\n../my libs/cash\n"), shop, HERE)
+    assert_built(out)
+
+
+def test_a_dependency_may_need_stepwell(shop: Path) -> None:
+    """A library of workflow helpers: Stepwell's own code comes with the command, not from an index."""
+    make_till(shop.parent / "my libs" / "till", needs=f"stepwell=={version('stepwell')}")
+    text = locking.lock(project(shop, requirements_txt="../my libs/till\n"), shop, HERE).read_text()
+    assert "stepwell" not in "".join(line.partition(" @ ")[0] for line in text.splitlines())
+    assert_built(shop / "locked.txt")
+
+
+@pytest.mark.parametrize("line", ["-e ../my libs/stepwell", "./stepwell-9.9-py3-none-any.whl"])
+def test_a_copy_of_stepwell_is_not_packed(shop: Path, line: str) -> None:
+    copy = shop.parent / "my libs" / "stepwell"
+    copy.mkdir()
+    (copy / "pyproject.toml").write_text('[project]\nname = "stepwell"\n')
+    (shop / "stepwell-9.9-py3-none-any.whl").touch()
+    assert folders.without_stepwell([line, "stepwell[dev]", "till"], [shop]) == ["till"]
 
 
 def test_a_folder_with_compiled_code_is_refused_for_lambda_and_taken_for_this_machine(shop: Path) -> None:

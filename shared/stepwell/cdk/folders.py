@@ -1,4 +1,4 @@
-"""Builds packages that lie on this machine into wheels: members of a workspace, path dependencies.
+"""Finds dependencies that are folders of this machine, and puts wheels in their place: workspaces, paths.
 
 A requirement for a folder or a source archive becomes one for its wheel:
 
@@ -8,18 +8,15 @@ A requirement for a folder or a source archive becomes one for its wheel:
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from uv import find_uv_bin
-
-from stepwell.cdk.entries import refuse_source
+from stepwell.cdk.entries import STEPWELL, refuse_source
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.tools import Target, run
-from stepwell.project import Project, name_of
+from stepwell.cdk.wheels import ARCHIVES, WHEEL, Wheels, name_of_file, needs_of
+from stepwell.project import FILE, Project, name_of, read_document
 
 _LINE = re.compile(
     r"(?P<editable>(?:-e|--editable)[ =]\s*)?"
@@ -27,17 +24,14 @@ _LINE = re.compile(
     r"(?P<place>.+?)(?P<more>\[[\w\s,.-]*\])?(?:#egg=[^\s;]*)?"
     r"(?P<marker>\s+;.*?|;\s.*?)?(?P<hashes>(?:\s+--hash[ =]\S+)*)(?:\s+#.*)?\s*"
 )
-_ARCHIVES = (".tar.gz", ".zip")
-_WHEEL = ".whl"
-_PURE = "-none-any.whl"
 
 
-def with_wheels(lines: Iterable[str], places: Sequence[Path], into: Path, target: Target) -> list[str]:
+def with_wheels(lines: Iterable[str], places: Sequence[Path], wheels: Wheels) -> list[str]:
     """Returns the lines of a requirements file with a wheel in place of each folder and archive of this machine.
 
-    A relative path is looked for from each of `places` in turn. Wheels are built below `into`. Raises BundlingError.
+    A relative path is looked for from each of `places` in turn. Raises BundlingError.
     """
-    return [_with_wheel(line, places, into, target) for line in lines]
+    return [_with_wheel(line, places, wheels) for line in lines]
 
 
 def with_sources(project: Project) -> list[str]:
@@ -49,10 +43,64 @@ def with_sources(project: Project) -> list[str]:
     return [_with_source(line, sources.get(name_of(line))) for line in project.dependencies()]
 
 
+def without_stepwell(lines: Iterable[str], places: Sequence[Path]) -> list[str]:
+    """Returns the lines but those for a copy of Stepwell: its code is this installation's."""
+    return [line for line in lines if not _is_stepwell(line, places)]
+
+
+def wheels_below(lines: Iterable[str], places: Sequence[Path], wheels: Wheels) -> list[str]:
+    """Returns a line for each folder among these lines, and for each folder that one of those depends on.
+
+    A wheel has only the name of such a folder, which may be another package of an index. So these lines are to be
+    constraints. Raises BundlingError for a dependency that is neither on an index nor a folder.
+    """
+    todo = [source for line in lines if (source := _local(line, places))]
+    names: dict[Path, str] = {}
+    refused: list[tuple[str, BundlingError]] = []
+    while todo:
+        folder = todo.pop()
+        if folder in names:
+            continue
+        names[folder] = name_of_file(wheels.of(folder))
+        for name, source in _sources_needed(folder, wheels.of(folder)):
+            if isinstance(source, dict) and "path" in source:
+                todo.append((folder / source["path"]).resolve())
+            elif kind := _kind(source):
+                refused.append((name, _refusal(folder / FILE, name, kind)))
+    for name, error in refused:
+        if name not in names.values():
+            raise error
+    return [f"{name} @ {wheels.of(folder).as_uri()}" for folder, name in names.items()]
+
+
+def _is_stepwell(line: str, places: Sequence[Path]) -> bool:
+    source = _local(line, places)
+    if name_of(line) == STEPWELL or source is None:
+        return name_of(line) == STEPWELL
+    if source.is_file():
+        return name_of_file(source) == STEPWELL
+    return name_of(str(read_document(source / FILE).get("project", {}).get("name", ""))) == STEPWELL
+
+
+def _sources_needed(folder: Path, wheel: Path) -> Iterator[tuple[str, Any]]:
+    sources = _sources(read_document(folder / FILE)) if folder.is_dir() else {}
+    return ((name, sources[name]) for name in needs_of(wheel) if name in sources and name != STEPWELL)
+
+
 def _sources(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns by name where dependencies come from: uv's table, Poetry's, and paths of the list itself."""
     tool = document.get("tool", {})
-    listed = (tool.get("uv", {}).get("sources", {}), tool.get("poetry", {}).get("dependencies", {}))
-    return {name_of(name): source for table in listed for name, source in table.items() if name != "python"}
+    listed = (tool.get("poetry", {}).get("dependencies", {}), tool.get("uv", {}).get("sources", {}))
+    found = {name_of(name): source for table in listed for name, source in table.items() if name != "python"}
+    for line in document.get("project", {}).get("dependencies", ()):
+        if path := _path_in(line):
+            found[name_of(line)] = {"path": path}
+    return found
+
+
+def _path_in(line: str) -> str:
+    found = _LINE.fullmatch(line)
+    return unquote(urlsplit(found["place"]).path) if found and found["place"].startswith("file:") else ""
 
 
 def _with_source(line: str, source: Any) -> str:
@@ -61,35 +109,44 @@ def _with_source(line: str, source: Any) -> str:
         extras = re.search(r"\[.*?\]", requirement)
         name = f"{name_of(line)}{extras[0] if extras else ''}"
         return f"{name} @ {source['path']}{f' ; {marker.strip()}' if marker else ''}"
-    kinds = {"git", "url", "workspace", "path"}
-    for one in source if isinstance(source, list) else [source]:
-        if isinstance(one, dict) and (found := kinds & one.keys()):
-            raise refuse_source(
-                "pyproject.toml", name_of(line), f"a {min(found)}", hint="lock it: uv lock, poetry lock"
-            )
+    if kind := _kind(source):
+        raise _refusal(Path(FILE), name_of(line), kind)
     return line
 
 
-def _with_wheel(line: str, places: Sequence[Path], into: Path, target: Target) -> str:
+def _kind(source: Any) -> str:
+    """Returns the kind of a source that is no index."""
+    kinds = {"git", "url", "workspace", "path"}
+    tables = [one for one in (source if isinstance(source, list) else [source]) if isinstance(one, dict)]
+    return min((kind for one in tables for kind in kinds & one.keys()), default="")
+
+
+def _refusal(file: Path, name: str, kind: str) -> BundlingError:
+    return refuse_source(
+        str(file), name, f"a {kind}", hint="lock it (uv lock, poetry lock), or depend on its folder too"
+    )
+
+
+def _with_wheel(line: str, places: Sequence[Path], wheels: Wheels) -> str:
     found = _LINE.fullmatch(line.strip())
-    source = _local(found, places) if found else None
+    source = _local(line, places)
     if not found or source is None:
         return line
-    is_wheel = source.name.endswith(_WHEEL)
-    wheel = source if is_wheel else _build(source, into, target)
+    wheel = wheels.of(source)
     extras = found["extras"] or found["more"] or ""
-    name = wheel.name.partition("-")[0]
-    return f"{name_of(name)}{extras} @ {wheel.as_uri()}{_marker(found['marker'])}{found['hashes'] if is_wheel else ''}"
+    hashes = found["hashes"] if wheel == source else ""
+    return f"{name_of_file(wheel)}{extras} @ {wheel.as_uri()}{_marker(found['marker'])}{hashes}"
 
 
 def _marker(text: str | None) -> str:
     return f" ; {text.strip().lstrip(';').strip()}" if text else ""
 
 
-def _local(found: re.Match[str], places: Sequence[Path]) -> Path | None:
+def _local(line: str, places: Sequence[Path]) -> Path | None:
     """Returns the folder or file that a line asks for, if it is one of this machine."""
-    text = found["place"].strip()
-    if text.startswith("-") or ("://" in text and not text.startswith("file://")):
+    found = _LINE.fullmatch(line.strip())
+    text = found["place"].strip() if found else "-"
+    if not found or text.startswith("-") or ("://" in text and not text.startswith("file://")):
         return None
     if text.startswith("file:"):
         text = unquote(urlsplit(text).path)
@@ -97,20 +154,6 @@ def _local(found: re.Match[str], places: Sequence[Path]) -> Path | None:
         return None  # a requirement of an index, although a folder may have its name
     for place in places:
         path = (place / text).resolve()
-        if path.is_dir() or (path.is_file() and path.name.endswith((_WHEEL, *_ARCHIVES))):
+        if path.is_dir() or (path.is_file() and path.name.endswith((WHEEL, *ARCHIVES))):
             return path
     return None
-
-
-def _build(source: Path, into: Path, target: Target) -> Path:
-    """Builds a wheel by way of a source archive, as for a release: no file of an earlier build gets into it."""
-    out = into / "wheels" / str(len([*(into / "wheels").glob("*")]))
-    only = ("--wheel",) if source.is_file() else ()
-    words = ("build", "--python", sys.executable, "-o", str(out), *only)
-    run([find_uv_bin(), *words, str(source)], str(source), target)
-    (wheel,) = out.glob(f"*{_WHEEL}")
-    if not (target.is_this_machine or wheel.name.endswith(_PURE)):
-        message = f"{source}: {wheel.name} has compiled code, and no wheel for {target.name}"
-        hint = "depend on a release that has one, or another package (nothing is compiled for Lambda here)"
-        raise BundlingError(message, code="no_wheel", hint=hint)
-    return wheel

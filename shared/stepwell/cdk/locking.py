@@ -25,10 +25,11 @@ from stepwell.cdk.entries import (
     refuse_source,
 )
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.folders import with_sources, with_wheels
+from stepwell.cdk.folders import wheels_below, with_sources, with_wheels, without_stepwell
 from stepwell.cdk.poetry import poetry_entries, poetry_lines
 from stepwell.cdk.requirements import joined_lines, wanted_lines, with_given_hashes
 from stepwell.cdk.tools import Target, run
+from stepwell.cdk.wheels import Wheels, write_stub
 from stepwell.project import Project, name_of
 
 # Sources of uv's lock file that are neither a release on an index nor on this machine.
@@ -90,7 +91,7 @@ def _from_uv(project: Project, file: Path, out: Path, target: Target, asked: Col
     words = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-editable", "--no-header", "--no-annotate")
     nowhere = Target("", ())
     exported = run([find_uv_bin(), *words, "--project", str(project.root), "-q", *left], file.name, nowhere)
-    lines = with_wheels(joined_lines(exported), [file.parent], out.parent, target)
+    lines = with_wheels(joined_lines(exported), [file.parent], Wheels(out.parent, target))
     indexes = index_lines(source.get("registry", "") for source in sources.values())
     out.write_text("\n".join((*indexes, *lines, "")), encoding="utf-8")
 
@@ -104,7 +105,7 @@ def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
 def _from_poetry(project: Project, file: Path, out: Path, target: Target, asked: Collection[str]) -> None:
     entries, wanted = poetry_entries(project, file, asked)
     _check_stepwell(entries, wanted, file, "poetry add stepwell")
-    lines = with_wheels(poetry_lines(entries, wanted), [project.root], out.parent, target)
+    lines = with_wheels(poetry_lines(entries, wanted), [project.root], Wheels(out.parent, target))
     out.write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -124,14 +125,19 @@ def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: st
 
 def _resolve(project: Project, out: Path, target: Target, extras: Collection[str]) -> None:
     """Pins what requirements.txt or pyproject.toml asks for; uv prefers the versions in its output file."""
-    files = project.requirements_files
-    wanted = wanted_lines(files) if files else [one for one in with_sources(project) if name_of(one) != STEPWELL]
-    lines = with_wheels(wanted, [project.root, *(file.parent for file in files)], out.parent, target)
+    files, wheels = project.requirements_files, Wheels(out.parent, target)
+    places = [project.root, *(file.parent for file in files)]
+    wanted = without_stepwell(wanted_lines(files) if files else with_sources(project), places)
+    lines = with_wheels(wanted, places, wheels)
+    own = write_stub(out.parent, STEPWELL, version(STEPWELL), engine_requirements(extras))
+    constraints = out.parent / "folders.txt"
+    ours = [*wheels_below(wanted, places, wheels), f"{STEPWELL} @ {own.as_uri()}", ""]
+    constraints.write_text("\n".join(ours), encoding="utf-8")
     asked = "\n".join((*lines, *engine_requirements(extras), ""))
     here = sorted({f"{name_of(one.name)}=={one.version}" for one in distributions() if one.name != STEPWELL})
     out.write_text("\n".join((*here, "")), encoding="utf-8")
     words = ["pip", "compile", "-", "-q", "-o", str(out), "--no-header", "--no-annotate", "--emit-index-url",
-             "--emit-find-links", *target.options]  # fmt: skip
+             "--emit-find-links", "-c", str(constraints), "--no-emit-package", STEPWELL, *target.options]  # fmt: skip
     hashed = any("--hash" in line for line in lines)
     if hashed:
         words.append("--generate-hashes")
