@@ -30,6 +30,7 @@ FILE = "pyproject.toml"
 _OWN = ("workflows", "packages")  # keys that are not properties of an engine
 _NOT_PACKED = ("tests", "test")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_PATH = re.compile(r"\s*[\w.-]+/")  # `libs/till`, which is no name
 
 
 def this_python() -> str:
@@ -79,7 +80,7 @@ class Project:
         """Returns what the project needs: the lines of its requirements files, else pyproject's dependencies."""
         if files := self.requirements_files:
             lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
-            return tuple(line.strip() for line in lines if _NAME.match(line))
+            return tuple(line.strip() for line in lines if _NAME.match(line) and not _PATH.match(line))
         listed = self.document.get("project", {}).get("dependencies", [])
         poetry = self.document.get("tool", {}).get("poetry", {}).get("dependencies", {})
         return (*listed, *(name for name in poetry if name != "python"))
@@ -105,7 +106,7 @@ def find_project(start: Path) -> Project | None:
     """Finds the project at or above a folder. Raises UserError `bad_project` if its pyproject.toml is wrong."""
     here = start.resolve()
     for root in (here, *here.parents):
-        if (document := _read(root / FILE)) and "stepwell" in document.get("tool", {}):
+        if (document := read_document(root / FILE)) and "stepwell" in document.get("tool", {}):
             return _project(root, document)
     return None
 
@@ -153,7 +154,8 @@ def _text(root: Path, table: Mapping[str, Any], key: str, default: str) -> str:
     return value
 
 
-def _read(file: Path) -> Mapping[str, Any]:
+def read_document(file: Path) -> Mapping[str, Any]:
+    """Reads a pyproject.toml; empty if there is none. Raises UserError `bad_project`."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -10,29 +10,31 @@ from stepwell.runtime.calls.dead import Letter
 from tests.api.kit import World
 
 LETTER = Letter("m1", "Resume", {"type": "deadline", "run_id": "r1", "v": 2}, 1_700_000_000_000, 6)
+UNREADABLE = Letter("m9", "Resume", None, 1_700_000_000_000, 6)
 
 
 class Dead:
-    """One dead letter, until it is sent back."""
+    """Dead letters, until they are sent back; one that cannot be read stays."""
 
-    def __init__(self) -> None:
-        self.kept = {LETTER.id: LETTER}
+    def __init__(self, *letters: Letter) -> None:
+        self.kept = {one.id: one for one in letters}
 
     async def letters(self, limit: int) -> Sequence[Letter]:
         return [*self.kept.values()][:limit]
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
-        return [name for name in [*self.kept] if (ids is None or name in ids) and self.kept.pop(name)]
+        found = [name for name, one in self.kept.items() if one.body and (ids is None or name in ids)]
+        return [name for name in found if self.kept.pop(name)]
 
 
-def world_with_one() -> World:
+def world_with(*letters: Letter) -> World:
     world = World()
-    world.app = create_app(replace(world.parts, dead=Dead()))
+    world.app = create_app(replace(world.parts, dead=Dead(*letters)))
     return world
 
 
 def test_dead_letters_are_listed_shown_and_sent_back() -> None:
-    world = world_with_one()
+    world = world_with(LETTER)
     (one,) = world.get("/dlq").json["items"]
     assert (one["id"], one["run_id"], one["type"]) == ("m1", "r1", "deadline")
     assert world.get("/dlq/m1").json["message"]["run_id"] == "r1"
@@ -42,3 +44,10 @@ def test_dead_letters_are_listed_shown_and_sent_back() -> None:
     assert world.post("/dlq:redrive", {"ids": ["m1", "m2"]}).json == {"sent": ["m1"], "left": ["m2"]}
     assert world.get("/dlq").json["items"] == []
     assert world.post("/dlq:redrive", {"all": True}).json == {"sent": [], "left": []}
+
+
+def test_of_all_dead_letters_those_that_cannot_be_read_are_left() -> None:
+    """They are named, or else a call that sent nothing back would look like one that did its work."""
+    world = world_with(LETTER, UNREADABLE)
+    assert world.post("/dlq:redrive", {"all": True}).json == {"sent": ["m1"], "left": ["m9"]}
+    assert "stays until its queue drops it" in world.get("/dlq").json["items"][0]["why"]

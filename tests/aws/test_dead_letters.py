@@ -60,7 +60,7 @@ def test_each_letter_says_what_it_is_of_which_run_and_why_it_lies_there(letters:
     assert shown[event]["event"] == {"name": "paid", "key": "A-1", "id": "e1"}
     assert "24 times and leaves it to you" in shown[event]["why"]
     assert "(2 of 24 times so far)" in shown[early]["why"]
-    assert shown[odd]["why"] == "it cannot be read: it is not a JSON object"
+    assert shown[odd]["why"] == "it cannot be read, so it stays until its queue drops it: it is not a JSON object"
     assert "xyzzy" not in json.dumps(shown)
     assert run_now(dead.letter(letters.port, wake, 100)).id == wake
     with pytest.raises(NotFound):

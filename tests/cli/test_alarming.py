@@ -116,6 +116,22 @@ def test_alarms_that_ring_come_first_with_who_is_told(cli: Cli, monkeypatch: pyt
     assert '"confirmed": false' in cli("alarms", "--json").stdout
 
 
+@pytest.mark.parametrize(
+    ("url", "region"),
+    [("http://127.0.0.1:8787", "eu-west-1"), ("https://a1.execute-api.us-east-2.amazonaws.com", "us-east-2")],
+)
+def test_the_region_is_that_of_the_api_or_of_the_environment(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, url: str, region: str
+) -> None:
+    """boto3 itself does not read AWS_REGION."""
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("STEPWELL_URL", url)
+    asked: list[str] = []
+    monkeypatch.setattr(alarm_states, "alarm_states", lambda _, where, __: asked.append(where) or ([], []))
+    assert cli("alarms").exit_code == 0
+    assert asked == [region]
+
+
 def test_a_stack_without_alarms_is_named() -> None:
     with pytest.raises(NotFound, match="no alarms"):
         alarm_states.read_states(Pages(list_stack_resources={"StackResourceSummaries": []}), WATCH, NOTICES, "Shop")

@@ -32,6 +32,20 @@ def test_a_watched_batch_reports_what_it_did(api: FakeApi, cli: Cli) -> None:
     assert "1 refused: not_ended" in told.stdout
 
 
+def test_a_watched_batch_is_named_at_once_because_it_goes_on_without_the_command(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    api.on("GET", "/runs/run_b", (200, job("running")), (502, {}))
+    told = cli("batch", "redrive", "--workflow", "order", "--watch")
+    assert told.exit_code == 4
+    assert "run_b is under way, and goes on without this command" in told.stderr
+
+
+def test_a_batch_takes_the_runs_of_a_time(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    assert cli("batch", "cancel", "--since", "2026-11-01", "--before", "2026-11-02").exit_code == 0
+    assert api.calls[0].body["filter"].keys() == {"since", "before"}
+
+
 def test_a_canary_that_stopped_the_batch_is_named_and_is_a_failure(api: FakeApi, cli: Cli) -> None:
     stopped = {"reason": "relapse", "run_id": "run_1", "redriven_as": "run_2", "failure": "9f2c E ship"}
     api.on("POST", "/runs:batch", (202, job("pending")))

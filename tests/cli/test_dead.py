@@ -17,17 +17,34 @@ def test_letters_are_listed_with_what_they_are_of_and_why(api: FakeApi, cli: Cli
     assert cli("dlq", "list").stdout == "no dead letters\n"
 
 
+def page(*ids: str) -> tuple[int, dict[str, object]]:
+    return 200, {"items": [{**LETTER, "id": one} for one in ids], "next_cursor": None}
+
+
+def test_the_beginning_of_an_id_is_enough_where_only_one_letter_has_it(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", page("m1-abc", "m2-abc", "m2"))
+    api.on("GET", "/dlq/m1-abc", (200, LETTER))
+    api.on("GET", "/dlq/m2", (200, LETTER))
+    assert cli("dlq", "show", "m1").exit_code == 0
+    assert cli("dlq", "show", "m2").exit_code == 0
+    several = cli("dlq", "show", "m")
+    assert several.exit_code == 2
+    assert "3 dead letters have an id that begins with m: m1-abc, m2-abc, m2" in several.stderr
+
+
 def test_a_letter_is_shown_as_json(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", page("m1"))
     api.on("GET", "/dlq/m1", (200, {**LETTER, "message": {"type": "publish"}}))
     assert '"type": "publish"' in cli("dlq", "show", "m1").stdout
 
 
 def test_letters_are_sent_back_by_id_or_all(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", page("m1", "m2"))
     api.on("POST", "/dlq:redrive", (200, {"sent": ["m1"], "left": ["m2"]}), (200, {"sent": ["m1"], "left": []}))
     told = cli("dlq", "redrive", "m1", "m2")
     assert told.exit_code == 1
     assert "sent 1 message back" in told.stdout
-    assert "m2 is not there" in told.stdout
+    assert "m2 stays: it cannot be read, or is not there" in told.stdout
     assert cli("dlq", "redrive", "--all").exit_code == 0
-    assert [call.body for call in api.calls] == [{"ids": ["m1", "m2"]}, {"all": True}]
+    assert [call.body for call in api.calls if call.method == "POST"] == [{"ids": ["m1", "m2"]}, {"all": True}]
     assert cli("dlq", "redrive").exit_code == 2

@@ -125,6 +125,15 @@ def test_an_error_is_json_for_a_program_in_the_shape_of_the_apis_problems(api: F
         assert found["detail"]
 
 
+def test_a_gateways_own_refusal_is_json_in_that_shape_too(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/stats", (403, {"message": "Forbidden"}))
+    result = cli("stats", "--json")
+    assert result.exit_code == 3
+    document = json.loads(result.stdout)
+    assert document.keys() == {"type", "code", "title", "status", "detail", "hint", "errors"}
+    assert (document["code"], document["title"], document["status"]) == ("forbidden", "Forbidden", 403)
+
+
 def test_a_server_that_is_down_is_json_for_a_program(cli: Cli) -> None:
     down = cli("runs", "--json")
     assert (down.exit_code, json.loads(down.stdout)["code"]) == (4, "unreachable")

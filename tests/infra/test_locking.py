@@ -184,15 +184,6 @@ def test_the_index_of_a_locked_package_is_named(tmp_path: Path) -> None:
     assert out.read_text().splitlines()[0] == f"--extra-index-url {own}"
 
 
-def test_a_folder_of_a_workspace_in_uvs_lock_file_is_refused(tmp_path: Path) -> None:
-    before = 'name = "iniconfig"\nversion = "1.0"\nsource = { '
-    text = uv_lock("stepwell", "iniconfig")
-    text = text.replace(f'{before}registry = "https://pypi.org/simple" }}', f'{before}editable = "libs/it" }}')
-    with pytest.raises(BundlingError, match="iniconfig comes from the folder libs/it") as refusal:
-        locked(project(tmp_path, "stepwell", "iniconfig", uv_lock=text), tmp_path)
-    assert "packages of [tool.stepwell]" in str(refusal.value.hint)
-
-
 PINNED = """\
 --index-url https://pypi.org/simple
 iniconfig==2.1.0 \\
@@ -213,6 +204,14 @@ typer==0.17.4 \\
     --hash={hash}
     # via {typer}
 """
+
+
+def test_a_requirements_file_may_read_another(tmp_path: Path) -> None:
+    """Stepwell is left out of that one too: its code is the command's, whatever an index has."""
+    made = project(
+        tmp_path, base_txt=f"stepwell==9.9\niniconfig=={version('iniconfig')}\n", requirements_txt="-r base.txt"
+    )
+    assert locked(made, tmp_path).keys() >= {*ENGINE, "iniconfig"}
 
 
 def test_pinned_requirements_keep_their_hashes(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_a_table_that_cannot_be_is_told(root: Path, text: str, told: str) -> Non
 
 def test_what_a_project_needs_and_is_not_installed_is_named(root: Path) -> None:
     (root / "requirements.txt").write_text(
-        "# ours\npytest>=1\nnot-here==1\nelsewhere ; sys_platform == 'win32'\n-r x.txt\n"
+        "# ours\npytest>=1\nnot-here==1\nelsewhere ; sys_platform == 'win32'\n-r x.txt\nlibs/till\n"
     )
     assert project_of(root / "flows").not_installed() == ("not-here",)
 

@@ -84,6 +84,26 @@ def test_a_message_whose_handler_raises_is_logged_and_comes_again(
     assert "OSError: again" in caplog.text
 
 
+def test_a_failing_disk_is_logged_in_a_line_without_a_traceback(
+    local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handle = local.parts.worker.handle
+    failures = iter([PortError("the database is full (free some space)")])
+
+    async def fails_once(*given: Any) -> None:
+        for error in failures:
+            raise error
+        await handle(*given)
+
+    monkeypatch.setattr(local.parts.worker, "handle", fails_once)
+    monkeypatch.setattr(pumping, "FIRST_DELAY_MS", 1)
+    pump.start()
+    assert run_now(local.parts.service.wait_for_end(start(local), WAIT_MS)).status == "completed"
+    (told,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert told.getMessage().endswith("it comes again in 0.0 s: the database is full (free some space)")
+    assert told.exc_info is None
+
+
 def test_a_message_that_killed_its_worker_too_often_becomes_a_failure_of_the_run(local: Local, pump: Pump) -> None:
     run_id = start(local)
     for _ in range(DELIVERIES):  # each delivery's worker dies: the lease is all that is left of it

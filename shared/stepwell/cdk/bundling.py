@@ -23,7 +23,8 @@ from uv import find_uv_bin
 import stepwell
 from stepwell.cdk.bytecode import compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.locking import Target, engine_requirements, lock, run
+from stepwell.cdk.locking import engine_requirements, lock
+from stepwell.cdk.tools import Target, run
 from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, remove, trim_compiled
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, StepwellError
@@ -90,7 +91,7 @@ class Bundles:
 def target_of(platform: str, python: str) -> Target:
     """Returns where the packages will run: on Lambda, or on this machine for an emulator."""
     if platform == "local":
-        return Target("this Python", ("--python", sys.executable))
+        return Target("this Python", ("--python", sys.executable), is_this_machine=True)
     options = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", python, "--only-binary", ":all:")
     return Target(f"Lambda (arm64, Python {python})", options)
 

@@ -67,8 +67,7 @@ def index_lines(urls: Iterable[str]) -> list[str]:
     return [f"--extra-index-url {url}" for url in others]
 
 
-def refuse_folder(file: str, name: str, origin: str) -> BundlingError:
-    """Returns the error for a package that is no release: a folder, a file, a repository."""
-    message = f"{file}: {name} comes from {origin}, which cannot be packed"
-    hint = "depend on a released version; a package of your own project belongs in packages of [tool.stepwell]"
-    return BundlingError(message, hint=hint)
+def refuse_source(file: str, name: str, origin: str, *, hint: str = "") -> BundlingError:
+    """Returns the error for a package that is neither a release on an index nor on this machine."""
+    hint = hint or "depend on a release, on a wheel, or on a folder of this machine, which is built to a wheel"
+    return BundlingError(f"{file}: {name} comes from {origin}, which cannot be packed", hint=hint)

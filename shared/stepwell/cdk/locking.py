@@ -7,12 +7,9 @@ requirements.txt, or none  resolved for the functions' platform; what is install
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
-from typing import Any
 
 from uv import find_uv_bin
 
@@ -25,28 +22,19 @@ from stepwell.cdk.entries import (
     closure,
     index_lines,
     read_entries,
-    refuse_folder,
+    refuse_source,
 )
 from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.folders import wheels_below, with_sources, with_wheels, without_stepwell
 from stepwell.cdk.poetry import poetry_entries, poetry_lines
-from stepwell.cdk.requirements import wanted_lines, with_given_hashes
+from stepwell.cdk.requirements import joined_lines, wanted_lines, with_given_hashes
+from stepwell.cdk.tools import Target, run
+from stepwell.cdk.wheels import Wheels, write_stub
 from stepwell.project import Project, name_of
 
-# Sources of uv's lock file that are no release on an index.
-_NOT_RELEASED = {"editable": "the folder", "directory": "the folder", "virtual": "the folder", "path": "the file",
-                 "git": "the repository", "url": "the URL"}  # fmt: skip
+# Sources of uv's lock file that are neither a release on an index nor on this machine.
+_ELSEWHERE = {"git": "the repository", "url": "the URL"}
 TRACING, OTEL = "tracing", "otel"  # the extras of Stepwell that functions may need
-_NO_WHEEL = re.compile(r"no wheels with a matching|no usable wheels|has no binary distribution|doesn't have a source"
-                       r"|Building source distributions .* is disabled")  # fmt: skip
-_WITHOUT = re.compile(r"\b([A-Za-z0-9][\w.-]*?)(?:==([\w.!+-]+))? has no (?:usable )?wheels")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The platform of the packages: `options` are uv's, `name` is for people."""
-
-    name: str
-    options: tuple[str, ...]
 
 
 def lock(project: Project, into: Path, target: Target, *, asked: Collection[str] = ()) -> Path:
@@ -56,9 +44,9 @@ def lock(project: Project, into: Path, target: Target, *, asked: Collection[str]
     """
     out = into / "locked.txt"
     if file := _uv_lock(project):
-        _from_uv(project, file, out, asked)
+        _from_uv(project, file, out, target, asked)
     elif (file := project.root / "poetry.lock").is_file():
-        _from_poetry(project, file, out, asked)
+        _from_poetry(project, file, out, target, asked)
     else:
         _resolve(project, out, target, asked)
     return out
@@ -76,22 +64,6 @@ def engine_requirements(asked: Collection[str] = ()) -> list[str]:
     return found
 
 
-def run(command: Sequence[str], what: str, target: Target, **options: Any) -> str:
-    """Runs a tool and returns its output. Raises BundlingError, `no_wheel` if the platform lacks one."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)  # noqa: S603 - fixed words
-    if done.returncode:
-        said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
-        if _NO_WHEEL.search(" ".join(said.split())):
-            found = _WITHOUT.search(" ".join(said.split()))
-            name = " ".join(part for part in found.groups() if part) if found else "a package"
-            message = f"{what}: {name} has no wheel for {target.name}\n{said}"
-            hint = "choose a version that has one, or another package (nothing is compiled here)"
-            hint += "; then: stepwell deploy --dry-run"
-            raise BundlingError(message, code="no_wheel", hint=hint)
-        raise BundlingError(f"{what}: {Path(command[0]).name} ended with {done.returncode}\n{said}")
-    return str(done.stdout)
-
-
 # -- the lock files of uv and Poetry
 
 
@@ -105,22 +77,23 @@ def _uv_lock(project: Project) -> Path | None:
     return None
 
 
-def _from_uv(project: Project, file: Path, out: Path, asked: Collection[str]) -> None:
+def _from_uv(project: Project, file: Path, out: Path, target: Target, asked: Collection[str]) -> None:
     entries = read_entries(file)
     own = name_of(project.document["project"]["name"])
     wanted = closure(entries, own, _uv_needs, asked)
     _check_stepwell(entries, wanted, file, "uv add stepwell; uv lock")
     sources = {name: entry.get("source", {}) for name in wanted for entry in entries.get(name, ())}
     for name, source in sources.items():
-        other = next((kind for kind in _NOT_RELEASED if kind in source), None)
+        other = next((kind for kind in _ELSEWHERE if kind in source), None)
         if other and not str(source[other]).endswith(".whl"):
-            raise refuse_folder(file.name, name, f"{_NOT_RELEASED[other]} {source[other]}")
+            raise refuse_source(file.name, name, f"{_ELSEWHERE[other]} {source[other]}")
     left = [word for name in sorted(entries.keys() - wanted.keys()) for word in ("--no-emit-package", name)]
     words = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-editable", "--no-header", "--no-annotate")
     nowhere = Target("", ())
-    run([find_uv_bin(), *words, "--project", str(project.root), "-o", str(out), "-q", *left], file.name, nowhere)
+    exported = run([find_uv_bin(), *words, "--project", str(project.root), "-q", *left], file.name, nowhere)
+    lines = with_wheels(joined_lines(exported), [file.parent], Wheels(out.parent, target))
     indexes = index_lines(source.get("registry", "") for source in sources.values())
-    out.write_text("\n".join((*indexes, out.read_text(encoding="utf-8"))), encoding="utf-8")
+    out.write_text("\n".join((*indexes, *lines, "")), encoding="utf-8")
 
 
 def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
@@ -129,10 +102,11 @@ def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
         yield Need(name_of(one["name"]), tuple(one.get("extra", ())))
 
 
-def _from_poetry(project: Project, file: Path, out: Path, asked: Collection[str]) -> None:
+def _from_poetry(project: Project, file: Path, out: Path, target: Target, asked: Collection[str]) -> None:
     entries, wanted = poetry_entries(project, file, asked)
     _check_stepwell(entries, wanted, file, "poetry add stepwell")
-    out.write_text("\n".join(poetry_lines(entries, wanted)), encoding="utf-8")
+    lines = with_wheels(poetry_lines(entries, wanted), [project.root], Wheels(out.parent, target))
+    out.write_text("\n".join(lines), encoding="utf-8")
 
 
 def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: str) -> None:
@@ -151,19 +125,23 @@ def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: st
 
 def _resolve(project: Project, out: Path, target: Target, extras: Collection[str]) -> None:
     """Pins what requirements.txt or pyproject.toml asks for; uv prefers the versions in its output file."""
-    if project.requirements_files:
-        lines = wanted_lines(project.requirements_files)
-    else:
-        lines = [line for line in project.dependencies() if name_of(line) != STEPWELL]
+    files, wheels = project.requirements_files, Wheels(out.parent, target)
+    places = [project.root, *(file.parent for file in files)]
+    wanted = without_stepwell(wanted_lines(files) if files else with_sources(project), places)
+    lines = with_wheels(wanted, places, wheels)
+    own = write_stub(out.parent, STEPWELL, version(STEPWELL), engine_requirements(extras))
+    constraints = out.parent / "folders.txt"
+    ours = [*wheels_below(wanted, places, wheels), f"{STEPWELL} @ {own.as_uri()}", ""]
+    constraints.write_text("\n".join(ours), encoding="utf-8")
     asked = "\n".join((*lines, *engine_requirements(extras), ""))
     here = sorted({f"{name_of(one.name)}=={one.version}" for one in distributions() if one.name != STEPWELL})
     out.write_text("\n".join((*here, "")), encoding="utf-8")
     words = ["pip", "compile", "-", "-q", "-o", str(out), "--no-header", "--no-annotate", "--emit-index-url",
-             "--emit-find-links", *target.options]  # fmt: skip
+             "--emit-find-links", "-c", str(constraints), "--no-emit-package", STEPWELL, *target.options]  # fmt: skip
     hashed = any("--hash" in line for line in lines)
     if hashed:
         words.append("--generate-hashes")
-    files = ", ".join(file.name for file in project.requirements_files) or "the dependencies"
-    run([find_uv_bin(), *words], files, target, input=asked, cwd=project.root)
+    names = ", ".join(file.name for file in files) or "the dependencies"
+    run([find_uv_bin(), *words], names, target, input=asked, cwd=project.root)
     if hashed:  # uv has taken those that the index gives today
         out.write_text(with_given_hashes(out.read_text(encoding="utf-8"), lines), encoding="utf-8")

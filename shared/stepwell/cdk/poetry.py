@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from stepwell.cdk.entries import Entry, Lock, Need, closure, index_lines, read_entries, refuse_folder
+from stepwell.cdk.entries import Entry, Lock, Need, closure, index_lines, read_entries, refuse_source
 from stepwell.cdk.errors import BundlingError
 from stepwell.project import Project, name_of
 
 _OWN = "the project"  # which has no entry in Poetry's lock file
+_HERE = ("directory", "file")  # kinds of sources on this machine
 _MAIN = "main"  # the group of a project's own dependencies
 
 
@@ -61,11 +62,13 @@ def _versions(entries: Lock, name: str) -> list[Entry]:
 def _pinned(entry: Entry, markers: Collection[str]) -> str:
     """Returns a line of a requirements file, which holds where the entry's marker, or else one of the markers, does."""
     source = entry.get("source", {})
-    if source.get("type") not in (None, "legacy"):
-        raise refuse_folder("poetry.lock", entry["name"], f"{source['type']} {source.get('url', '')}".rstrip())
+    if source.get("type") not in (None, "legacy", *_HERE):
+        raise refuse_source("poetry.lock", entry["name"], f"{source['type']} {source.get('url', '')}".rstrip())
     own = entry.get("markers", "")
     condition = own.get(_MAIN, "") if isinstance(own, dict) else own
     if not condition and "" not in markers:
         condition = " or ".join(f"({one})" for one in sorted(markers))
+    if source.get("type") in _HERE:
+        return f"{entry['name']} @ {source['url']}{f' ; {condition}' if condition else ''}"
     hashes = "".join(f" --hash={file['hash']}" for file in entry.get("files", ()))
     return f"{entry['name']}=={entry['version']}{f' ; {condition}' if condition else ''}{hashes}"

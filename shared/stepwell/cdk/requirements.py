@@ -11,6 +11,7 @@ from stepwell.cdk.entries import COMMAND_ONLY, STEPWELL
 from stepwell.project import name_of
 
 _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.!+-]+)")
+_INCLUDED = re.compile(r"\s*(?:-r|--requirement)[ =]?\s*(\S+)\s*(?:#.*)?")
 _HASH = re.compile(r"--hash[= ](\S+)")
 _VIA = re.compile(r"\s*#\s+(?:via\s*)?(.*)")
 
@@ -25,9 +26,14 @@ class Line:
 
 def wanted_lines(files: Iterable[Path]) -> list[str]:
     """Returns the files' lines, without Stepwell, and without what only its command needs according to `# via`."""
-    lines = [line for file in files for line in _lines(file.read_text(encoding="utf-8"))]
+    lines = [line for file in files for line in _lines_of(file)]
     left = _unneeded({name_of(line.text): line.via for line in lines})
     return [line.text for line in lines if name_of(line.text) not in left]
+
+
+def joined_lines(text: str) -> list[str]:
+    """Returns the lines of a requirements file, each requirement on one line."""
+    return [line.text for line in _lines(text)]
 
 
 def with_given_hashes(pinned: str, lines: Iterable[str]) -> str:
@@ -46,6 +52,16 @@ def _with_hashes(line: str, given: Mapping[tuple[str, str], list[str]]) -> str:
 def _pin(line: str) -> tuple[str, str]:
     found = _PIN.match(line)
     return (name_of(found[1]), found[2]) if found else ("", "")
+
+
+def _lines_of(file: Path) -> Iterator[Line]:
+    """Yields the lines of a file, and in place of each `-r other.txt` those of that file."""
+    for line in _lines(file.read_text(encoding="utf-8")):
+        included = _INCLUDED.fullmatch(line.text)
+        if included and (other := file.parent / included[1]).is_file() and other != file:
+            yield from _lines_of(other)
+        else:
+            yield line
 
 
 def _lines(text: str) -> Iterator[Line]:

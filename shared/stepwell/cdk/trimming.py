@@ -21,6 +21,8 @@ UNREAD = (
     "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
     "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
     "*.dist-info/RECORD",
+    "*.dist-info/direct_url.json",  # a path of this machine, other in each build
+    "*.dist-info/uv_cache.json",
     "*.dist-info/licenses",
     "*.dist-info/sboms",
     "*.pyi",

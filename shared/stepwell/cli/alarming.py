@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -18,6 +17,7 @@ from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
 from stepwell.project import project_of
+from stepwell.settings import environment
 from stepwell.settings import read_settings as environment_settings
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def alarms(
         str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
     ] = "",
     region: Annotated[
-        str, typer.Option("--region", metavar="NAME", show_default=False, help="Default: that of STEPWELL_URL.")
+        str,
+        typer.Option("--region", metavar="NAME", show_default=False, help="Default: of STEPWELL_URL, or AWS_REGION."),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
@@ -72,9 +73,8 @@ def alarms(
     from stepwell.aws.alarm_states import alarm_states  # noqa: PLC0415 - boto3
     from stepwell.client.access import region_of  # noqa: PLC0415 - httpx
 
-    url = environment_settings().url
-    here = urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}
-    found, told = alarm_states(profile, region or ("" if here else region_of(url)), stack)
+    region = region or region_of(environment_settings().url) or environment().get("AWS_REGION", "")
+    found, told = alarm_states(profile, region, stack)
     if as_json:
         print_json({"items": [one.as_json() for one in found], "told": told})
     else:

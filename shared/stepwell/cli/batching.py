@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, By, OfFailure, OfTag, OfWorkflow, Reason, Since, Url, read_pairs, read_since
+from stepwell.cli.arguments import (
+    AsJson,
+    Before,
+    By,
+    OfFailure,
+    OfTag,
+    OfWorkflow,
+    Reason,
+    Since,
+    Url,
+    read_pairs,
+    read_since,
+)
 from stepwell.cli.completing import complete_status
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
@@ -46,6 +58,7 @@ def batch(
     ] = None,
     tag: OfTag = "",
     since: Since = "",
+    before: Before = "",
     failure: OfFailure = "",
     rate: Annotated[
         float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
@@ -63,10 +76,10 @@ def batch(
     """Cancel, terminate, pause, unpause or redrive many runs."""
     if tag:
         read_pairs([tag], "--tag")
-    since = read_since(since) if since else ""
+    since, before = (read_since(one) if one else "" for one in (since, before))
     with connect(url) as client:
         job = client.batch(
-            action.value, workflow=workflow, status=status or (), tag=tag, since=since, failure=failure,
+            action.value, workflow=workflow, status=status or (), tag=tag, since=since, before=before, failure=failure,
             rate=rate, canary=canary, dry_run=dry_run, reason=reason, by=person(by),
         )  # fmt: skip
         if watch or dry_run:
@@ -80,6 +93,8 @@ def wait_for_end(client: Client, run_id: str) -> JsonObject:
     """Waits for the end of a batch, and says on stderr how far it is."""
     told, handle = "", client.handle(run_id)
     while not has_ended(job := handle.view()):
+        if not told:
+            typer.echo(f"{run_id} is under way, and goes on without this command", err=True)
         if (counted := _counts(report_of(job))) != told:
             typer.echo(counted, err=True)
             told = counted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +12,14 @@ from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.client.errors import JsonObject
+from stepwell.errors import UserError
 
-LetterId = Annotated[str, typer.Argument(metavar="ID", help="One that `dlq list` shows.", show_default=False)]
+if TYPE_CHECKING:
+    from stepwell.client import Client
+
+LetterId = Annotated[
+    str, typer.Argument(metavar="ID", help="One that `dlq list` shows, or its beginning.", show_default=False)
+]
 
 
 def list_letters(as_json: AsJson = False, url: Url = "") -> None:
@@ -33,7 +39,7 @@ def list_letters(as_json: AsJson = False, url: Url = "") -> None:
 def show_letter(letter_id: LetterId, url: Url = "") -> None:
     """Show a message that nobody could take, as JSON."""
     with connect(url) as client:
-        print_json(client.dead_letter(letter_id))
+        print_json(client.dead_letter(_whole(client, letter_id)))
 
 
 def redrive_letters(
@@ -46,16 +52,26 @@ def redrive_letters(
     if bool(ids) == every:
         raise typer.BadParameter("name dead letters, or say --all", param_hint="ID")
     with connect(url) as client:
-        answer = client.redrive_dead_letters(ids or ())
+        answer = client.redrive_dead_letters([_whole(client, one) for one in ids or ()])
     if as_json:
         print_json(answer)
     else:
         count = len(answer["sent"])
         console().print(printable(f"sent {count} message{'' if count == 1 else 's'} back"))
         for one in answer["left"]:
-            console().print(printable(f"  {one} is not there, or is no message"))
+            console().print(printable(f"  {one} stays: it cannot be read, or is not there"))
     if answer["left"]:
         raise typer.Exit(exits.FAILED)
+
+
+def _whole(client: Client, given: str) -> str:
+    """The id that begins so, if there is one. Raises UserError if there are several."""
+    ids = [str(one["id"]) for one in client.dead_letters()]
+    found = [given] if given in ids else [one for one in ids if one.startswith(given)]
+    if len(found) > 1:
+        message = f"{len(found)} dead letters have an id that begins with {given}: {', '.join(found[:3])}"
+        raise UserError(message, code="ambiguous_letter", hint="give more of the id")
+    return found[0] if found else given
 
 
 def _line(one: JsonObject) -> str:

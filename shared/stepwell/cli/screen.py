@@ -57,13 +57,12 @@ def print_error(error: StepwellError, *, as_json: bool = False) -> None:
 
 
 def _document(error: StepwellError) -> Mapping[str, Any]:
-    """The API's problem document, or one of the same shape."""
-    if isinstance(error, ApiProblem):
-        return {"code": error.code, **error.problem}
+    """The API's problem document, or one of the same shape: a gateway has answered with less than that."""
     errors = [{"path": path, "message": message} for path, message in _details(error)]
     title = error.code.replace("_", " ").capitalize()
-    return {"type": f"urn:stepwell:{error.code}", "code": error.code, "title": title, "status": None,
-            "detail": error.message, "hint": error.hint, "errors": errors}  # fmt: skip
+    own = {"type": f"urn:stepwell:{error.code}", "code": error.code, "title": title, "status": None,
+           "detail": error.message, "hint": error.hint, "errors": errors}  # fmt: skip
+    return {**own, "status": error.status, **error.problem} if isinstance(error, ApiProblem) else own
 
 
 def _headline(error: StepwellError) -> str:

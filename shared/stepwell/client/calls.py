@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 from stepwell.client.errors import JsonObject
 from stepwell.client.requests import Page, Request, event, filled, get, keyed, listed, object_of, part, post
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
+from stepwell.limits import PAGE_ITEMS_MAX
 
 
 class EventOptions(TypedDict, total=False):
@@ -145,8 +146,8 @@ def recover(*, all: bool = False, cursor: str = "") -> Request[JsonObject]:  # n
 
 
 def dead_letters() -> Request[list[JsonObject]]:
-    """Lists messages that nobody could take, and why."""
-    return listed("/dlq").then(attrgetter("items"))
+    """Lists messages that nobody could take, and why: some, if they are more than 500."""
+    return listed("/dlq", limit=PAGE_ITEMS_MAX).then(attrgetter("items"))
 
 
 def dead_letter(letter_id: str) -> Request[JsonObject]:

@@ -92,8 +92,8 @@ class Pump:
         while not self._local.stopping.is_set():
             try:
                 self._next()
-            except Exception:
-                log.exception("the inbox did not answer")
+            except Exception as error:
+                _tell(error, "the inbox did not answer")
                 self._local.stopping.wait(BROKEN_PAUSE_SECONDS)
 
     def _next(self) -> None:
@@ -148,8 +148,8 @@ class Pump:
                 self._local.inbox.delete(delivery)
                 return
             delay_ms = min(FIRST_DELAY_MS * 4 ** min(delivery.deliveries - 1, 8), LONGEST_DELAY_MS)
-            log.exception("delivery %d of %s failed; it comes again in %.1f s", delivery.deliveries,
-                          _about(delivery), delay_ms / SECOND_MS)  # fmt: skip
+            again = f"it comes again in {delay_ms / SECOND_MS:.1f} s"
+            _tell(error, f"delivery {delivery.deliveries} of {_about(delivery)} failed; {again}")
             self._local.inbox.release(delivery, self._clock.now_ms() + delay_ms)
         else:
             self._local.inbox.delete(delivery)
@@ -171,8 +171,16 @@ class Pump:
                 try:
                     if self._local.inbox.extend(delivery, now_ms, LEASE_MS):
                         held.until_ms = now_ms + LEASE_MS
-                except Exception:
-                    log.exception("the lease of %s could not be extended", _about(delivery))
+                except Exception as error:
+                    _tell(error, f"the lease of {_about(delivery)} could not be extended")
+
+
+def _tell(error: Exception, what: str) -> None:
+    """Logs an error: one of the disk, which says what to do, in a line, and a defect with its traceback."""
+    if isinstance(error, PortError):
+        log.error("%s: %s", what, error)
+    else:
+        log.error("%s", what, exc_info=error)
 
 
 def _copy_key(delivery: Delivery) -> CopyKey:

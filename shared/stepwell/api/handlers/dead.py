@@ -38,8 +38,10 @@ async def send_back(call: Call) -> Answer:
     body = call.body(SendBackBody)
     if bool(body.ids) == body.all:
         raise InvalidInput("name dead letters, or all", code="no_letters", hint='{"ids": […]} or {"all": true}')
-    sent = await call.parts.dead.send_back(None if body.all else frozenset(body.ids))
-    left: list[Json] = sorted(set(body.ids) - set(sent))
+    dead_queue = call.parts.dead
+    sent = await dead_queue.send_back(None if body.all else frozenset(body.ids))
+    asked = {one.id for one in await dead_queue.letters(PAGE_ITEMS_MAX)} if body.all else set(body.ids)
+    left: list[Json] = sorted(asked - set(sent))
     return Answer(200, {"sent": list(sent), "left": left})
 
 
@@ -49,6 +51,6 @@ DEAD_ROUTES = (
     Route("GET", "/dlq/{letter_id}", get_letter, "Show a message that nobody could take",
           {200: "the message, without an event's payload", 404: "no such dead letter"}, "LetterView"),
     Route("POST", "/dlq:redrive", send_back, "Send dead letters back to their queues",
-          {200: "`left`: those that are not there, or are no message", 422: "no ids, and not `all`"},
+          {200: "`left`: those that are not there, or cannot be read", 422: "no ids, and not `all`"},
           "SentBackView", SendBackBody),
 )  # fmt: skip

@@ -101,7 +101,7 @@ def _message(letter: Letter) -> Message | EngineFault | NewerFormat:
 
 def _why(letter: Letter, message: Message | EngineFault | NewerFormat) -> str:
     if isinstance(message, EngineFault | NewerFormat):
-        return f"it cannot be read: {message.message}"
+        return f"it cannot be read, so it stays until its queue drops it: {message.message}"
     if isinstance(message, Wake | Update):
         why = "each worker died of it, or failed to say so"
         return f"{why}: {_again(letter) or 'the sweeper wakes its run if that stands still'}"
