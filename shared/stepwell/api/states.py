@@ -178,9 +178,21 @@ def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     elif at.graph.format == "timeline":
         ended = names.index(token.node) if token.node in names else 0
     else:
-        at_it = {token.node} if fork_at(token) is None else set[str]()  # a node that forked was left by its branches
-        ended = len((set(token.visits) | over & set(names)) - at_it)
+        left = set(token.visits) | over & set(names)
+        # a node that forked was left by its branches; where some are still before a node, it is not over
+        ended = len(left - ({token.node} if fork_at(token) is None else _ahead(at.graph, steps)))
     return f"{ended}/{len(names)}"
+
+
+def _ahead(graph: Graph, steps: Mapping[str, StepResult]) -> set[str]:
+    """Returns the nodes that branches at work may still come to."""
+    found, todo = set[str](), [name for name, step in steps.items() if step["status"] in _AT_WORK]
+    while todo:
+        for rule in graph.nodes[name].rules if (name := todo.pop()) in graph.nodes else ():
+            if rule.to is not None and rule.to not in found:
+                found.add(rule.to)
+                todo.append(rule.to)
+    return found
 
 
 def error_of(token: Token) -> Failure | None:
