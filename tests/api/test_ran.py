@@ -60,6 +60,13 @@ nodes:
   score: {run: python:m.score, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all}}
 """
+ROUNDS = """
+workflow: rounds
+nodes:
+  begin: {max_visits: 9, transitions: [{to: ask, foreach: "{{ [1, 2] }}", as: name}]}
+  ask: {wait: {for: approval}, max_visits: 9, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, max_visits: 9, transitions: [{to: end, when: "has(input.stop)"}, {to: begin}]}
+"""
 FIRST = """
 workflow: first
 nodes:
@@ -71,7 +78,7 @@ nodes:
 
 @pytest.fixture
 def world() -> World:
-    made = World(FORKED, LINED, DAG, AGAIN, FIRST, ODD, PASSED)
+    made = World(FORKED, LINED, DAG, AGAIN, FIRST, ODD, PASSED, ROUNDS)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck", call.node, 1))
         if call.input.get("name") == "eva"
@@ -156,6 +163,11 @@ def test_progress_counts_no_node_that_branches_are_still_before(world: World) ->
     found = steps(world, run_id)
     assert (found["score"]["status"], found["ask"]["status"]) == ("completed", "waiting")
     assert world.get(f"/runs/{run_id}").json["progress"] == "1/4"
+
+
+def test_progress_counts_the_node_that_forked_also_where_its_join_leads_back_to_it(world: World) -> None:
+    run_id = world.start("rounds")
+    assert world.get(f"/runs/{run_id}").json["progress"] == "1/3"
 
 
 def test_branches_that_begin_one_after_the_other_are_pending_until_they_may(world: World) -> None:

@@ -178,17 +178,17 @@ def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     elif at.graph.format == "timeline":
         ended = names.index(token.node) if token.node in names else 0
     else:
-        left = set(token.visits) | over & set(names)
+        left, fork = set(token.visits) | over & set(names), fork_at(token)
         # a node that forked was left by its branches; where some are still before a node, it is not over
-        ended = len(left - ({token.node} if fork_at(token) is None else _ahead(at.graph, steps)))
+        ended = len(left - ({token.node} if fork is None else _ahead(at.graph, steps, fork.join)))
     return f"{ended}/{len(names)}"
 
 
-def _ahead(graph: Graph, steps: Mapping[str, StepResult]) -> set[str]:
-    """Returns the nodes that branches at work may still come to."""
+def _ahead(graph: Graph, steps: Mapping[str, StepResult], join: str) -> set[str]:
+    """Returns the nodes that branches at work may still come to, up to their join."""
     found, todo = set[str](), [name for name, step in steps.items() if step["status"] in _AT_WORK]
     while todo:
-        for rule in graph.nodes[name].rules if (name := todo.pop()) in graph.nodes else ():
+        for rule in graph.nodes[name].rules if (name := todo.pop()) in graph.nodes and name != join else ():
             if rule.to is not None and rule.to not in found:
                 found.add(rule.to)
                 todo.append(rule.to)
