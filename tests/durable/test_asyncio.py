@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-import tests.durable.asyncio_cancels  # noqa: F401 - it adds its programs
+import tests.durable.asyncio_cancels
+import tests.durable.asyncio_contexts
+import tests.durable.asyncio_patterns  # noqa: F401 - they add their programs
 from tests.durable.asyncio_programs import PROGRAMS, play
 from tests.durable.conftest import Flows
 from tests.durable.plain_loop import run_plainly
