@@ -240,9 +240,18 @@ def summary_of(at: Standing) -> str | None:
         case Status.COMPLETED:
             return f"completed in {(token.last.at_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
         case Status.CANCELLED:
-            return _cancelled(token.last.who, token.last.reason)
+            return _cancelled(*cancelled_by(token, Status.CANCELLED))
         case status:
             return _ended(status, token.end.error)
+
+
+def cancelled_by(token: Token, status: Status) -> tuple[str, str]:
+    """Returns who cancelled the run and why, also for a run that compensates because of it."""
+    if token.undoing is not None and token.undoing.status is Status.CANCELLED:
+        return token.undoing.who, token.undoing.reason
+    if token.cleaning is not None:
+        return token.cleaning.who, token.cleaning.reason
+    return (token.last.who, token.last.reason) if status is Status.CANCELLED and token.last else ("", "")
 
 
 def _rolled_back(token: Token, undoing: Undoing) -> str:
