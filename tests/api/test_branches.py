@@ -218,3 +218,40 @@ def test_where_one_branch_waits_for_an_approval_nobody_need_name_it(forked: Worl
     assert forked.post(f"/runs/{run_id}/approve", {"by": "kim"}).status == 200
     forked.drain()
     assert forked.get(f"/runs/{run_id}").json["status"] == "completed"
+
+
+TWO = """
+workflow: two
+nodes:
+  begin: {fan_out: all, transitions: [{to: boss}, {to: bank}]}
+  boss: {wait: {for: approval}, transitions: [{to: all_in}]}
+  bank: {wait: {for: approval}, transitions: [{to: all_in}]}
+  all_in: {fan_in: {policy: all}}
+"""
+
+
+def test_an_approval_in_a_branch_goes_by_the_name_of_its_step() -> None:
+    """As a run shows it, and as in a DAG."""
+    world = World(TWO)
+    run_id = world.start("two")
+    assert world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": "cook"}).json["code"] == "not_waiting"
+    assert world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": "bank"}).status == 200
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["current_steps"] == ["boss"]
+
+
+def test_an_approval_that_several_branches_ask_for_at_one_step_is_named_by_its_branch(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana", "leo"]})
+    refused = forked.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": "ask"}).json
+    assert (refused["code"], "0/0.0, 0/0.1" in refused["hint"]) == ("several_waits", True)
+
+
+def test_an_approval_in_a_wide_fork_is_named_by_its_branch(forked: World) -> None:
+    """An answer does not read hundreds of branches."""
+    run_id = forked.start("forked", input={"names": ["ana"] * 101})
+    for named in ({}, {"wait": "ask"}):
+        refused = forked.post(f"/runs/{run_id}/approve", {"by": "kim", **named}).json
+        assert (refused["code"], "/branches" in refused["hint"]) == ("several_waits", True)
+    assert forked.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": "0/0.100"}).status == 200
+    forked.post(f"/runs/{run_id}/cancel", {"by": "kim"})
+    assert forked.post(f"/runs/{run_id}/approve", {"by": "kim"}).json["code"] == "not_waiting"

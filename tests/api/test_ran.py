@@ -52,6 +52,21 @@ nodes:
   met: {fan_in: {policy: all}, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all}}
 """
+PASSED = """
+workflow: passed
+nodes:
+  begin: {transitions: [{to: ask, foreach: "{{ input.names }}", as: name}]}
+  ask: {wait: {for: approval}, transitions: [{to: score}]}
+  score: {run: python:m.score, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
+"""
+ROUNDS = """
+workflow: rounds
+nodes:
+  begin: {max_visits: 9, transitions: [{to: ask, foreach: "{{ [1, 2] }}", as: name}]}
+  ask: {wait: {for: approval}, max_visits: 9, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, max_visits: 9, transitions: [{to: end, when: "has(input.stop)"}, {to: begin}]}
+"""
 FIRST = """
 workflow: first
 nodes:
@@ -63,7 +78,7 @@ nodes:
 
 @pytest.fixture
 def world() -> World:
-    made = World(FORKED, LINED, DAG, AGAIN, FIRST, ODD)
+    made = World(FORKED, LINED, DAG, AGAIN, FIRST, ODD, PASSED, ROUNDS)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck", call.node, 1))
         if call.input.get("name") == "eva"
@@ -138,6 +153,21 @@ def test_progress_counts_a_node_of_branches_once_all_have_left_it(world: World) 
         world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"})
     world.drain()
     assert world.get(f"/runs/{run_id}").json["progress"] == "5/5"
+
+
+def test_progress_counts_no_node_that_branches_are_still_before(world: World) -> None:
+    """A node that all who came to have left is not over while others are on their way to it."""
+    run_id = world.start("passed", input={"names": ["ana", "leo"]})
+    world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": "0/0.0"})
+    world.drain()
+    found = steps(world, run_id)
+    assert (found["score"]["status"], found["ask"]["status"]) == ("completed", "waiting")
+    assert world.get(f"/runs/{run_id}").json["progress"] == "1/4"
+
+
+def test_progress_counts_the_node_that_forked_also_where_its_join_leads_back_to_it(world: World) -> None:
+    run_id = world.start("rounds")
+    assert world.get(f"/runs/{run_id}").json["progress"] == "1/3"
 
 
 def test_branches_that_begin_one_after_the_other_are_pending_until_they_may(world: World) -> None:

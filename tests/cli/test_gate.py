@@ -72,6 +72,17 @@ def gated(cli: Cli, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
     return result.exit_code, {one["run_id"]: one for one in json.loads(result.stdout)}
 
 
+def test_what_users_code_prints_and_raises_stays_out_of_the_answer(
+    cli: Cli, runs: list[Run], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`--json` is read by a program; and the verdict tells why the code cannot be imported."""
+    caplog.clear()
+    code, found = gated(cli, written(tmp_path / "new", "print('imported')\nraise LookupError('no key')"))
+    assert (code, found["r1"]["verdict"]) == (1, "lacks code")
+    assert "LookupError: no key" in found["r1"]["why"]
+    assert caplog.records == []
+
+
 def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder))
     assert (result.exit_code, result.stdout) == (0, "2 open runs: 1 compatible, 1 pinned\n")
@@ -160,7 +171,7 @@ def test_against_takes_several_places(cli: Cli, runs: list[Run], folder: Path, t
 
 def test_no_more_runs_are_read_than_asked_for(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder), "--most", "1")
-    assert result.stdout == "1 open runs: 1 compatible\n"
+    assert result.stdout == "1 open run: 1 compatible\n"
     assert "the newest 1 runs are checked" in result.stderr
 
 

@@ -75,6 +75,18 @@ def test_a_file_that_does_not_fit_exits_with_1(cli: Cli, lines: list[Any], folde
     assert told["difference"] == {"token": "0", "slot": 1, **sides, "at": "cli_shop.py:11"}
 
 
+def test_what_the_code_prints_and_raises_stays_out_of_the_answer(
+    api: FakeApi, cli: Cli, lines: list[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "cli_shop.py").write_text("print('imported')\nraise LookupError('no key')")
+    caplog.clear()
+    result = cli("replay", "r1", "--folder", str(new), "--json")
+    assert (result.exit_code, "no key" in str(json.loads(result.stdout)[0]["difference"])) == (1, True)
+    assert caplog.records == []
+
+
 def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) -> None:
     kit = Stepwell(folder)
     kit.define("workflow: flow\ntimeline: [{name: nap, sleep: 60s}]")

@@ -15,7 +15,7 @@ from stepwell.cli.render import failures_table, runs_table
 from stepwell.cli.run_view import run_view
 from stepwell.cli.screen import console
 from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, brief, clock, local_times, printable, until
+from stepwell.cli.words import ago, brief, clock, local_times, next_command, printable, until
 from stepwell.definition.durations import span
 from stepwell.errors import UserError
 from stepwell.settings import Settings, read_settings
@@ -69,6 +69,20 @@ def test_what_was_is_told_in_its_largest_unit() -> None:
 @pytest.mark.usefixtures("cli")
 def test_the_clock_has_the_day_when_the_hour_does_not_tell_it() -> None:
     assert clock(NOW - timedelta(days=2), NOW) == "2026-02-27 15:02"
+
+
+@pytest.mark.parametrize(
+    ("steps", "command"),
+    [
+        (["boss"], "stepwell approve r1"),
+        (["boss", "bank"], "stepwell approve r1 --step boss"),
+        (["boss", "boss"], "stepwell approve r1 --step 0/0.0"),
+    ],
+)
+def test_the_next_command_of_several_approvals_names_the_first(steps: list[str], command: str) -> None:
+    tokens = [{"id": f"0/0.{n}", "step": step, "waiting_for": "approval"} for n, step in enumerate(steps)]
+    run = {"run_id": "r1", "waiting_for": "approval", "tokens": [*tokens, {"id": "0/0.9", "waiting_for": "event"}]}
+    assert next_command(run) == command
 
 
 def test_text_that_a_terminal_would_obey_is_spelled_out() -> None:

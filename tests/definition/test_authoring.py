@@ -9,6 +9,8 @@ import pytest
 
 from stepwell.definition import authoring, graph
 from stepwell.definition.authoring import Directive, Retry, StepDefaults, step
+from stepwell.definition.models import WorkflowDef
+from stepwell.definition.options import WorkflowOptions
 from stepwell.errors import DefinitionError, UserError
 
 
@@ -144,3 +146,9 @@ def test_a_directive_cannot_be_changed() -> None:
 def test_what_is_no_step_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError):
         step(5)  # type: ignore[call-overload]  # the mistake
+
+
+def test_the_options_of_a_workflow_that_checkers_know_are_the_keys_of_a_definition() -> None:
+    """All that do not belong to another format, and that are not the decorator's own."""
+    of_formats = {"timeline", "nodes", "steps", "actions", "function", "agent", "history_window", "compensation"}
+    assert {*WorkflowOptions.__annotations__} == {*WorkflowDef.model_fields} - of_formats - {"workflow", "version"}

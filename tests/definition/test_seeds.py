@@ -151,7 +151,7 @@ def test_a_retry_policy_of_the_workflow_is_that_of_each_step_without_one(kit: St
 
 
 def test_a_step_with_a_timeout_and_nothing_to_run_is_asked_what_it_runs() -> None:
-    assert refused(form("dags: Timeout Handling")) == ["add `run`, or remove it"]
+    assert refused(form("dags: Timeout Handling")) == ["add run: python:module.function, or remove `timeout`"]
 
 
 def test_steps_that_depend_on_one_run_beside_each_other(starts: Starts) -> None:
@@ -162,7 +162,9 @@ def test_steps_that_depend_on_one_run_beside_each_other(starts: Starts) -> None:
 
 def test_a_bare_spec_is_unwrapped_and_its_steps_are_asked_what_they_run() -> None:
     """Its file names the workflow."""
-    assert refused(form("dags: Compensation Example")) == ["add `run`, or remove it"] * 4
+    assert (
+        refused(form("dags: Compensation Example")) == ["add run: python:module.function, or remove `on_failure`"] * 4
+    )
 
 
 def test_compensations_by_agents_are_told_what_to_do_and_run_backwards(kit: Stepwell) -> None:
@@ -334,6 +336,9 @@ def test_a_name_of_another_engine_is_refused_with_ours(name: str, value: str, hi
     ("written", "hint"),
     [
         ("timeout_ms: 3000", "write timeout: 5s, with its unit"),
+        ("transitions: [{to: a, condition: 'state.x'}]", "write when: the condition"),
+        ("merge: append", "write it in fan_in, beside its policy"),
+        ("on_early_complete: abandon", "write it in fan_in, beside its policy"),
         ("transitions: [{to: a, from_node_id: a}]", "remove it: a transition stands at the node that it leads from"),
     ],
 )

@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+import tests.durable.asyncio_cancels
+import tests.durable.asyncio_contexts
+import tests.durable.asyncio_patterns  # noqa: F401 - they add their programs
 from tests.durable.asyncio_programs import PROGRAMS, play
 from tests.durable.conftest import Flows
 from tests.durable.plain_loop import run_plainly
 
+FILES = {name: f"{made.__module__.rpartition('.')[2]}.py" for name, made in PROGRAMS.items()}
 EVENTS = {"go": (20.0, {"n": 1})}
 
 
 def durably(flows: Flows, name: str, sessions: int) -> Any:
     """What the program comes to as a durable function, and what its run cost."""
-    kit = flows((Path(__file__).parent / "asyncio_programs.py").read_text(), sessions=sessions)
+    kit = flows((Path(__file__).parent / FILES[name]).read_text(), sessions=sessions)
     run = kit.start("flow", {"program": name})
     kit.advance(EVENTS["go"][0])
     kit.event("go", EVENTS["go"][1])

@@ -216,6 +216,18 @@ def test_why_it_waits_names_each_operation(flows: Flows) -> None:
     assert (told["waiting_for"], told["nothing_can_wake_it"]) == ("approval", False)
 
 
+def test_why_it_waits_for_many_operations_names_the_first_three(flows: Flows) -> None:
+    kit = flows(
+        "import asyncio\nfrom stepwell import workflow\n@workflow\nasync def many(ctx):\n"
+        "    await asyncio.gather(*[ctx.event(f'e{n}') for n in range(20)])"
+    )
+    run = kit.start("many")
+    kit.settle()
+    told = explain(run_now(kit.service.standing(run.id)), int(kit.now.timestamp() * 1000), None, {})
+    assert [f"event e{n} " in told["why"] for n in range(4)] == [True, True, True, False]
+    assert (told["why"].count("So do 17 more"), len(told["wakers"])) == (1, 6)
+
+
 def test_why_a_function_waits_for_an_update_is_no_defect(flows: Flows) -> None:
     kit = flows(ASKS)
     run = kit.start("until")

@@ -109,6 +109,7 @@ def test_a_cancelled_function_cleans_up_where_it_awaits_something(kit: Stepwell)
     kit.advance("10s")
     assert (run.status, run.phase, run.error) == ("cancelled", "cancelled", None)
     assert (run.view["cancelled_by"], run.view["cancel_reason"]) == ("ana", "ill")
+    assert run.view["result_summary"] == "cancelled by ana: ill"
     assert run.state == {"why": "ill"}
     assert run.steps["arrived"].status == "cancelled"
     assert released(run) == 1

@@ -51,8 +51,14 @@ async def leg(n: int) -> str:
     return str(n)
 
 
-@workflow(timeout="1d")
+@workflow(name="kept", version=2, retention="30d", lock="{{ input.id }}", triggers=[{"event": "paid"}], start="manual")
+async def kept(ctx: WorkflowContext, order: Order) -> str:
+    return order.id
+
+
+@workflow(timeout="1d", cleanup=60, concurrency={"limit": 3, "key": "{{ input.id }}"}, max_cost=0.5, internal=True)
 async def steps(ctx: WorkflowContext, order: Order) -> Receipt:
+    assert_type(await ctx.child(kept, order), str)
     assert_type(await ctx.step(charge, order), Receipt)
     assert_type(await ctx.step(charge, order, "USD", note="a gift"), Receipt)
     assert_type(await ctx.step(charge, order, "USD", timeout="30s", retry=Retry(2)), Receipt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell import Client, Retry, StepContext, Transient, WorkflowContext, step
+from stepwell import Client, Retry, StepContext, Transient, WorkflowContext, step, workflow
 from tests.types.right import Order, Receipt, charge, fraud, leg, pieces, ship, stamped, words
 
 
@@ -126,3 +126,27 @@ def callers(client: Client, order: Order) -> None:
     client.start(charge, order)  # wrong
     paid: str = client.start(fraud, order).result()  # wrong
     print(paid)
+
+
+@workflow(timeoutt="1h")  # wrong
+async def misspelled(ctx: WorkflowContext) -> None: ...
+
+
+@workflow(timeout=[3])  # wrong
+async def lists(ctx: WorkflowContext) -> None: ...
+
+
+@workflow(start="by hand")  # wrong
+async def started(ctx: WorkflowContext) -> None: ...
+
+
+@workflow(timeline=[{"name": "a"}])  # wrong
+async def drawn(ctx: WorkflowContext) -> None: ...
+
+
+@workflow  # wrong
+def plain(ctx: WorkflowContext) -> None: ...
+
+
+@step(tiemout="3s")  # wrong
+def late() -> None: ...

@@ -209,14 +209,19 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
 
 
+_TOLD = 3  # operations of tasks, in full
+
+
 def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
     whys = _waits(at, waiting, now_ms, statuses)
     count = sum(len(one.open) for one in at.token.tasks.values())
-    texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys)]
-    wakers = [waker for why in whys for waker in why.wakers]
+    texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys[:_TOLD])]
+    if len(whys) > _TOLD:
+        texts.append(f"So do {len(whys) - _TOLD} more: GET /runs/{at.run_id} lists them as `tokens`.")
+    wakers = [waker for why in whys[:_TOLD] for waker in why.wakers]
     if at.token.parked is not None and at.token.parked.until_ms is not None:
         wakers.append(Waker(what="timer", at=iso(at.token.parked.until_ms), detail="a timer of the function's own"))
     in_queue = len(whys) < count

@@ -182,9 +182,21 @@ def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     elif at.graph.format == "timeline":
         ended = names.index(token.node) if token.node in names else 0
     else:
-        at_it = {token.node} if fork_at(token) is None else set[str]()  # a node that forked was left by its branches
-        ended = len((set(token.visits) | over & set(names)) - at_it)
+        left, fork = set(token.visits) | over & set(names), fork_at(token)
+        # a node that forked was left by its branches; where some are still before a node, it is not over
+        ended = len(left - ({token.node} if fork is None else _ahead(at.graph, steps, fork.join)))
     return f"{ended}/{len(names)}"
+
+
+def _ahead(graph: Graph, steps: Mapping[str, StepResult], join: str) -> set[str]:
+    """Returns the nodes that branches at work may still come to, up to their join."""
+    found, todo = set[str](), [name for name, step in steps.items() if step["status"] in _AT_WORK]
+    while todo:
+        for rule in graph.nodes[name].rules if (name := todo.pop()) in graph.nodes and name != join else ():
+            if rule.to is not None and rule.to not in found:
+                found.add(rule.to)
+                todo.append(rule.to)
+    return found
 
 
 def error_of(token: Token) -> Failure | None:
@@ -232,9 +244,18 @@ def summary_of(at: Standing) -> str | None:
         case Status.COMPLETED:
             return f"completed in {(token.last.at_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
         case Status.CANCELLED:
-            return _cancelled(token.last.who, token.last.reason)
+            return _cancelled(*cancelled_by(token, Status.CANCELLED))
         case status:
             return _ended(status, token.end.error)
+
+
+def cancelled_by(token: Token, status: Status) -> tuple[str, str]:
+    """Returns who cancelled the run and why, also for a run that compensates because of it."""
+    if token.undoing is not None and token.undoing.status is Status.CANCELLED:
+        return token.undoing.who, token.undoing.reason
+    if token.cleaning is not None:
+        return token.cleaning.who, token.cleaning.reason
+    return (token.last.who, token.last.reason) if status is Status.CANCELLED and token.last else ("", "")
 
 
 def _rolled_back(token: Token, undoing: Undoing) -> str:

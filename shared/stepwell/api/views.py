@@ -17,6 +17,7 @@ from stepwell.api.gathered import GatheringView, gathering_view
 from stepwell.api.ran import TokenView, attempts_of, steps_of, tokens_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
+    cancelled_by,
     current_steps,
     error_of,
     held_text,
@@ -183,7 +184,7 @@ def run_view(
     waiting = next(iter(waiting_tokens(at)), None)
     wait = wait_of(at.graph, waiting) if waiting else None
     parked = wait[0] if wait else None
-    who, reason = _cancelled(token, status)
+    who, reason = cancelled_by(token, status)
     parent = parent_id(header)
     steps = steps_of(tried_at(at, now_ms), tried_in(at, forks, now_ms))
     return RunView(
@@ -256,15 +257,6 @@ def _waiting_for(at: Standing, waiting: Token | None, parked: Parked | None) -> 
     if waiting is not None and parked is not None:
         return shown_kind(waiting, parked)
     return at.header.waiting_for if is_shown_waiting(at) else None
-
-
-def _cancelled(token: Token, status: Status) -> tuple[str, str]:
-    """Returns who cancelled the run and why, also for a run that compensates because of it."""
-    if token.undoing is not None and token.undoing.status is Status.CANCELLED:
-        return token.undoing.who, token.undoing.reason
-    if token.cleaning is not None:
-        return token.cleaning.who, token.cleaning.reason
-    return (token.last.who, token.last.reason) if status is Status.CANCELLED and token.last else ("", "")
 
 
 def run_summary(header: Header) -> RunSummary:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Step = Annotated[
     str,
-    typer.Option("--step", metavar="NAME", show_default=False, help="The approval, if the run waits for several."),
+    typer.Option(
+        "--step", metavar="NAME", show_default=False, help="The step or branch, if the run waits for several approvals."
+    ),
 ]
 
 

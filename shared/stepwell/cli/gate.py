@@ -21,7 +21,9 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
+from stepwell.cli.hushing import aside
 from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import counted
 from stepwell.errors import StepwellError
 
 if TYPE_CHECKING:
@@ -135,13 +137,15 @@ def _gated(asked: Reported | Export, *, folder: Path) -> Gated:
     from stepwell.local.replaying import exported  # noqa: PLC0415
 
     if not isinstance(asked, Reported):
-        return gated(asked, folder)
+        with aside():
+            return gated(asked, folder)
     try:
         with connect(asked.url) as client:
             export = exported(client.handle(asked.run_id).export(), f"run {asked.run_id}")
     except StepwellError as error:
         return Gated(asked.run_id, asked.workflow, Verdict.UNKNOWN, error.message)
-    return gated(export, folder)
+    with aside():
+        return gated(export, folder)
 
 
 def _with_progress(found: Iterable[Gated], count: int) -> Iterator[Gated]:
@@ -160,6 +164,8 @@ def print_gated(found: Sequence[Gated], which: str = "open") -> None:
             out.print(str(one), style="red", soft_wrap=True)
     counts = Counter(one.verdict.value for one in found)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    out.print(f"{len(found)} {which} runs: {told}" if found else f"there are no {which} runs", soft_wrap=True)
+    out.print(
+        f"{counted(len(found), f'{which} runs')}: {told}" if found else f"there are no {which} runs", soft_wrap=True
+    )
     if any(one.where is not None and one.where.slot is not None for one in found):
         out.print('put what is new behind `if ctx.patched("name"):`, or add it as a further version')

@@ -1,4 +1,4 @@
-"""What steps print and log while a command runs them many times: each line once, on stderr."""
+"""Keeps what users' code prints, and what the engine logs of it, out of a command's own answer."""
 
 from __future__ import annotations
 
@@ -43,8 +43,20 @@ class _OnceLogged(logging.Filter):
 
 
 @contextmanager
+def aside() -> Iterator[None]:
+    """Prints on stderr, and logs nothing of failures: the command's answer tells them."""
+    logger = logging.getLogger("stepwell.worker")
+    was, logger.disabled = logger.disabled, True
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        logger.disabled = was
+
+
+@contextmanager
 def each_once() -> Iterator[None]:
-    """Keeps standard output for the command's own answer."""
+    """Keeps standard output for the command's own answer. What steps print and log comes once, on stderr."""
     last, only, out = logging.lastResort, _OnceLogged(), _Once()
     if last is not None:
         last.addFilter(only)

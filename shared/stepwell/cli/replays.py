@@ -13,6 +13,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, RunId, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
+from stepwell.cli.hushing import aside
 from stepwell.cli.screen import console, print_json
 from stepwell.errors import UserError
 
@@ -56,7 +57,8 @@ def replay(
     if not functions:
         raise UserError(f"{what} has only runs of graphs; a replay needs a durable function", code="not_a_function",
                         hint="a graph's run keeps the definition that it began with")  # fmt: skip
-    replayed = [replay(one, chosen_folder(folder)) for one in functions]
+    with aside():
+        replayed = [replay(one, chosen_folder(folder)) for one in functions]
     if as_json:
         print_json([asdict(one) for one in replayed])
     else:

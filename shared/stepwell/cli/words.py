@@ -140,8 +140,12 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
 
 def next_command(run: Mapping[str, Any]) -> str:
     """The command that ends a run's wait, or says what will."""
-    verb = "approve" if run.get("waiting_for") == "approval" else "explain"
-    return f"stepwell {verb} {run.get('run_id')}"
+    if run.get("waiting_for") != "approval":
+        return f"stepwell explain {run.get('run_id')}"
+    asking = [one for one in run.get("tokens") or () if one.get("waiting_for") == "approval"]
+    steps = [one["step"] for one in asking]
+    named = next((one["step"] if steps.count(one["step"]) == 1 else one["id"] for one in asking), "")
+    return f"stepwell approve {run.get('run_id')}" + (f" --step {named}" if len(asking) > 1 else "")
 
 
 def when(text: object, now: datetime) -> str:

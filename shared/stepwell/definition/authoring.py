@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from stepwell.definition import graph
 from stepwell.definition.child_names import child_names
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.graph import Json
+from stepwell.definition.options import WorkflowOptions
 from stepwell.definition.text import NAME, NAME_HINT, closest
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import DefinitionError
@@ -18,6 +19,7 @@ from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS
 
 Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
+AsyncFunction = TypeVar("AsyncFunction", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 BACKOFFS = ("constant", "linear", "exponential")
 JITTERS = ("none", "full")
@@ -116,11 +118,13 @@ def step(
 
 
 @overload
-def workflow(function: Function, /) -> Function: ...
+def workflow(function: AsyncFunction, /) -> AsyncFunction: ...
 
 
 @overload
-def workflow(*, name: str | None = None, version: int = 1, **options: Json) -> Callable[[Function], Function]: ...
+def workflow(
+    *, name: str | None = None, version: int = 1, **options: Unpack[WorkflowOptions]
+) -> Callable[[AsyncFunction], AsyncFunction]: ...
 
 
 def workflow(

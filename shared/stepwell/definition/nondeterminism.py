@@ -18,6 +18,7 @@ class Source:
 
 
 _STEP = "put it into a step"
+_LOOP = r"asyncio\.get_(running|event)_loop\."
 SOURCES = (
     Source(
         "clock", "reads the clock", "use ctx.now()",
@@ -37,11 +38,13 @@ SOURCES = (
         re.compile(r"(threading\.(Thread|Timer)|_thread\.start|multiprocessing\.|subprocess\.)\w*.*"
                    r"|concurrent\.futures\.((thread|process)\.)?\w+Executor.*"
                    r"|os\.(fork|system|popen|spawn\w*|exec\w*|posix_spawn\w*)"
-                   r"|asyncio\.(to_thread|create_subprocess_\w+|run|new_event_loop)|anyio\.(to_thread|to_process)\.\w+|.*\.run_in_executor"),
+                   r"|asyncio\.(to_thread|create_subprocess_\w+|run|Runner|new_event_loop|run_coroutine_threadsafe|wrap_future)"
+                   r"|anyio\.((to_thread|from_thread|to_process)\.\w+|run|run_process|open_process)"
+                   rf"|.*\.run_in_executor|{_LOOP}(call_soon_threadsafe|subprocess_\w+|\w+_signal_handler|run_\w+)"),
     ),
     Source(
         "file", "uses the file system", _STEP,
-        re.compile(r"open|io\.open|os\.(listdir|scandir|stat|walk|remove|unlink|rename|replace|makedirs|mkdir|getcwd)"
+        re.compile(r"open|io\.open|anyio\.open_file|os\.(listdir|scandir|stat|walk|remove|unlink|rename|replace|makedirs|mkdir|getcwd)"
                    r"|os\.path\.(exists|getsize|getmtime|isfile|isdir)|(shutil|tempfile|glob)\.\w.*"
                    r"|pathlib\.Path(\.\w+)*\.(cwd|home|read_\w+|write_\w+|open|exists|is_file|is_dir|iterdir|glob|rglob|stat"
                    r"|unlink|mkdir|touch|rename)"),
@@ -58,7 +61,10 @@ SOURCES = (
         "socket", "uses the network", _STEP,
         re.compile(r"(socket|ssl|urllib\.request|http\.client|smtplib|ftplib|httpx|requests|aiohttp|urllib3|boto3"
                    r"|openai|anthropic|redis|psycopg|sqlite3)\.\w.*"
-                   r"|asyncio\.(open_connection|open_unix_connection|start_server)"),
+                   r"|asyncio\.(open_connection|open_unix_connection|start_server|start_unix_server)"
+                   r"|anyio\.(connect_\w+|create_(tcp|udp|unix|connected)\w+|getaddrinfo|getnameinfo)"
+                   rf"|{_LOOP}(create_(connection|server|unix_\w+|datagram_endpoint)|get\w+info|sock_\w+"
+                   r"|(add|remove)_(reader|writer)|connect_\w+_pipe|start_tls)"),
     ),
 )  # fmt: skip
 

@@ -83,7 +83,10 @@ def _check_keys(context: Context, name: str, data: Mapping[str, Json], path: str
             continue
         takers = [other for other, keys in _KEYS.items() if key in keys]
         if what in ("wait", "sleep", "node that does nothing") and "step" in takers:
-            message, hint = f"`{key}` needs a `run`, and `{name}` has none", "add `run`, or remove it"
+            message, hint = (
+                f"`{key}` needs a `run`, and `{name}` has none",
+                f"add run: python:module.function, or remove `{key}`",
+            )
         else:
             message, hint = f"`{key}` means nothing to a {what}", f"it belongs to a {' or a '.join(takers)}; remove it"
         context.add("misplaced_key", message, f"{path}/{key}", _HINTS.get((what, key), hint))

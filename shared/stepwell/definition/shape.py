@@ -48,6 +48,8 @@ _SPELLINGS = {
     "execution": "write its retry_policy and its timeout at the node itself",
     "workflow_call": "write run: workflow:name",
     "m_of_n": "write fan_in: {policy: {m_of_n: 2}}",
+    "condition": "write when: the condition",
+    **dict.fromkeys(("merge", "target", "on_early_complete", "tolerate"), "write it in fan_in, beside its policy"),
 }
 _SHORT = {"fan_in": "write fan_in: {policy: all}, or any, or {m_of_n: 2}"}  # what a mapping is written as by mistake
 _SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run", "thread_id": "key"}

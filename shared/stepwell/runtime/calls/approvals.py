@@ -12,7 +12,7 @@ from stepwell.engine.approvals import not_waiting, open_approval
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import ROOT, Resumption
+from stepwell.engine.records import ROOT, Fork, Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
@@ -35,7 +35,7 @@ class Approvals:
         self._advance, self._standing, self._forked = advance, standing, forked
 
     async def find(self, run_id: str, wait: str, came: Resumption | None = None) -> Standing:
-        """Returns the token that `wait` names: the root, a branch by id, or a step of a DAG. Raises NotFound, Conflict.
+        """Returns the token that `wait` names: the root, a branch by its id, or a step. Raises NotFound, Conflict.
 
         `came`: the answer, which its caller may repeat.
         """
@@ -43,24 +43,26 @@ class Approvals:
         members = list(at.graph.first.members) if at.token.fork is not None else []
         if wait in members:
             return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
-        is_of_tasks = at.token.has_open_tasks and wait != at.token.id
-        if is_of_tasks or (at.token.fork is not None and not wait):
-            return await self._only(at, wait if is_of_tasks else "", came)
+        if wait != at.token.id and (at.token.has_open_tasks or at.token.fork is not None):
+            return await self._only(at, wait, came)
         return at
 
     async def _only(self, at: Standing, name: str, came: Resumption | None) -> Standing:
         """Returns the only branch that waits for an approval, of this name if one is given; the root if none does.
 
         If none waits, a branch that has received this very answer counts: its caller may have died before the branch
-        was woken. Raises Conflict if several wait.
+        was woken. Raises Conflict if several wait, or may: more than a page of branches is not read for an answer.
         """
+        if (width := _wide(at)) is not None:
+            raise Conflict(f"some of {width} branches wait for an approval", code="several_waits",
+                           hint="name one as `wait`, or --step, by its id in GET /runs/{id}/branches")  # fmt: skip
         there = [one for one in (await self._forked(at)).branches if name in {"", one.node}]
         waiting = [one for one in there if open_approval(one) is not None]
         waiting = waiting or [one for one in there if came is not None and _has_had(one, came)][:1]
         if len(waiting) > 1:
-            names = ", ".join(one.id for one in waiting[:SHOWN])
+            names = ", ".join(one.id for one in waiting[:SHOWN]) + (" …" if waiting[SHOWN:] else "")
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
-                           hint=f"name one of them as `wait`: {names}{' …' if waiting[SHOWN:] else ''}")  # fmt: skip
+                           hint=f"name one of them as `wait`, or --step: {names}")  # fmt: skip
         return await self._standing(at.run_id, waiting[0].id) if waiting else at
 
     async def answer(self, run_id: str, came: Resumption, wait: str = "", slot: int | None = None) -> None:
@@ -100,6 +102,13 @@ def answered(kind: str, payload: dict[str, Json], by: str, named: str) -> Resump
 def refused(refusal: Refuse) -> Conflict:
     """Returns a refusal of the engine as the Conflict that its caller gets."""
     return Conflict(refusal.message, code=refusal.code, hint=refusal.hint or None)
+
+
+def _wide(at: Standing) -> int | None:
+    """Returns the width of the fork that a run is at, if the logbook does not read its branches for an answer."""
+    there = at.token.last.next if at.token.last is not None and not at.token.ended else None
+    is_wide = isinstance(there, Fork) and len(there.pages) > 1 and not at.graph.first.members
+    return there.width if isinstance(there, Fork) and is_wide else None
 
 
 def _has_had(token: Token, came: Resumption) -> bool:

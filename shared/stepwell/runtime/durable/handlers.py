@@ -18,6 +18,7 @@ from stepwell.runtime.durable.running import FunctionSession
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.threads import StepInterrupted
+from stepwell.runtime.steps.tracebacks import traceback_of
 
 _REACHES_OUT = frozenset({"foreign_await", "not_deterministic"})
 _DEEPEST = 20  # levels of causes and exception groups
@@ -30,10 +31,12 @@ def told(at: Standing, error: BaseException) -> Failure:
         return error.failure
     if isinstance(error, StepInterrupted):
         raise error
-    error = _of_ours(error) or error
-    if not isinstance(error, UserError):
+    ours = _of_ours(error) or error
+    if not isinstance(ours, UserError):
         _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
-    return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)
+    failure = failure_of(ours, at.graph.start, 1, SESSION_SECONDS * 1_000)
+    # raised in a task of a library, it has no frame of the function
+    return failure if failure.traceback else replace(failure, traceback=traceback_of(error))
 
 
 def _of_ours(error: BaseException, depth: int = 0) -> UserError | None:

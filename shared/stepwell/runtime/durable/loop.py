@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import Context, copy_context
 from functools import wraps
 from itertools import count
-from math import ceil
+from math import ceil, inf, isnan
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakSet
 
@@ -261,8 +261,12 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
+        if isnan(when):
+            raise ValueError("a timer needs a time, not NaN")
         handle = events.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self.numbers), handle))
+        number = next(self.numbers)
+        if when < inf:  # else its time never comes, as for `anyio.sleep_forever`
+            heapq.heappush(self._timers, (when, number, handle))
         return handle
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
@@ -280,7 +284,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     ) -> asyncio.Task[T]:
         kind = ChildTask if isinstance(coro, Operation) and coro.is_child else Task
         if isinstance(coro, Operation):
-            coro = coro.__await__()  # each task that awaits it has an iterator of its own
+            coro = coro.taken().__await__()  # each task that awaits it has an iterator of its own
         elif not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         shown = f"Task-{next(self._names)}" if name is None else str(name)

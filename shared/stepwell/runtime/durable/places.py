@@ -10,6 +10,7 @@ from typing import Any
 
 import stepwell
 from stepwell.errors import InvalidInput
+from stepwell.runtime.steps.folders import own_place
 
 _KNOWN: dict[CodeType, bool] = {}  # whether the code is users'
 _KNOWN_MOST = 1_000
@@ -51,19 +52,25 @@ def shown(found: tuple[CodeType, int] | None) -> str:
 
 
 def here() -> str:
-    """Returns the innermost line of users' code that is running, as ` at file:line`."""
+    """Returns the innermost running line of the workflow folder, else of a library, as ` at file:line`."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if own_place(frame.f_code.co_filename) is not None:
+            return place(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
     return shown(caller())
 
 
 def waits_at(coro: Any) -> str:
-    """Returns the innermost line of users' code where a coroutine waits, as ` at file:line`."""
-    found = ""
+    """Returns the innermost line where a coroutine waits: of the workflow folder, else of a library."""
+    own = found = ""
     while coro is not None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
         if frame is not None and _is_users(frame.f_code.co_filename):
             found = place(frame.f_code.co_filename, frame.f_lineno)
+            own = own if own_place(frame.f_code.co_filename) is None else found
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
-    return found
+    return own or found
 
 
 def _is_users(file: str) -> bool:

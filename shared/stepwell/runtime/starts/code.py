@@ -9,6 +9,7 @@ from pathlib import Path
 from stepwell.definition.code import read_code
 from stepwell.definition.code_checks import check_code
 from stepwell.definition.code_limits import unknown_limits_of
+from stepwell.definition.code_names import check_names
 from stepwell.definition.code_targets import check_targets, target_modules
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
@@ -19,7 +20,7 @@ from stepwell.scan import module_name, modules
 
 
 def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Problem, ...]:
-    """Returns the problems of a folder's durable functions, definition targets, imports and limit names.
+    """Returns the problems of a folder's durable functions, definition targets, named steps, imports and limit names.
 
     `packages`: the project's packages beside the folder.
     """
@@ -28,7 +29,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
         for name, file in _all_modules(path, packages)
         if (text := read_text(file)[0]) is not None
     }
-    code = read_code(texts)
+    code, own = read_code(texts), [module_name(path, file) for file in modules(path)]
     problems, targets = check_code(code), set[str]()
     limits = load_limits(path)
     problems += [] if limits.problems else unknown_limits_of(code, limits.document)
@@ -38,6 +39,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
             loaded = load_document(text)
             targets |= target_modules(loaded)
             problems += check_targets(loaded, str(file), code, lambda name: _is_there(name, texts))
+            problems += check_names(loaded, text, str(file), code, own)
     return (*problems, *check_imports(code, texts, targets))
 
 

@@ -1,0 +1,63 @@
+"""Tasks that end before they begin, and timers whose time never comes, do in a function what they do in asyncio."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.durable.conftest import Flows
+
+HEAD = """
+import asyncio
+from stepwell import workflow
+def one(): return 1
+@workflow
+async def flow(ctx):
+"""
+BODIES = {
+    "a task that is cancelled at once": """
+    task = asyncio.create_task(ctx.step(one))
+    task.cancel()
+    await asyncio.wait([task])
+    return task.cancelled()
+""",
+    "a started operation that is cancelled at once": """
+    task = ctx.start(ctx.step(one))
+    task.cancel()
+    await asyncio.wait([task])
+    return task.cancelled()
+""",
+    "no time to wait": """
+    try:
+        await asyncio.wait_for(ctx.step(one), 0)
+    except TimeoutError:
+        return True
+""",
+    "a group whose body fails": """
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.step(one))
+            raise LookupError
+    except* LookupError:
+        pass
+    return True
+""",
+    "a task that sleeps for ever": """
+    task = asyncio.create_task(asyncio.sleep(float("inf")))
+    await ctx.step(one)
+    return task.cancel()
+""",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_a_function_goes_on_after_a_task_that_never_began(flows: Flows, body: str, sessions: int) -> None:
+    run = flows(HEAD + body, sessions=sessions).start("flow")
+    assert (run.status, run.result) == ("completed", True), run.error
+
+
+def test_a_sleep_without_a_number_is_an_error_of_its_caller(flows: Flows) -> None:
+    run = flows(HEAD + "    await asyncio.sleep(float('nan'))").start("flow")
+    assert run.status == "failed"
+    assert run.error is not None
+    assert run.error["type"] == "ValueError"
