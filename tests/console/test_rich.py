@@ -193,6 +193,7 @@ def test_the_list_finds_the_run_of_a_key(rich: Served, page: Page) -> None:
     expect(page.get_by_label("Key", exact=True)).to_have_count(0)
     page.locator(".filters label", has_text=re.compile("^Workflow")).locator("select").select_option("lane")
     expect(page).to_have_url(re.compile("workflow=lane"))
+    expect(page.locator("tbody .c-workflow").filter(has_not_text="lane")).to_have_count(0)  # the whole list was there
     expect(page.locator(".c-run a").first).to_have_attribute("title", made[1])
     rows = page.locator(".c-run a").count()
     page.get_by_label("Key", exact=True).fill("b")

@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
+from typing_extensions import override
+
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import child_id
 from stepwell.engine.records import Parked
@@ -132,7 +134,8 @@ def started_after_end() -> Iterator[None]:
 
 
 class _NotMade(Children):
-    async def _made(self, at: Standing, *child: Any) -> Header:
+    @override
+    async def _create(self, at: Standing, *child: Any) -> Header:
         return at.header
 
 
