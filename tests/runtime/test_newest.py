@@ -12,7 +12,7 @@ from stepwell.engine.fold import apply
 from stepwell.engine.records import ROOT, Record, RunInfo
 from stepwell.engine.token import NEW
 from stepwell.runtime.calls.newest import newest_of
-from stepwell.runtime.conditions import narrate
+from stepwell.runtime.log.conditions import narrate
 from tests.engine.test_golden import ALL, golden
 
 TOLD_AT_LEAST = 0.7  # of the records; the others ask for the log before them

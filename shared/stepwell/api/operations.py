@@ -28,7 +28,7 @@ from stepwell.engine.token import StepView, Token
 from stepwell.limits import SURVEY_RECORDS
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
-from stepwell.runtime.conditions import UNTIL, own_wait
+from stepwell.runtime.log.conditions import UNTIL, own_wait
 from stepwell.runtime.log.standing import Standing
 
 BESIDE = 6  # operations of one name that stand side by side; more are one node

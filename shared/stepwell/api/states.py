@@ -18,7 +18,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
-from stepwell.runtime.conditions import UNTIL, own_wait
+from stepwell.runtime.log.conditions import UNTIL, own_wait
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EVERY
 from stepwell.runtime.ports.headers import Header

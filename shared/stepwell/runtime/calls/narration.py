@@ -23,7 +23,7 @@ from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.limits import HISTORY_BRANCHES
-from stepwell.runtime.conditions import narrate
+from stepwell.runtime.log.conditions import narrate
 from stepwell.runtime.log.logbook import Logbook
 
 Place: TypeAlias = tuple[int, ...]  # where an entry is: (fork's slot, branch) for each fork on the way, slot, number

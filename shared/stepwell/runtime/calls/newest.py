@@ -12,7 +12,7 @@ from stepwell.engine.records import Fork, Kind, Record, RunInfo
 from stepwell.engine.table import Phase, walk
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
-from stepwell.runtime.conditions import narrate
+from stepwell.runtime.log.conditions import narrate
 
 _OF_A_WAIT = frozenset({Kind.RECEIVED, Kind.RESUMED})  # their entries say how which wait ended
 _OF_MORE = frozenset({Kind.ACTED, Kind.REDRIVEN})  # their entries count, or name the node before

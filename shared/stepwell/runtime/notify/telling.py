@@ -26,8 +26,8 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
 from stepwell.limits import SNAPSHOT_RECORDS
-from stepwell.runtime.conditions import narrate
 from stepwell.runtime.log.claims import fetch
+from stepwell.runtime.log.conditions import narrate
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.log.standing import run_info
