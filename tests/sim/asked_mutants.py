@@ -142,9 +142,9 @@ def condition_unseen_in_replay() -> Iterator[None]:
 def refused_update_without_time() -> Iterator[None]:
     """A replay does not see the time of an update that did nothing, and so not the timers that were due by then."""
 
-    def again(self: Session, record: Any, came: Any) -> None:
-        if not (came.payload or {}).get("refused"):
-            _update_again(self, record, came)
+    def again(self: Session, record: Any, resumption: Any) -> None:
+        if not (resumption.payload or {}).get("refused"):
+            _update_again(self, record, resumption)
 
     with mock.patch.object(Session, "_update_again", again):
         yield
@@ -154,12 +154,12 @@ def refused_update_without_time() -> Iterator[None]:
 def handlers_end_untold() -> Iterator[None]:
     """What a handler that is cancelled with its function leaves its caller is nothing."""
 
-    async def awaited(self: FunctionSession, handler: Any, arguments: Mapping[str, object], came: Any) -> None:
+    async def awaited(self: FunctionSession, handler: Any, arguments: Mapping[str, object], resumption: Any) -> None:
         tell = self._answer
-        self._answer = lambda came, answer: (  # type: ignore[method-assign]  # of this handler
-            None if answer.get("error", {}).get("type") == "cancelled" else tell(came, answer)
+        self._answer = lambda resumption, answer: (  # type: ignore[method-assign]  # of this handler
+            None if answer.get("error", {}).get("type") == "cancelled" else tell(resumption, answer)
         )
-        await _awaited(self, handler, arguments, came)
+        await _awaited(self, handler, arguments, resumption)
 
     with mock.patch.object(FunctionSession, "_awaited", awaited):
         yield

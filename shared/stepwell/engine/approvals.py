@@ -32,19 +32,19 @@ def not_waiting(token: Token, what: str = "an approval") -> Refuse:
     return Refuse(f"the run does not wait for {what}; it is {token.phase}", "not_waiting")
 
 
-def vote(token: Token, came: Resumption, slot: int | None) -> Resumption | Drop | Refuse:
+def vote(token: Token, resumption: Resumption, slot: int | None) -> Resumption | Drop | Refuse:
     """Turns an answer into a part of the wait. The same answer again is not a second one."""
     arm = open_approval(token)
     if arm is None or slot not in {None, token.waiting_slot}:
         return not_waiting(token)
-    if (refusal := spending.refusal(token, came)) is not None:
+    if (refusal := spending.refusal(token, resumption)) is not None:
         return refusal
-    before = answer_of(token, came.by)
+    before = answer_of(token, resumption.by)
     if before is not None:
-        same = before.kind == came.kind
-        return Drop() if same else Refuse(f"{came.by} has answered already: {before.kind}", "already_answered")
-    found = as_part(token, replace(came, arm=arm))
-    return found or _not_asked(token, arm, came.by, "say who answers: `by`")
+        same = before.kind == resumption.kind
+        return Drop() if same else Refuse(f"{resumption.by} has answered already: {before.kind}", "already_answered")
+    found = as_part(token, replace(resumption, arm=arm))
+    return found or _not_asked(token, arm, resumption.by, "say who answers: `by`")
 
 
 def delegation(token: Token, by: str, to: str) -> Resumption | Drop | Refuse:

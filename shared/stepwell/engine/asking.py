@@ -37,15 +37,17 @@ def never_ends(place: str) -> Failure:
     return Failure("foreign_await", "validation", message)
 
 
-def asks_for_another(entry: Entry, came: str | None, place: str, expected: str = "") -> Stuck:
-    """The code is another than that which wrote the log. `came`: what the function asks for; None: it has ended.
+def asks_for_another(entry: Entry, actual: str | None, place: str, expected: str = "") -> Stuck:
+    """The code is another than that which wrote the log. `actual`: what the function asks for; None: it has ended.
 
     `place`: where in users' code it asks, as ` at file:line`. `expected`: what the log has, if not the entry alone.
     """
-    expected, place = expected or str(entry), place if came else ""
-    message = f"record {entry.slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
+    expected, place = expected or str(entry), place if actual else ""
+    message = (
+        f"record {entry.slot} holds {expected}, and the function {f'asks for {actual}' if actual else 'has ended'}"
+    )
     hint = "bring the old order back, or put what is new behind ctx.patched"
-    return Stuck(_non_determinism(f"{message}{place}; {hint}", entry.slot, expected, came, place))
+    return Stuck(_non_determinism(f"{message}{place}; {hint}", entry.slot, expected, actual, place))
 
 
 def fails_now(slot: int, update: str, failure: Failure) -> Failure:
@@ -54,8 +56,8 @@ def fails_now(slot: int, update: str, failure: Failure) -> Failure:
     return _non_determinism(message, slot, f"update {update}", failure.type)
 
 
-def _non_determinism(message: str, slot: int, expected: str, came: str | None, place: str = "") -> Failure:
-    data = {"slot": slot, "expected": expected, "came": came, "at": place.removeprefix(" at ") or None}
+def _non_determinism(message: str, slot: int, expected: str, actual: str | None, place: str = "") -> Failure:
+    data = {"slot": slot, "expected": expected, "came": actual, "at": place.removeprefix(" at ") or None}
     return Failure("non_determinism", "validation", message, data=data)
 
 

@@ -94,32 +94,32 @@ def refusal_of(one: Called, code: str, message: str) -> Resumption:
     return Resumption("child_refused", name=one.name, payload={"type": code, "message": message})
 
 
-def startable(children: tuple[Called, ...], came: Resumption | None) -> tuple[Called, ...]:
+def startable(children: tuple[Called, ...], resumption: Resumption | None) -> tuple[Called, ...]:
     """Returns the children to start: all, or those before the first that could not be started."""
-    if came is None or came.kind != "child_refused":
+    if resumption is None or resumption.kind != "child_refused":
         return children
     names = [one.name for one in children]
-    return children[: names.index(came.name)]
+    return children[: names.index(resumption.name)]
 
 
-def failure_from(came: Resumption, node: str) -> Failure | None:
+def failure_from(resumption: Resumption, node: str) -> Failure | None:
     """Returns the end of the wait as the node's error; None if the children succeeded."""
-    payload: Mapping[str, Json] = came.payload if isinstance(came.payload, dict) else {}
-    match came.kind:
+    payload: Mapping[str, Json] = resumption.payload if isinstance(resumption.payload, dict) else {}
+    match resumption.kind:
         case "child_refused":
-            message = f"child run {came.name} could not be started: {payload['message']}"
+            message = f"child run {resumption.name} could not be started: {payload['message']}"
             return Failure(payload["type"], "validation", message, node)
         case "child_failed":
             error = payload.get("error") or {}
             why = f": {error['type']}: {error['message']}" if error else ""
-            message = f"child run {came.name} ended {payload['status']}{why}"
+            message = f"child run {resumption.name} ended {payload['status']}{why}"
             return Failure("child_failed", "step", message, node, data=dict(payload))
     return None
 
 
-def is_over(call: Call, came: Resumption) -> bool:
+def is_over(call: Call, resumption: Resumption) -> bool:
     """Tells whether no child can still run. Otherwise those that run must end, because no run waits for them."""
-    return came.kind == "children" or (came.kind == "child_failed" and call.siblings == "finish")
+    return resumption.kind == "children" or (resumption.kind == "child_failed" and call.siblings == "finish")
 
 
 def _fails_early(call: Call) -> bool:

@@ -338,11 +338,11 @@ def _settle(moment: Moment, token: Token) -> Action:
 
     A durable function takes the results of its own waits; its steps take those of theirs.
     """
-    parked, came = token.parked, token.resumption
-    if came is None or (parked is not None and parked.of_function):
+    parked, resumption = token.parked, token.resumption
+    if resumption is None or (parked is not None and parked.of_function):
         return _enter(moment, token, token.node or moment.graph.first.name)
-    if came.kind == REFUSED:
-        return Write(refused_record(moment, token, came))
+    if resumption.kind == REFUSED:
+        return Write(refused_record(moment, token, resumption))
     return functions.amid(moment, token) or settle(moment, token)
 
 

@@ -233,19 +233,19 @@ def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]
     return (Register(parked, record.slot), *timer, shown, TakePending(parked, record.slot))
 
 
-def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | None) -> tuple[Effect, ...]:
+def _of_part(token: Token, record: Record, parked: Parked, resumption: Resumption | None) -> tuple[Effect, ...]:
     """Yields all effects of the wait again: the worker that began it may have died before it performed them.
 
     Other parts may have arrived while this one was written. The end of an operation is a part of a wait for code.
     """
     at_ms, slot = due_ms(token), token.waiting_slot
-    is_other = came is not None and came.kind in {UPDATE, ENDED}
+    is_other = resumption is not None and resumption.kind in {UPDATE, ENDED}
     is_first = is_other and not token.received  # the wait's own timer is as good
     timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     told: tuple[Effect, ...] = ()
-    if came is not None and (event := coming_of(came).announces):
-        payload = {"node": record.node, **came.payload}
+    if resumption is not None and (event := coming_of(resumption).announces):
+        payload = {"node": record.node, **resumption.payload}
         told = (Announce(event, payload, f"{token.id}@{record.slot}"),)
     if parked.locks:
         return (TakeLocks(parked.locks, slot, shown),)
@@ -258,12 +258,12 @@ def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) ->
     """Yields the clean-up of a wait: its registrations, or child runs that still run."""
     if not parked.children:
         return (Forget(parked, token.waiting_slot),)
-    call, came, slot = call_of(graph, token), token.resumption, token.steps[token.node].called_slot
-    if came is not None and is_over(call, came):
+    call, resumption, slot = call_of(graph, token), token.resumption, token.steps[token.node].called_slot
+    if resumption is not None and is_over(call, resumption):
         return ()
     if call.parent_close != "abandon":
         return (EndChildren(parked, slot),)
-    return (LeaveChildren(replace(parked, children=startable(parked.children, came)), slot),)
+    return (LeaveChildren(replace(parked, children=startable(parked.children, resumption)), slot),)
 
 
 def _of_join(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:

@@ -308,24 +308,24 @@ def _received(token: Token, record: Record) -> Changes:
         return {"received_slot": slot}
     if token.parked is not None and token.parked.of_tasks:  # a timer
         return {"received_slot": slot, "parked": changed(token.parked, until_ms=None)}
-    came = () if record.resumption is None else (record.resumption,)
-    replaced = {one.kind for one in came if coming_of(one).only_last}
+    resumptions = () if record.resumption is None else (record.resumption,)
+    replaced = {one.kind for one in resumptions if coming_of(one).only_last}
     before = tuple(one for one in token.received if one.kind not in replaced)
-    return {"received": (*before, *came), "received_slot": slot, **_seen(token, record)}
+    return {"received": (*before, *resumptions), "received_slot": slot, **_seen(token, record)}
 
 
 def _resumed(token: Token, record: Record) -> Changes:
-    parked, came = token.parked, record.resumption
+    parked, resumption = token.parked, record.resumption
     if parked is None or parked.of_tasks:
-        return {"resumption": came, **_seen(token, record)}
-    if parked.of_function and came is not None:
-        return {"resumption": came, **_seen(token, record), **_awaited(token, parked, record, came)}
+        return {"resumption": resumption, **_seen(token, record)}
+    if parked.of_function and resumption is not None:
+        return {"resumption": resumption, **_seen(token, record), **_awaited(token, parked, record, resumption)}
     return {**kind_named(parked.kind).resumed(token, record, parked), **_seen(token, record)}
 
 
-def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> Changes:
+def _awaited(token: Token, parked: Parked, record: Record, resumption: Resumption) -> Changes:
     """Ends the operation that a durable function awaited, because no further record does."""
-    value, error = brought(parked, came, token.received, record.node)
+    value, error = brought(parked, resumption, token.received, record.node)
     status = "completed" if error is None else "failed"
     view = changed(token.steps[record.node], status=status, output=value, error=error, ended_ms=record.at_ms)
     return {"steps": {**token.steps, record.node: view}, "result": token.result if error else value, "error": error}

@@ -110,11 +110,11 @@ def _answered(moment: Moment, token: Token, action: RunStep, known: Mapping[_Vis
 def _next_part(moment: Moment, token: Token, known: Mapping[_Visit, list[Record]]) -> Record | None:
     """What came for the wait, in the same order."""
     records = known.get((token.node, token.visits.get(token.node, 1)), ())
-    came = [one for one in records if one.kind in {Kind.RECEIVED, Kind.RESUMED}]
+    received = [one for one in records if one.kind in {Kind.RECEIVED, Kind.RESUMED}]
     taken = len(token.received)
-    if taken >= len(came):
+    if taken >= len(received):
         return None
-    return replace(came[taken], slot=token.next_slot, by=moment.by, at_ms=max(moment.now_ms, _last_ms(token)))
+    return replace(received[taken], slot=token.next_slot, by=moment.by, at_ms=max(moment.now_ms, _last_ms(token)))
 
 
 def _last_ms(token: Token) -> int:

@@ -253,21 +253,23 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
 
 
 def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None:
-    came, parked = record.resumption, before.parked
-    if came is None or parked is None:
+    resumption, parked = record.resumption, before.parked
+    if resumption is None or parked is None:
         return
     node, trigger = record.node, _trigger(record)
-    if came.kind == ENDED:
+    if resumption.kind == ENDED:
         _operation_ended(tell, record, before)
         return
-    if came.kind in {"timer", "timeout"}:
-        tell.add("timer.fired", step=node, trigger=trigger, data={"outcome": came.kind, "for": parked.kind})
+    if resumption.kind in {"timer", "timeout"}:
+        tell.add("timer.fired", step=node, trigger=trigger, data={"outcome": resumption.kind, "for": parked.kind})
         over = kind_named(parked.kind).over
-        if came.kind == "timer" and over:
+        if resumption.kind == "timer" and over:
             tell.add(over, step=node, trigger=trigger)
         return
-    data = {"name": came.name or None, "event_id": came.event_id or None, "payload": came.payload}
-    tell.add(coming_of(came).entry, step=node, trigger=trigger, data=data if trigger == "event" else came.payload)
+    data = {"name": resumption.name or None, "event_id": resumption.event_id or None, "payload": resumption.payload}
+    tell.add(
+        coming_of(resumption).entry, step=node, trigger=trigger, data=data if trigger == "event" else resumption.payload
+    )
 
 
 def _operation_ended(tell: _Teller, record: Record, before: Token) -> None:
@@ -277,21 +279,31 @@ def _operation_ended(tell: _Teller, record: Record, before: Token) -> None:
 
 
 def _received(tell: _Teller, record: Record, before: Token, after: Token) -> None:
-    came = record.resumption
-    if came is None:
+    resumption = record.resumption
+    if resumption is None:
         return
-    if came.kind == ENDED or (before.parked is not None and before.parked.of_tasks and came.kind != UPDATE):
+    if resumption.kind == ENDED or (before.parked is not None and before.parked.of_tasks and resumption.kind != UPDATE):
         _resumed(tell, record, before, after)
         return
-    data = {"kind": came.kind, "part": came.part or None, "name": came.name or None, "payload": came.payload}
-    kind = "part.received" if coming_of(came).ends else coming_of(came).entry
-    if came.kind == UPDATE:
-        told = {key: came.payload[key] for key in ("input", "output", "error") if key in came.payload}
+    data = {
+        "kind": resumption.kind,
+        "part": resumption.part or None,
+        "name": resumption.name or None,
+        "payload": resumption.payload,
+    }
+    kind = "part.received" if coming_of(resumption).ends else coming_of(resumption).entry
+    if resumption.kind == UPDATE:
+        told = {key: resumption.payload[key] for key in ("input", "output", "error") if key in resumption.payload}
         tell.add(
-            kind, step=record.node, trigger=_trigger(record), data={"name": came.name, "id": came.event_id, **told}
+            kind,
+            step=record.node,
+            trigger=_trigger(record),
+            data={"name": resumption.name, "id": resumption.event_id, **told},
         )
         return
-    tell.add(kind, step=record.node, trigger=_trigger(record), data=came.payload if kind != "part.received" else data)
+    tell.add(
+        kind, step=record.node, trigger=_trigger(record), data=resumption.payload if kind != "part.received" else data
+    )
 
 
 def _acted(tell: _Teller, record: Record, before: Token, after: Token) -> None:

@@ -105,7 +105,7 @@ class Approved:
     """Somebody approved. `slot`: only for the wait in this slot."""
 
     message: ClassVar = Message.APPROVE
-    came: Resumption
+    resumption: Resumption
     slot: int | None = None
 
 
@@ -114,7 +114,7 @@ class Rejected:
     """Somebody rejected an approval."""
 
     message: ClassVar = Message.REJECT
-    came: Resumption
+    resumption: Resumption
     slot: int | None = None
 
 
@@ -143,7 +143,7 @@ class ChildrenEnded:
 
     message: ClassVar = Message.CHILD
     slot: int
-    came: Resumption
+    resumption: Resumption
     since_ms: int = 0  # no record that follows is older
 
 
@@ -154,7 +154,7 @@ class LocksAnswered:
     message: ClassVar = Message.LOCKS
     slot: int
     names: tuple[str, ...]
-    came: Resumption
+    resumption: Resumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class PermitAnswered:
 
     message: ClassVar = Message.PERMIT
     permit: Permit
-    came: Resumption
+    resumption: Resumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class UpdateAsked:
     """A caller asks a durable function for an update."""
 
     message: ClassVar = Message.UPDATE
-    came: Resumption
+    resumption: Resumption
 
 
 @dataclass(frozen=True, slots=True)

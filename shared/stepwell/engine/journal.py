@@ -134,10 +134,10 @@ class Journal:
         self.has_tasks = True
         return Entry(TASKS, TASKS, record.slot, _patches(record), begun=tuple(parked.data["begun"]))
 
-    def _operation_ended(self, record: Record, came: Resumption) -> Entry:
+    def _operation_ended(self, record: Record, resumption: Resumption) -> Entry:
         self.has_tasks = self.has_tasks and record.kind is not Kind.RESUMED
         return Entry(ENDED, ENDED, record.slot, ended_ms=record.at_ms, value=record.output, error=record.error,
-                     place=place_of(came.part))  # fmt: skip
+                     place=place_of(resumption.part))  # fmt: skip
 
     def _began(self, record: Record, kind: str, width: int = 0) -> Entry:
         self._open = Entry(kind, record.node, record.slot, _patches(record), width, arguments=record.arguments)
@@ -178,17 +178,17 @@ def _width(parked: Parked) -> int:
 
 
 def brought(
-    parked: Parked, came: Resumption, received: tuple[Resumption, ...], name: str
+    parked: Parked, resumption: Resumption, received: tuple[Resumption, ...], name: str
 ) -> tuple[Json, Failure | None]:
     """Returns (value, failure) of an ended wait."""
-    failure = failure_of(parked, came, name, 0)
-    return (None, failure) if failure else (_value(parked, came, received), None)
+    failure = failure_of(parked, resumption, name, 0)
+    return (None, failure) if failure else (_value(parked, resumption, received), None)
 
 
-def _value(parked: Parked, came: Resumption, received: tuple[Resumption, ...]) -> Json:
+def _value(parked: Parked, resumption: Resumption, received: tuple[Resumption, ...]) -> Json:
     """Returns a wait's value, a list of the values of `all`, or the name and value of `any`."""
     if parked.children or len(parked.arms) == 1:
-        return arm_value(parked, came.arm, came, received)
+        return arm_value(parked, resumption.arm, resumption, received)
     if parked.is_all:
-        return [arm_value(parked, index, came, received) for index in range(len(parked.arms))]
-    return [came.arm, arm_value(parked, came.arm, came, received)]
+        return [arm_value(parked, index, resumption, received) for index in range(len(parked.arms))]
+    return [resumption.arm, arm_value(parked, resumption.arm, resumption, received)]

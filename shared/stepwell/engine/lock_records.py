@@ -29,12 +29,14 @@ def lock_record(moment: Moment, token: Token, node: str, lock: Expression) -> Re
     return record(moment, token, Kind.WAITING, node, parked=park_for_locks(names, moment.now_ms))
 
 
-def refused_record(moment: Moment, token: Token, came: Resumption) -> Record:
+def refused_record(moment: Moment, token: Token, resumption: Resumption) -> Record:
     """Returns the record of a refused lock: its queue is full, or its owner waits for this run."""
     node = token.locks.node if token.locks else ""
-    failure = Failure("lock_queue_full", "transient", f"{LOCK_QUEUE} wait for the lock {came.name!r} already", node)
-    if came.payload and (owner := came.payload.get("owner")):
-        message = f"the lock {came.name!r} is held by {owner}, which waits for this run"
+    failure = Failure(
+        "lock_queue_full", "transient", f"{LOCK_QUEUE} wait for the lock {resumption.name!r} already", node
+    )
+    if resumption.payload and (owner := resumption.payload.get("owner")):
+        message = f"the lock {resumption.name!r} is held by {owner}, which waits for this run"
         failure = Failure("lock_held_by_parent", "validation", message, node)
     return _failed(moment, token, node, failure)
 

@@ -15,12 +15,12 @@ from stepwell.engine.waits.kind import coming_of, kind_named
 from stepwell.engine.waits.several import shown_as
 
 
-def as_part(token: Token, came: Resumption) -> Resumption | None:
+def as_part(token: Token, resumption: Resumption) -> Resumption | None:
     """Returns the resumption with its part of the arm; None if the wait does not want it."""
-    if token.parked is None or not coming_of(came).is_part:
-        return came
-    arm = token.parked.arms[came.arm]
-    return kind_named(arm.kind).part(arm, came, token.received, complete=is_complete(token, came.arm))
+    if token.parked is None or not coming_of(resumption).is_part:
+        return resumption
+    arm = token.parked.arms[resumption.arm]
+    return kind_named(arm.kind).part(arm, resumption, token.received, complete=is_complete(token, resumption.arm))
 
 
 def is_complete(token: Token, index: int) -> bool:
@@ -61,32 +61,32 @@ def shown_kind(token: Token, parked: Parked) -> str:
     return shown_as(left_of(token, parked))
 
 
-def completes(token: Token, came: Resumption) -> bool:
+def completes(token: Token, resumption: Resumption) -> bool:
     """Tells whether this ends the wait; otherwise it is a part."""
-    parked, coming = token.parked, coming_of(came)
+    parked, coming = token.parked, coming_of(resumption)
     if parked is None or not coming.ends:
         return False
     if parked.of_tasks:
         return not token.has_open_tasks
     if not coming.is_part:
         return True
-    arm, all_came = parked.arms[came.arm], (*token.received, came)
-    if kind_named(arm.kind).is_refused(arm, came.arm, all_came):
+    arm, all_received = parked.arms[resumption.arm], (*token.received, resumption)
+    if kind_named(arm.kind).is_refused(arm, resumption.arm, all_received):
         return True
-    needed = range(len(parked.arms)) if parked.is_all else (came.arm,)
-    return all(_is_complete(token, index, all_came) for index in needed)
+    needed = range(len(parked.arms)) if parked.is_all else (resumption.arm,)
+    return all(_is_complete(token, index, all_received) for index in needed)
 
 
-def _is_complete(token: Token, index: int, came: Iterable[Resumption]) -> bool:
+def _is_complete(token: Token, index: int, resumptions: Iterable[Resumption]) -> bool:
     if token.parked is None:
         return False
     arm = token.parked.arms[index]
-    return kind_named(arm.kind).is_complete(arm, parts_of(index, came))
+    return kind_named(arm.kind).is_complete(arm, parts_of(index, resumptions))
 
 
-def parts_of(index: int, came: Iterable[Resumption]) -> list[Resumption]:
+def parts_of(index: int, resumptions: Iterable[Resumption]) -> list[Resumption]:
     """Returns the parts of one arm, in order of arrival."""
-    return [one for one in came if one.arm == index and coming_of(one).is_part]
+    return [one for one in resumptions if one.arm == index and coming_of(one).is_part]
 
 
 def due_ms(token: Token) -> int | None:

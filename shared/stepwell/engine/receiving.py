@@ -66,13 +66,13 @@ def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
     due = due_ms(token)
     if due is None or not token.waiting_slot <= given.slot <= token.slot:
         return Drop()
-    came = at_due(token, moment.now_ms)
-    if came is None:
+    resumption = at_due(token, moment.now_ms)
+    if resumption is None:
         return Rest(due)
     may_be_there = token.parked is not None and any(arm.topics for arm in token.parked.arms)
-    if may_be_there and not given.has_looked and completes(token, came):
+    if may_be_there and not given.has_looked and completes(token, resumption):
         return Look()
-    return _resumed(moment, token, came)
+    return _resumed(moment, token, resumption)
 
 
 def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
@@ -81,30 +81,30 @@ def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
         return Drop(is_over=True)
     if not kind_named(token.parked.arms[given.arm].kind).takes(moment, token, given.at_ms):
         return Drop()
-    came: Resumption | None = Resumption("event", given.arm, given.topic.name, given.payload, given.event_id)
+    resumption: Resumption | None = Resumption("event", given.arm, given.topic.name, given.payload, given.event_id)
     if not given.is_consumed:
-        came = _unseen(token, given, came)
-    came = came and as_part(token, came)
-    if came is None:
+        resumption = _unseen(token, given, resumption)
+    resumption = resumption and as_part(token, resumption)
+    if resumption is None:
         return Drop()
-    return _resumed(moment, token, came, consumes=(given.topic, given.event_id) if given.is_consumed else None)
+    return _resumed(moment, token, resumption, consumes=(given.topic, given.event_id) if given.is_consumed else None)
 
 
-def _unseen(token: Token, given: EventOffered, came: Resumption | None) -> Resumption | None:
+def _unseen(token: Token, given: EventOffered, resumption: Resumption | None) -> Resumption | None:
     """Returns None for an event that the token has seen. It remembers only the latest of many."""
     topic, place = str(given.topic), f"{given.at_ms:015d}:{given.event_id}"
     had = token.seen.get(topic, ())
     is_known = place in had or (len(had) >= SEEN_EVENTS and place < had[0])
-    return None if is_known or came is None else replace(came, seen=f"{topic}\n{place}")
+    return None if is_known or resumption is None else replace(resumption, seen=f"{topic}\n{place}")
 
 
 def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:
     """Handles an approval, a rejection or a delegation."""
     if isinstance(given, Delegated):
-        came = approvals.delegation(token, given.by, given.to)
+        resumption = approvals.delegation(token, given.by, given.to)
     else:
-        came = approvals.vote(token, given.came, given.slot)
-    return _resumed(moment, token, came) if isinstance(came, Resumption) else came
+        resumption = approvals.vote(token, given.resumption, given.slot)
+    return _resumed(moment, token, resumption) if isinstance(resumption, Resumption) else resumption
 
 
 def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Action:
@@ -120,18 +120,18 @@ def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Action:
     """Handles the children's results or failure. Their machines' clocks may be ahead of this one's."""
     if token.waiting_slot != given.slot:
         return Drop()
-    return _resumed(moment, token, given.came, since_ms=given.since_ms)
+    return _resumed(moment, token, given.resumption, since_ms=given.since_ms)
 
 
 def _granted(moment: Moment, token: Token, given: LocksAnswered | PermitAnswered) -> Action:
     """Handles granted or refused locks, or a permit of a named limit."""
     if isinstance(given, LocksAnswered):
-        return _resumed(moment, token, given.came) if token.waiting_slot == given.slot else no_locks(token, given)
+        return _resumed(moment, token, given.resumption) if token.waiting_slot == given.slot else no_locks(token, given)
     if not throttles.waits(token) or not throttles.wants(token, given.permit.slot):
         return no_permit(token, given)
     if moment.run.is_paused:  # it asks again once it goes on
         return Drop(lets_go=given.permit)
-    return _resumed(moment, token, given.came)
+    return _resumed(moment, token, given.resumption)
 
 
 def no_locks(token: Token, given: LocksAnswered) -> Drop:
@@ -156,7 +156,7 @@ def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Ac
     if not is_own or token.cleaning is not None:
         return Drop()
     if isinstance(given, UpdateAsked):
-        return _resumed(moment, token, given.came)
+        return _resumed(moment, token, given.resumption)
     consumed: tuple[Topic, str] = given.topic, given.record.resumption.event_id if given.record.resumption else ""
     return Write(given.record, consumes=consumed) if given.record.slot == token.next_slot else Drop()
 
@@ -164,13 +164,13 @@ def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Ac
 def _resumed(
     moment: Moment,
     token: Token,
-    came: Resumption,
+    resumption: Resumption,
     *,
     since_ms: int = 0,
     consumes: tuple[Topic, str] | None = None,
 ) -> Write:
     """Returns the record of the end or of a part of the wait."""
     at_ms = max(moment.now_ms, since_ms, token.last.at_ms if token.last else 0)
-    kind = Kind.RESUMED if completes(token, came) else Kind.RECEIVED
-    record = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=came)
+    kind = Kind.RESUMED if completes(token, resumption) else Kind.RECEIVED
+    record = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=resumption)
     return Write(record, consumes=consumes)

@@ -43,12 +43,16 @@ def of_timeout_action(moment: Moment, token: Token, action: RunStep) -> Mapping[
 
 def of_wait(moment: Moment, token: Token, wait: Wait, node: str, writes: Mapping[str, Json]) -> Mapping[str, Json]:
     """Returns the writes of a wait: the names of its kind. The conversation keeps the text of a message."""
-    came: Json = writes.get(node)
+    answer: Json = writes.get(node)
     if any(arm.window is not None for arm in wait.arms):  # of the first of several
-        wait, came = wait.arms[came["index"]], came["result"]
+        wait, answer = wait.arms[answer["index"]], answer["result"]
     if wait.window is None:
         return writes
-    return {**writes, "lastResponse": _text_of(came), **_with_message(moment, token, "user", node, came, wait.window)}
+    return {
+        **writes,
+        "lastResponse": _text_of(answer),
+        **_with_message(moment, token, "user", node, answer, wait.window),
+    }
 
 
 def of_children(call: Call, node: str, payload: Json) -> tuple[Json, Mapping[str, Json]]:

@@ -153,9 +153,9 @@ class Session:
         """Returns the patches that the next record must name."""
         return tuple(self._fresh)
 
-    def update(self, came: Resumption) -> Failure | None:
+    def update(self, resumption: Resumption) -> Failure | None:
         """What goes wrong with an update that the log tells of. A session of more than this can take one."""
-        raise EngineFault(f"this session takes no update {came.name}", code="broken_session")
+        raise EngineFault(f"this session takes no update {resumption.name}", code="broken_session")
 
     @property
     def takes_updates(self) -> bool:
@@ -238,20 +238,20 @@ class Session:
             return False
         return not (self.takes_updates and runner.is_shared)  # an update may let another task go on
 
-    def _update_again(self, record: Record, came: Resumption) -> None:
+    def _update_again(self, record: Record, resumption: Resumption) -> None:
         """As it was made when the function stood here. What its code says now must not be another thing."""
         if self._result is not None:
             return
         self.now_ms = record.at_ms
-        if (came.payload or {}).get("refused"):
+        if (resumption.payload or {}).get("refused"):
             return
         self._is_updated_again = True
         try:
-            failure = self.update(came)
+            failure = self.update(resumption)
         finally:
             self._is_updated_again = False
-        if failure is not None and came.payload.get("error") is None:
-            self._result = Stuck(fails_now(record.slot, came.name, failure))
+        if failure is not None and resumption.payload.get("error") is None:
+            self._result = Stuck(fails_now(record.slot, resumption.name, failure))
 
     def _take(self, record: Record, records: list[Record], following: int) -> None:
         for update in record.answers or ():
@@ -334,8 +334,8 @@ class Session:
         begun = [str(one.asked) for one in fresh[: len(entry.begun)]]
         if not isinstance(result, Together) or begun != list(entry.begun):
             instead = str(result.asked) if isinstance(result, Suspended) else None
-            came = shown(begun) if isinstance(result, Together) else instead
-            self._result = asks_for_another(entry, came, self._runner.place, shown(entry.begun))
+            actual = shown(begun) if isinstance(result, Together) else instead
+            self._result = asks_for_another(entry, actual, self._runner.place, shown(entry.begun))
             return
         for index, pending in enumerate(fresh[: len(entry.begun)]):
             pending.place = (entry.slot, index)
@@ -349,14 +349,14 @@ class Session:
 
     def _fits(self, entry: Entry, asked: Asked | None, result: Result) -> bool:
         """Whether it is what the function awaits. Else its code is another than that which wrote the log."""
-        expected, came = str(entry), str(asked) if asked else None
-        if asked is not None and expected == came:
+        expected, actual = str(entry), str(asked) if asked else None
+        if asked is not None and expected == actual:
             if entry.width == asked.width:
                 return True
-            expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
+            expected, actual = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
         if isinstance(result, Together):
-            came = shown([str(one) for one in result.begun])
-        self._result = asks_for_another(entry, came, self._runner.place, expected)
+            actual = shown([str(one) for one in result.begun])
+        self._result = asks_for_another(entry, actual, self._runner.place, expected)
         return False
 
     def _run(self, records: list[Record], following: int) -> None:

@@ -22,13 +22,13 @@ from stepwell.errors import EngineFault
 
 def settle(moment: Moment, token: Token) -> Action:
     """Returns the next action after a wait: a time-out's actions one by one, then the wait's end."""
-    came, parked, node = token.resumption, token.parked, node_named(moment.graph, token.node)
-    if came is None or parked is None:
+    resumption, parked, node = token.resumption, token.parked, node_named(moment.graph, token.node)
+    if resumption is None or parked is None:
         raise EngineFault(f"{token.node} was resumed from no wait", code="broken_log")
     wait = None if parked.asked_by_step else node.wait
-    failure = outcome.failure_of(parked, came, node.name, token.waited)
+    failure = outcome.failure_of(parked, resumption, node.name, token.waited)
     timed = None if parked.asked_by_step else node.wait or node.call
-    if came.kind == "timeout" and timed is not None:
+    if resumption.kind == "timeout" and timed is not None:
         if token.acted < len(timed.timeout_actions):
             return _act(moment, replace(token, error=failure), node, timed.timeout_actions[token.acted])
         if timed.on_timeout == "retry" and token.waited < timed.max_retries:
@@ -36,14 +36,14 @@ def settle(moment: Moment, token: Token) -> Action:
         if timed.on_timeout == "continue":
             return Write(ended_node(moment, token, Ended(node.name, 0), Kind.MOVED))
     if wait is not None:
-        asked_for = wait.arms[came.arm] if wait.arms else wait
-        failure = None if kind_named(asked_for.kind).forgives(asked_for, came) else failure
+        asked_for = wait.arms[resumption.arm] if wait.arms else wait
+        failure = None if kind_named(asked_for.kind).forgives(asked_for, resumption) else failure
     if failure is not None:
-        return Write(_after_failure(moment, token, node, failure, timed_out=came.kind == "timeout"))
+        return Write(_after_failure(moment, token, node, failure, timed_out=resumption.kind == "timeout"))
     asked = parked.asked_by_step
     if asked is not None and asked.then == "again" and node.step is not None:
-        return run_step(moment, token, node, node.step, resumed=_resumed_value(came))
-    return Write(_after_wait(moment, token, node, came, parked))
+        return run_step(moment, token, node, node.step, resumed=_resumed_value(resumption))
+    return Write(_after_wait(moment, token, node, resumption, parked))
 
 
 def _act(moment: Moment, token: Token, node: Node, step: Step) -> Action:
@@ -58,19 +58,24 @@ def _act(moment: Moment, token: Token, node: Node, step: Step) -> Action:
     return replace(action, action=True, key=key)
 
 
-def _resumed_value(came: Resumption) -> Json:
-    return {"kind": came.kind, "name": came.name, "payload": came.payload, "by": came.by or None}
+def _resumed_value(resumption: Resumption) -> Json:
+    return {
+        "kind": resumption.kind,
+        "name": resumption.name,
+        "payload": resumption.payload,
+        "by": resumption.by or None,
+    }
 
 
-def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, parked: Parked) -> Record:
+def _after_wait(moment: Moment, token: Token, node: Node, resumption: Resumption, parked: Parked) -> Record:
     """Returns the record of a completed wait: the node's result and its writes."""
     if node.step is not None:
-        result = outcome.result_of(None, parked, came, token.received)
+        result = outcome.result_of(None, parked, resumption, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
         brought = moment.turn.writes if moment.turn else results.of_pause(node.name, node.step, result)
         ended = with_writes(moment, token, ended, node.step.output, brought)
     elif node.call is not None:
-        result, brought = results.of_children(node.call, node.name, came.payload)
+        result, brought = results.of_children(node.call, node.name, resumption.payload)
         ended = Ended(node.name, token.attempt + 1, result, on_failure=node.call.on_failure)
         ended = with_writes(moment, token, ended, node.call.output, brought)
     elif node.wait is None:
@@ -79,8 +84,8 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
         ended = Ended(node.name, 0, token.result, stands=True)
         ended = with_writes(moment, token, ended, node.wait.output, {})
     else:
-        result = outcome.result_of(node.wait, parked, came, token.received)
-        set_by_wait = outcome.writes_of(node.name, parked, came, token.received, result)
+        result = outcome.result_of(node.wait, parked, resumption, token.received)
+        set_by_wait = outcome.writes_of(node.name, parked, resumption, token.received, result)
         writes = results.of_wait(moment, token, node.wait, node.name, set_by_wait)
         ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
     return ended_node(moment, token, ended, Kind.MOVED)

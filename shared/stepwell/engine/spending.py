@@ -49,14 +49,14 @@ def _asked(moment: Moment, token: Token, action: RunStep, cap_usd: float) -> Rec
 
 def rejected(moment: Moment, token: Token) -> Record | None:
     """Returns the end of a run whose approval was refused."""
-    came = token.resumption
-    if came is None or came.kind != "rejected" or not is_for_cost(token):
+    resumption = token.resumption
+    if resumption is None or resumption.kind != "rejected" or not is_for_cost(token):
         return None
     data = token.parked.data if token.parked else {}
-    reason = (came.payload or {}).get("reason") or "rejected"
+    reason = (resumption.payload or {}).get("reason") or "rejected"
     message = f"the run has cost {usd(data['spent_usd'])} USD of {usd(data['max_cost_usd'])}, and may cost no more"
     failure = Failure(MAX_COST, "governance", f"{message}: {reason}", data["step"])
-    return ended_record(moment, token, Status.FAILED, failure, reason=reason, who=came.by)
+    return ended_record(moment, token, Status.FAILED, failure, reason=reason, who=resumption.by)
 
 
 def is_for_cost(token: Token) -> bool:
@@ -65,11 +65,11 @@ def is_for_cost(token: Token) -> bool:
     return token.aside is not None and parked is not None and kind_named(parked.kind).asks_people
 
 
-def refusal(token: Token, came: Resumption) -> Refuse | None:
+def refusal(token: Token, resumption: Resumption) -> Refuse | None:
     """Refuses an approval with a limit that is none."""
-    if came.kind != "approved" or not is_for_cost(token) or token.parked is None or token.resumption is not None:
+    if resumption.kind != "approved" or not is_for_cost(token) or token.parked is None or token.resumption is not None:
         return None
-    given, spent = limit_in(came), token.parked.data["spent_usd"]
+    given, spent = limit_in(resumption), token.parked.data["spent_usd"]
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if given is None or (is_number and given > spent):
         return None
@@ -77,7 +77,7 @@ def refusal(token: Token, came: Resumption) -> Refuse | None:
                   "the run has cost so much; leave it out, and it has no limit any more")  # fmt: skip
 
 
-def limit_in(came: Resumption) -> Any:
+def limit_in(resumption: Resumption) -> Any:
     """Returns the new limit that an approval gives; None if it gives none."""
-    data = (came.payload or {}).get("data")
+    data = (resumption.payload or {}).get("data")
     return data.get(MAX_COST) if isinstance(data, dict) else None

@@ -44,11 +44,11 @@ def asked(record: Record, parked: Parked) -> Permit:
     return Permit(parked.data["limit"], parked.data.get("key", ""), record.slot, parked.since_ms)
 
 
-def answered(permit: Permit | None, came: Resumption | None) -> Permit | None:
+def answered(permit: Permit | None, resumption: Resumption | None) -> Permit | None:
     """Returns the permit that was granted or refused."""
-    if permit is None or came is None:
+    if permit is None or resumption is None:
         return None
-    return replace(permit, state=came.kind, is_shared=came.payload != TURN)
+    return replace(permit, state=resumption.kind, is_shared=resumption.payload != TURN)
 
 
 def after(token: Token, record: Record) -> dict[str, Any]:

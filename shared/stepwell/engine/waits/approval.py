@@ -32,12 +32,12 @@ class ApprovalWait(WaitKind):
                 "received_slot": -1, "fork": None}  # fmt: skip
 
     def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
-        came = record.resumption
-        if token.aside is None or came is None or came.kind != "approved":
+        resumption = record.resumption
+        if token.aside is None or resumption is None or resumption.kind != "approved":
             return super().resumed(token, record, parked)
-        given = (came.payload or {}).get("data")
+        given = (resumption.payload or {}).get("data")
         cap = given.get("max_cost") if isinstance(given, dict) else None
-        return {"resumption": came, "cost_cap": -1.0 if cap is None else float(cap)}
+        return {"resumption": resumption, "cost_cap": -1.0 if cap is None else float(cap)}
 
     def arm(self, wait: Wait, place: Place) -> Arm:
         if wait.approvers is None:
@@ -50,39 +50,45 @@ class ApprovalWait(WaitKind):
             return []
         return [(parked.escalate_ms, Resumption("escalated", index, payload={"to": list(parked.escalate_to)}))]
 
-    def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
+    def part(
+        self, arm: Arm, resumption: Resumption, received: Sequence[Resumption], *, complete: bool
+    ) -> Resumption | None:
         if complete or not has_votes(arm):
-            return None if complete else came
-        is_asked = not arm.parts or came.by in approvers(arm, received)
-        return replace(came, part=came.by) if came.by and is_asked else None
+            return None if complete else resumption
+        is_asked = not arm.parts or resumption.by in approvers(arm, received)
+        return replace(resumption, part=resumption.by) if resumption.by and is_asked else None
 
-    def is_complete(self, arm: Arm, came: Sequence[Resumption]) -> bool:
-        return super().is_complete(arm, [one for one in came if one.kind == "approved"])
+    def is_complete(self, arm: Arm, resumptions: Sequence[Resumption]) -> bool:
+        return super().is_complete(arm, [one for one in resumptions if one.kind == "approved"])
 
-    def is_refused(self, arm: Arm, index: int, came: Sequence[Resumption]) -> bool:
+    def is_refused(self, arm: Arm, index: int, resumptions: Sequence[Resumption]) -> bool:
         """So many have said no that the others are not enough. Where nobody is named, one no ends it."""
-        if came[-1].kind != "rejected":
+        if resumptions[-1].kind != "rejected":
             return False
-        noes = {one.part for one in came if one.arm == index and one.kind == "rejected"}
-        return not arm.parts or len(approvers(arm, came)) - len(noes) < arm.need
+        noes = {one.part for one in resumptions if one.arm == index and one.kind == "rejected"}
+        return not arm.parts or len(approvers(arm, resumptions)) - len(noes) < arm.need
 
-    def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
-        if not came:
+    def value(self, arm: Arm, resumptions: Sequence[Resumption]) -> Json:
+        if not resumptions:
             return None
-        return {**_decision(came[-1]), "votes": votes_of(came)} if arm.need > 1 else _decision(came[-1])
+        return (
+            {**_decision(resumptions[-1]), "votes": votes_of(resumptions)}
+            if arm.need > 1
+            else _decision(resumptions[-1])
+        )
 
-    def brought(self, came: Resumption) -> dict[str, Json]:
-        return {"approval": _decision(came)}
+    def brought(self, resumption: Resumption) -> dict[str, Json]:
+        return {"approval": _decision(resumption)}
 
-    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
-        if came.kind != "rejected":
-            return super().failure(parked, came, node, waited)
-        payload = came.payload if isinstance(came.payload, dict) else {}
-        message = str(payload.get("reason") or "rejected") + (f" (by {came.by})" if came.by else "")
-        return Failure("rejected", "step", message, step=node, attempts=1, data=_decision(came))
+    def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
+        if resumption.kind != "rejected":
+            return super().failure(parked, resumption, node, waited)
+        payload = resumption.payload if isinstance(resumption.payload, dict) else {}
+        message = str(payload.get("reason") or "rejected") + (f" (by {resumption.by})" if resumption.by else "")
+        return Failure("rejected", "step", message, step=node, attempts=1, data=_decision(resumption))
 
-    def forgives(self, wait: Wait, came: Resumption) -> bool:
-        return came.kind == "rejected" and wait.on_reject == "route"
+    def forgives(self, wait: Wait, resumption: Resumption) -> bool:
+        return resumption.kind == "rejected" and wait.on_reject == "route"
 
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason | None:
         """Names what the run has cost, where it asks for that."""
@@ -145,10 +151,10 @@ def has_answered(token: Token, by: str) -> bool:
     return answer_of(token, by) is not None
 
 
-def votes_of(came: Iterable[Resumption]) -> list[Json]:
+def votes_of(resumptions: Iterable[Resumption]) -> list[Json]:
     """Returns the votes for people."""
-    return [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in came if one.kind in _ANSWERS]
+    return [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in resumptions if one.kind in _ANSWERS]
 
 
-def _decision(came: Resumption) -> dict[str, Json]:
-    return {"decision": came.kind, "by": came.by or None, **(came.payload or {})}
+def _decision(resumption: Resumption) -> dict[str, Json]:
+    return {"decision": resumption.kind, "by": resumption.by or None, **(resumption.payload or {})}

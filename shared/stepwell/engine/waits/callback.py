@@ -37,21 +37,21 @@ class CallbackWait(WaitKind):
         since_ms = max(parked.since_ms, last_beat_ms(received))
         return [(since_ms + parked.heartbeat_ms, Resumption("timeout", name=BEAT))]
 
-    def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
-        return came[-1].payload["body"] if came else None
+    def value(self, arm: Arm, resumptions: Sequence[Resumption]) -> Json:
+        return resumptions[-1].payload["body"] if resumptions else None
 
-    def brought(self, came: Resumption) -> dict[str, Json]:
-        body = came.payload["body"]
+    def brought(self, resumption: Resumption) -> dict[str, Json]:
+        body = resumption.payload["body"]
         return body if isinstance(body, dict) else {"callback": body}
 
-    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
-        if came.kind == "timeout" and came.name == BEAT:
+    def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
+        if resumption.kind == "timeout" and resumption.name == BEAT:
             message = f"{node} had no heartbeat for {(parked.heartbeat_ms or 0) / 1000:g} s"
             return Failure("heartbeat_timeout", "timeout", message, step=node, attempts=waited + 1)
-        if came.kind == "event" and came.payload and "error" in came.payload:
-            error = came.payload["error"]
+        if resumption.kind == "event" and resumption.payload and "error" in resumption.payload:
+            error = resumption.payload["error"]
             return Failure(error["type"], "external", error["message"], step=node, data=error.get("data"))
-        return super().failure(parked, came, node, waited)
+        return super().failure(parked, resumption, node, waited)
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
         return [Waker("call", "a POST to the callback's URL")]

@@ -22,8 +22,8 @@ class ChildrenWait(WaitKind):
         )
         return replace(super().park_for_step(moment, token, replace(pause, data=None)), children=asked)
 
-    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
-        return failure_from(came, node) or super().failure(parked, came, node, waited)
+    def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
+        return failure_from(resumption, node) or super().failure(parked, resumption, node, waited)
 
     def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
         told = super().began(record, parked, run_id, token)

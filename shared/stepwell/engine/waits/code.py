@@ -30,10 +30,10 @@ class CodeWait(WaitKind):
 
     def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         """With other code deployed, the looks by itself begin anew."""
-        came = record.resumption
-        is_deploy = came is not None and came.name == DEPLOYED
+        resumption = record.resumption
+        is_deploy = resumption is not None and resumption.name == DEPLOYED
         aside = replace(token.aside, looks=0) if token.aside and is_deploy else token.aside
-        return {"resumption": came, "aside": aside}
+        return {"resumption": resumption, "aside": aside}
 
     def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
         until = None if parked.until_ms is None else iso(parked.until_ms)

@@ -24,9 +24,11 @@ class DocumentWait(EventWait):
         asked = texts(wait.documents, place.names, "documents")
         return replace(super().arm(wait, place), parts=asked, need=max(len(asked), 1))
 
-    def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
+    def part(
+        self, arm: Arm, resumption: Resumption, received: Sequence[Resumption], *, complete: bool
+    ) -> Resumption | None:
         """A document that is sent again takes the place of the first."""
-        return None if self.flaw(arm, came.payload) else replace(came, part=_name(came.payload))
+        return None if self.flaw(arm, resumption.payload) else replace(resumption, part=_name(resumption.payload))
 
     def flaw(self, arm: Arm, payload: Json) -> str:
         name = _name(payload)
@@ -37,12 +39,12 @@ class DocumentWait(EventWait):
         url = payload.get("url", "")
         return "" if isinstance(url, str) else f"the `url` of {name[:80]!r} is not text"
 
-    def progress(self, arm: Arm, came: Sequence[Resumption]) -> dict[str, Json]:
-        received = list(dict.fromkeys(one.part for one in came))
+    def progress(self, arm: Arm, resumptions: Sequence[Resumption]) -> dict[str, Json]:
+        received = list(dict.fromkeys(one.part for one in resumptions))
         return {"received": received, "missing": [name for name in arm.parts if name not in received]}
 
-    def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
-        return {one.part: one.payload.get("url", one.payload) for one in came}
+    def value(self, arm: Arm, resumptions: Sequence[Resumption]) -> Json:
+        return {one.part: one.payload.get("url", one.payload) for one in resumptions}
 
 
 def _name(payload: Json) -> str:

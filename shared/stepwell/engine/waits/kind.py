@@ -126,9 +126,11 @@ class WaitKind:
 
     # -- parts, and when the wait is complete
 
-    def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
+    def part(
+        self, arm: Arm, resumption: Resumption, received: Sequence[Resumption], *, complete: bool
+    ) -> Resumption | None:
         """What came, as a part of what the arm is for; None leaves it for other waits."""
-        return None if complete else came
+        return None if complete else resumption
 
     def takes(self, moment: Moment, token: Token, at_ms: int) -> bool:
         """Whether an event of this time can be what is waited for."""
@@ -138,27 +140,27 @@ class WaitKind:
         """What is wrong with an event that was sent to this wait alone; "" where nothing is."""
         return ""
 
-    def progress(self, arm: Arm, came: Sequence[Resumption]) -> dict[str, Json]:
+    def progress(self, arm: Arm, resumptions: Sequence[Resumption]) -> dict[str, Json]:
         """What a waiting run shows of the parts that have come."""
         return {}
 
-    def is_complete(self, arm: Arm, came: Sequence[Resumption]) -> bool:
+    def is_complete(self, arm: Arm, resumptions: Sequence[Resumption]) -> bool:
         """Whether all that the arm is for has come."""
-        return len({one.part for one in came}) >= arm.need if arm.parts or arm.need > 1 else bool(came)
+        return len({one.part for one in resumptions}) >= arm.need if arm.parts or arm.need > 1 else bool(resumptions)
 
-    def is_refused(self, arm: Arm, index: int, came: Sequence[Resumption]) -> bool:
+    def is_refused(self, arm: Arm, index: int, resumptions: Sequence[Resumption]) -> bool:
         """Tells whether the last part means that the arm can never be complete."""
         return False
 
     # -- value
 
-    def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
+    def value(self, arm: Arm, resumptions: Sequence[Resumption]) -> Json:
         """Returns the result of an arm from all its parts."""
-        return came[-1].payload if came else None
+        return resumptions[-1].payload if resumptions else None
 
-    def brought(self, came: Resumption) -> dict[str, Json]:
+    def brought(self, resumption: Resumption) -> dict[str, Json]:
         """What is joined with the result of the step that asked for the wait."""
-        return came.payload if isinstance(came.payload, dict) else {"event": came.payload}
+        return resumption.payload if isinstance(resumption.payload, dict) else {"event": resumption.payload}
 
     def title(self, wait: Wait) -> str:
         """The name of its value among those of other waits."""
@@ -166,14 +168,14 @@ class WaitKind:
 
     # -- failure
 
-    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
+    def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
         """Returns the end of the wait as an error; None if the wait succeeded."""
-        if came.kind != "timeout":
+        if resumption.kind != "timeout":
             return None
         message = f"{node} waited for {parked.kind} until its time was up"
         return Failure(f"{parked.kind}_timeout", "timeout", message, step=node, attempts=waited + 1)
 
-    def forgives(self, wait: Wait, came: Resumption) -> bool:
+    def forgives(self, wait: Wait, resumption: Resumption) -> bool:
         """Whether the definition takes the failure as a result."""
         return False
 
@@ -267,9 +269,9 @@ def kind_named(name: str) -> WaitKind:
     return kind
 
 
-def coming_of(came: Resumption) -> Coming:
+def coming_of(resumption: Resumption) -> Coming:
     """Returns how this resumption reached its wait."""
-    return COMINGS.get(came.kind, _OTHER)
+    return COMINGS.get(resumption.kind, _OTHER)
 
 
 def is_timeout(failure_type: str) -> bool:

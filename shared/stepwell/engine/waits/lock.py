@@ -14,11 +14,13 @@ from stepwell.engine.waits.kind import Began, Coming, Reason, WaitKind, Waker
 class LockWait(WaitKind):
     """Only a release by the first in the queue ends it."""
 
-    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
-        if came.kind != locks.REFUSED:
-            return super().failure(parked, came, node, waited)
-        lock = came.payload.get("lock")
-        return Failure(locks.REFUSED, "transient", f"the lock {lock!r} cannot be waited for", node, data=came.payload)
+    def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
+        if resumption.kind != locks.REFUSED:
+            return super().failure(parked, resumption, node, waited)
+        lock = resumption.payload.get("lock")
+        return Failure(
+            locks.REFUSED, "transient", f"the lock {lock!r} cannot be waited for", node, data=resumption.payload
+        )
 
     def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         return locks.asked(token, record, parked)

@@ -34,20 +34,20 @@ class Approvals:
         """`standing` loads a token, or raises NotFound; `forked` adds its branches if it forked."""
         self._advance, self._standing, self._forked = advance, standing, forked
 
-    async def find(self, run_id: str, wait: str, came: Resumption | None = None) -> Standing:
+    async def find(self, run_id: str, wait: str, resumption: Resumption | None = None) -> Standing:
         """Returns the token that `wait` names: the root, a branch by its id, or a step. Raises NotFound, Conflict.
 
-        `came`: the answer, which its caller may repeat.
+        `resumption`: the answer, which its caller may repeat.
         """
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
         members = list(at.graph.first.members) if at.token.fork is not None else []
         if wait in members:
             return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
         if wait != at.token.id and (at.token.has_open_tasks or at.token.fork is not None):
-            return await self._only(at, wait, came)
+            return await self._only(at, wait, resumption)
         return at
 
-    async def _only(self, at: Standing, name: str, came: Resumption | None) -> Standing:
+    async def _only(self, at: Standing, name: str, resumption: Resumption | None) -> Standing:
         """Returns the only branch that waits for an approval, of this name if one is given; the root if none does.
 
         If none waits, a branch that has received this very answer counts: its caller may have died before the branch
@@ -58,30 +58,30 @@ class Approvals:
                            hint="name one as `wait`, or --step, by its id in GET /runs/{id}/branches")  # fmt: skip
         there = [one for one in (await self._forked(at)).branches if name in {"", one.node}]
         waiting = [one for one in there if open_approval(one) is not None]
-        waiting = waiting or [one for one in there if came is not None and _has_had(one, came)][:1]
+        waiting = waiting or [one for one in there if resumption is not None and _has_had(one, resumption)][:1]
         if len(waiting) > 1:
             names = ", ".join(one.id for one in waiting[:SHOWN]) + (" …" if waiting[SHOWN:] else "")
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
                            hint=f"name one of them as `wait`, or --step: {names}")  # fmt: skip
         return await self._standing(at.run_id, waiting[0].id) if waiting else at
 
-    async def answer(self, run_id: str, came: Resumption, wait: str = "", slot: int | None = None) -> None:
+    async def answer(self, run_id: str, resumption: Resumption, wait: str = "", slot: int | None = None) -> None:
         """Approves or rejects. `slot`: of the wait that is meant, to be sure of it. Raises NotFound, Conflict."""
-        given = Approved(came, slot) if came.kind == "approved" else Rejected(came, slot)
-        at = await self._named(run_id, wait, came)
-        await self._take(at, given, _answer_id(came, at.token.waiting_slot))
+        given = Approved(resumption, slot) if resumption.kind == "approved" else Rejected(resumption, slot)
+        at = await self._named(run_id, wait, resumption)
+        await self._take(at, given, _answer_id(resumption, at.token.waiting_slot))
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
         """Asks `to` for the approval, and `by` no more. Raises NotFound, InvalidInput, Conflict."""
         if not to or to == by:
             raise InvalidInput("`to` names who is asked instead", code="bad_delegate", hint="another approver's name")
-        came = Resumption("delegated", payload={"to": to}, by=by)
-        at = await self._named(run_id, wait, came)
-        await self._take(at, Delegated(by, to), _answer_id(came, at.token.waiting_slot))
+        resumption = Resumption("delegated", payload={"to": to}, by=by)
+        at = await self._named(run_id, wait, resumption)
+        await self._take(at, Delegated(by, to), _answer_id(resumption, at.token.waiting_slot))
 
-    async def _named(self, run_id: str, wait: str, came: Resumption) -> Standing:
+    async def _named(self, run_id: str, wait: str, resumption: Resumption) -> Standing:
         """Returns the token that is meant. Raises Conflict if it is at another node than the caller thinks."""
-        at = await self.find(run_id, wait, came)
+        at = await self.find(run_id, wait, resumption)
         if wait not in {"", at.token.node, at.token.id}:
             raise refused(not_waiting(at.token, f"the approval {wait!r}"))
         return at
@@ -111,11 +111,11 @@ def _wide(at: Standing) -> int | None:
     return there.width if isinstance(there, Fork) and is_wide else None
 
 
-def _has_had(token: Token, came: Resumption) -> bool:
-    return pushes(token, _answer_id(came, token.waiting_slot))
+def _has_had(token: Token, resumption: Resumption) -> bool:
+    return pushes(token, _answer_id(resumption, token.waiting_slot))
 
 
-def _answer_id(came: Resumption, slot: int) -> str:
+def _answer_id(resumption: Resumption, slot: int) -> str:
     """Returns the id of an answer: a person who repeats it to the same wait makes the same call."""
-    said = json.dumps([came.payload, came.by], sort_keys=True)
-    return f"{came.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+    said = json.dumps([resumption.payload, resumption.by], sort_keys=True)
+    return f"{resumption.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"

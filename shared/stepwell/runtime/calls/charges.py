@@ -207,12 +207,12 @@ def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
 
 def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     """Yields the charges of the record's item; an event that it consumes is in one transaction with it."""
-    came = record.resumption
-    is_event = came is not None and came.kind in {"event", UPDATE}
-    consumes = is_event and came is not None and not came.seen
+    resumption = record.resumption
+    is_event = resumption is not None and resumption.kind in {"event", UPDATE}
+    consumes = is_event and resumption is not None and not resumption.seen
     yield from item(_size(run_id, token, record), times=2 if consumes else 1)
-    if came is not None and is_event:
-        yield from item(len(json.dumps(came.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
+    if resumption is not None and is_event:
+        yield from item(len(json.dumps(resumption.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
 
 
 def _of_record(record: Record) -> Iterator[Charge]:
@@ -274,9 +274,9 @@ def _messages_before(record: Record) -> set[str]:
     A run's first wake, the wakes of branches, and timers are left out: they are counted where they are sent.
     """
     found = set()
-    came = record.resumption
-    if came is not None and came.kind in {"event", UPDATE}:
-        found.add(f"event:{came.event_id}")
+    resumption = record.resumption
+    if resumption is not None and resumption.kind in {"event", UPDATE}:
+        found.add(f"event:{resumption.event_id}")
     if record.by.startswith(("dead:", "shut:", "parent:", "go_on:")):
         found.add(record.by)
     if record.by.startswith("wake:") and not record.by.endswith(":-1"):

@@ -330,8 +330,8 @@ class Service:
 
     async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "", named: str = "") -> None:
         """Rejects the approval; otherwise as `approve`. Raises NotFound, Conflict."""
-        came = answered("rejected", {"data": None, "reason": reason}, who, named)
-        await self._approvals.answer(run_id, came, wait)
+        resumption = answered("rejected", {"data": None, "reason": reason}, who, named)
+        await self._approvals.answer(run_id, resumption, wait)
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
         """Asks `to` for an approval in place of `by`. Raises NotFound, InvalidInput, Conflict."""
@@ -339,10 +339,10 @@ class Service:
         check_json([by, to], "delegation")
         await self._approvals.delegate(run_id, by, to, wait)
 
-    async def answer_link(self, link: ApprovalLink, came: Resumption) -> None:
+    async def answer_link(self, link: ApprovalLink, resumption: Resumption) -> None:
         """Takes the answer of a link's holder, to that link's wait alone. Raises NotFound, Conflict."""
-        check_json([came.payload, came.by], "answer")
-        await self._approvals.answer(link.run_id, came, link.token, link.slot)
+        check_json([resumption.payload, resumption.by], "answer")
+        await self._approvals.answer(link.run_id, resumption, link.token, link.slot)
 
     async def waiting(self, run_id: str, wait: str = "") -> Standing:
         """Returns the token that `wait` names, as for `approve`. Raises NotFound, Conflict."""

@@ -75,7 +75,7 @@ def _pop_ready(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
 
 
 def _as_shown(
-    logs: Mapping[int, Sequence[Record]], came: Sequence[int], closing: Collection[str]
+    logs: Mapping[int, Sequence[Record]], arrived: Sequence[int], closing: Collection[str]
 ) -> list[tuple[int, Record]]:
     """Returns the records in the order in which their changes were shown, each with its branch's index.
 
@@ -83,7 +83,7 @@ def _as_shown(
     until it rests again. Branches that begin or end when another one ends have that one's message, and of two messages
     the one whose branch arrived first was handled first. The message that closed the fork comes last.
     """
-    turns, places = _turns(logs), {index: place for place, index in enumerate(came)}
+    turns, places = _turns(logs), {index: place for place, index in enumerate(arrived)}
     lived = []
     for index, records in logs.items():
         for place, record in enumerate(records):

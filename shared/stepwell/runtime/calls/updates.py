@@ -96,11 +96,11 @@ class Updates:
         while read := await self._ports.log.read_log(run_id, token, after, _READ if has_begun else 1):
             after = read[-1].slot
             for record in [one for saved in read for one in decode_records(await fetch(saved.body, self._ports.blobs))]:
-                came, answers = record.resumption, record.answers or {}
+                resumption, answers = record.resumption, record.answers or {}
                 if event.id in answers:
                     return Answered(**answers[event.id])
-                if came is not None and came.event_id == event.id and came.has_answer:
-                    return Answered(came.payload.get("output"), came.payload.get("error"))
+                if resumption is not None and resumption.event_id == event.id and resumption.has_answer:
+                    return Answered(resumption.payload.get("output"), resumption.payload.get("error"))
             has_begun = True
         if not has_begun:
             raise EngineFault(f"{event.consumed_by} holds no update {event.id}", code="broken_log")
@@ -121,9 +121,9 @@ class Updates:
             return
         if await self._refusal(update.run_id, update.event_id) is not None:
             return
-        came = Resumption(UPDATE, name=event.payload["name"], payload={"input": event.payload["input"]},
+        resumption = Resumption(UPDATE, name=event.payload["name"], payload={"input": event.payload["input"]},
                           event_id=event.id)  # fmt: skip
-        asked, made = self._door.decide(at, UpdateAsked(came), update.id), None
+        asked, made = self._door.decide(at, UpdateAsked(resumption), update.id), None
         if isinstance(asked, Write):
             write = partial(self._write, at, event.topic, update.id)
             made = await self._steps.updated(at, self._logbook, asked.record, write)

@@ -159,7 +159,7 @@ def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     """Returns the operation that awaits all of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
-        return Operation(one.asked, lambda came: [one.read(came)])
+        return Operation(one.asked, lambda value: [one.read(value)])
 
     def read(values: Json) -> list[Any]:
         return [one.read(part) for one, part in zip(operations, values, strict=True)]
@@ -171,11 +171,11 @@ def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
     """Returns the operation that awaits the first of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
-        return Operation(one.asked, lambda came: _first([one], 0, one.read(came)))
+        return Operation(one.asked, lambda value: _first([one], 0, one.read(value)))
 
     def read(value: Json) -> First:
-        index, came = value
-        return _first(operations, index, operations[index].read(came))
+        index, ended = value
+        return _first(operations, index, operations[index].read(ended))
 
     return Operation(_in_one_slot(ANY.name, "first", operations), read)
 

@@ -55,18 +55,18 @@ def changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Js
     return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
 
 
-def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record | Failure:
+def updated_by(session: FunctionSession, at: Standing, asked: Record, resumption: Resumption) -> Record | Failure:
     """Runs an update's handler. Returns the record of what it did, or why its validator refused.
 
     The handler is not called if there is none of that name, or if the input does not fit it.
     """
-    was_ms, session.now_ms, payload = session.now_ms, asked.at_ms, came.payload
+    was_ms, session.now_ms, payload = session.now_ms, asked.at_ms, resumption.payload
     try:
-        call = session.bound(came)
+        call = session.bound(resumption)
     except UserError as refusal:
-        return _answered(asked, came, error=failure_to_json(told(at, refusal)), refused=True)
+        return _answered(asked, resumption, error=failure_to_json(told(at, refusal)), refused=True)
     try:
-        session.check(came)
+        session.check(resumption)
     except Exception as error:  # of any type: it is users' code
         session.now_ms = was_ms
         return told(at, error)
@@ -77,12 +77,12 @@ def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resu
     try:
         writes = changed(session.state, at.token.scope)
     except UserError as error:  # the function fails with it when it goes on
-        return _answered(asked, came, error=failure_to_json(told(at, error)))
-    return replace(_answered(asked, came, **payload), writes=writes)
+        return _answered(asked, resumption, error=failure_to_json(told(at, error)))
+    return replace(_answered(asked, resumption, **payload), writes=writes)
 
 
-def _answered(asked: Record, came: Resumption, **told: Json) -> Record:
-    return replace(asked, resumption=replace(came, payload={**came.payload, **told}))
+def _answered(asked: Record, resumption: Resumption, **told: Json) -> Record:
+    return replace(asked, resumption=replace(resumption, payload={**resumption.payload, **told}))
 
 
 def given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:

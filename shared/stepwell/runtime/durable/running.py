@@ -87,33 +87,35 @@ class FunctionSession(Session):
             self.is_answering, self.kept = False, None
             CURRENT.reset(token)
 
-    def bound(self, came: Resumption) -> Callable[[], dict[str, Json]]:
+    def bound(self, resumption: Resumption) -> Callable[[], dict[str, Json]]:
         """Returns the call of the update's handler. It returns the answer, or nothing if the handler is `async`.
 
         Raises NotFound if there is no handler, and InvalidInput if its input does not fit.
         """
-        handler = self.updates.get(came.name)
+        handler = self.updates.get(resumption.name)
         if handler is None:
             known = ", ".join(sorted(self.updates)) or "none"
-            raise NotFound(f"the run takes no update {came.name!r}", code="unknown_update", hint=f"it takes: {known}")
+            raise NotFound(
+                f"the run takes no update {resumption.name!r}", code="unknown_update", hint=f"it takes: {known}"
+            )
         binding = binding_of.__wrapped__(handler)  # a cache would keep it, and with it the whole session
-        arguments = binding.bind(came.payload["input"], None, came.name)
-        return lambda: self._handled(handler, arguments, came)
+        arguments = binding.bind(resumption.payload["input"], None, resumption.name)
+        return lambda: self._handled(handler, arguments, resumption)
 
-    def check(self, came: Resumption) -> None:
+    def check(self, resumption: Resumption) -> None:
         """Has the update's validator check it, which changes nothing. Raises what the validator raises."""
-        validator = self.validators.get(came.name)
+        validator = self.validators.get(resumption.name)
         if validator is None:
             return
-        arguments = binding_of.__wrapped__(validator).bind(came.payload["input"], None, came.name)
+        arguments = binding_of.__wrapped__(validator).bind(resumption.payload["input"], None, resumption.name)
         with self._reading(validator):
             validator(**arguments)
 
     def _handled(
-        self, handler: Callable[..., Any], arguments: Mapping[str, object], came: Resumption
+        self, handler: Callable[..., Any], arguments: Mapping[str, object], resumption: Resumption
     ) -> dict[str, Json]:
         if inspect.iscoroutinefunction(handler):
-            self._runner.start(self._awaited(handler, arguments, came))
+            self._runner.start(self._awaited(handler, arguments, resumption))
             return {}
         token = CURRENT.set(self)
         self.is_updating = True
@@ -122,35 +124,37 @@ class FunctionSession(Session):
                 made = handler(**arguments)
             if inspect.iscoroutine(made):
                 made.close()
-            return {"output": stored(made, f"the answer to {came.name}")}
+            return {"output": stored(made, f"the answer to {resumption.name}")}
         finally:
             self.is_updating = False
             CURRENT.reset(token)
 
-    async def _awaited(self, handler: Callable[..., Any], arguments: Mapping[str, object], came: Resumption) -> None:
+    async def _awaited(
+        self, handler: Callable[..., Any], arguments: Mapping[str, object], resumption: Resumption
+    ) -> None:
         """Runs an `async` handler beside the function. The next record holds its answer."""
         try:
-            answer: Json = {"output": stored(await handler(**arguments), f"the answer to {came.name}")}
+            answer: Json = {"output": stored(await handler(**arguments), f"the answer to {resumption.name}")}
         except GeneratorExit:  # closed with its session
             raise
         except asyncio.CancelledError:
-            self._answer(came, {"error": failure_to_json(_ENDED_BEFORE)})
+            self._answer(resumption, {"error": failure_to_json(_ENDED_BEFORE)})
             raise
         except BaseException as error:  # of any type: it is users' code
             answer = {"error": failure_to_json(self._told(error))}
-        self._answer(came, answer)
+        self._answer(resumption, answer)
 
-    def _answer(self, came: Resumption, answer: Json) -> None:
-        if not came.has_answer:  # else an earlier, plain handler answered at once
-            self.answers[came.event_id] = answer
+    def _answer(self, resumption: Resumption, answer: Json) -> None:
+        if not resumption.has_answer:  # else an earlier, plain handler answered at once
+            self.answers[resumption.event_id] = answer
 
-    def update(self, came: Resumption) -> Failure | None:
+    def update(self, resumption: Resumption) -> Failure | None:
         try:
-            answer = self.bound(came)()
+            answer = self.bound(resumption)()
         except Exception as error:  # of any type: it is users' code
             return self._told(error)
         if answer:
-            self._answer(came, answer)
+            self._answer(resumption, answer)
         return None
 
 

@@ -190,9 +190,9 @@ def _awaits(parent: Token, caller: Caller) -> bool:
     return parent.waiting_slot == caller.slot and receive(parent.phase, Received.CHILD) is Verdict.TAKE
 
 
-def _over(parent: Standing, caller: Caller, came: Resumption, ended: Sequence[Token]) -> FoundInput:
+def _over(parent: Standing, caller: Caller, resumption: Resumption, ended: Sequence[Token]) -> FoundInput:
     since_ms = max((one.last.at_ms for one in ended if one.last), default=0)
-    return FoundInput(parent, ChildrenEnded(caller.slot, came, since_ms))
+    return FoundInput(parent, ChildrenEnded(caller.slot, resumption, since_ms))
 
 
 def _waited_for(parent: Standing) -> tuple[Called, ...]:

@@ -22,12 +22,12 @@ class Alarms:
         else:
             await self._ports.timers.set(f"{run_id}.{message.id}", lane, to_json(message), at_ms)
 
-    async def look_again(self, lane: Lane, message: Wake | Timer | Deadline, at_ms: int, came: Message) -> None:
+    async def look_again(self, lane: Lane, message: Wake | Timer | Deadline, at_ms: int, delivered: Message) -> None:
         """Schedules the message; by the queue if it is the one that just came, too early by this machine's clock.
 
         A timer's name is used up once it has fired: setting it again would change nothing.
         """
-        if came.id != message.id:
+        if delivered.id != message.id:
             await self.arm(lane, message, at_ms, message.run_id)
         else:
             hop_ms = min(at_ms, self._ports.clock.now_ms() + QUEUE_HORIZON_MS)

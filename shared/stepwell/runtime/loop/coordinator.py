@@ -284,5 +284,5 @@ class Coordinator:
 def _is_gone(answer: Answer) -> bool:
     """Tells whether the event is consumed, so that nobody else can take it."""
     last = answer.at.token.last
-    came = last.resumption if answer.is_mine and last is not None else None
-    return answer.is_taken or (came is not None and not came.seen)
+    resumption = last.resumption if answer.is_mine and last is not None else None
+    return answer.is_taken or (resumption is not None and not resumption.seen)

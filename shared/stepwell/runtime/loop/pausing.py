@@ -148,8 +148,8 @@ def begins_ms(
     `branches`: all branches of the fork. `guests`: by page, those in its line.
     """
     before = awaited(fork.fork, index)
-    came = [one for one in guests.get(before.page, ()) if one in before.span]
-    known = [branches[one] for one in (*before.branches, *came)]
+    arrived = [one for one in guests.get(before.page, ()) if one in before.span]
+    known = [branches[one] for one in (*before.branches, *arrived)]
     ended = sorted(last_ms(one) for one in known if one.token.ended)
     if len(ended) < before.count:
         return None

@@ -62,9 +62,9 @@ class Locks:
         """Takes the locks. Returns the end of the wait if all are this token's, or one never will be."""
         claim = Claim(at.run_id, at.token.id, effect.slot)
         turn, name = await self.claim(claim, effect.names)
-        came = await self._answer(at, effect, turn, name)
-        if came is not None:
-            return [FoundInput(at, LocksAnswered(effect.slot, effect.names, came))]
+        resumption = await self._answer(at, effect, turn, name)
+        if resumption is not None:
+            return [FoundInput(at, LocksAnswered(effect.slot, effect.names, resumption))]
         if not await self._asks(claim):  # this worker is late: the lock may have been released before it queued again
             await self.let_go(claim, effect.names)
         return []
