@@ -117,7 +117,7 @@ def test_what_is_neither_a_header_nor_a_record_is_nothing_to_tell() -> None:
         others = [one for one in at.records() if sort_of(one).split("#")[0] not in {"RUN", "LOG"}]
         assert {sort_of(one).split("#")[0] for one in others} >= {"W", "DEF", "WORKFLOWS"}
         (taken,) = at.take(others)
-        assert (taken.done, taken.told, taken.passed_over) == (len(others), [], 0)
+        assert (taken.done, taken.placed, taken.passed_over) == (len(others), [], 0)
 
 
 def removed(at: Streamed, run_id: str, by: str | None) -> dict[str, Any]:
@@ -247,4 +247,4 @@ def test_a_run_that_is_gone_when_its_records_come_is_not_told() -> None:
         records = [one for one in at.records() if sort_of(one).startswith("LOG#")]
         expire(at, run_id)
         (taken,) = at.take(records)
-        assert (taken.done, taken.told, taken.passed_over) == (len(records), [], 0)
+        assert (taken.done, taken.placed, taken.passed_over) == (len(records), [], 0)

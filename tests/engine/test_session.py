@@ -40,7 +40,7 @@ def session_of(body: Callable[[Callable[[str], bool]], Any]) -> Session:
         runner,
         0,
         raised=lambda failure, asked: RuntimeError(failure.type),
-        told=lambda error: Failure(type(error).__name__, "step", str(error)),
+        failed=lambda error: Failure(type(error).__name__, "step", str(error)),
         stored=lambda value: value,  # plain values alone
     )
     runner.attach(begun)

@@ -111,7 +111,7 @@ class Steps:
         outputs = self._world.outputs[worker]
         output = Output(outputs, call.run_id, call.token, call)
         for number in range(self._world.main.emits):
-            told = output.told({"piece": [call.key, number]})
+            piece = output.piece({"piece": [call.key, number]})
             with suppress(PortError):
-                await outputs.put(call.run_id, told)
-                self._world.seen_of[call.run_id].emitted.append(told)
+                await outputs.put(call.run_id, piece)
+                self._world.seen_of[call.run_id].emitted.append(piece)

@@ -163,7 +163,9 @@ def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
     if is_open(at.run, at.token):
         at_text = iso(gathering.due_ms(at.graph, at.run, at.token))
         timer = Waker(what="timer", at=at_text, detail=f"it begins then, {gathering.unless(at.graph)}")
-        return _Why(f"It gathers starts ({gathering.told(at.graph, at.run, at.token)}).", (timer,), header.created_ms)
+        return _Why(
+            f"It gathers starts ({gathering.progress(at.graph, at.run, at.token)}).", (timer,), header.created_ms
+        )
     if at.held is not None:
         return _held(at.held, max(header.created_ms, header.start_at_ms))
     if status is Status.PENDING:

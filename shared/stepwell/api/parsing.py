@@ -83,8 +83,8 @@ def _validated(model: type[M], value: Json, what: str) -> M:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         problems = tuple(Problem(one["type"], _plain(one["msg"]), path=_pointer(one["loc"])) for one in found)
-        told = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
-        raise InvalidInput(f"the {what} is wrong: {told}", problems=problems) from error
+        flaws = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
+        raise InvalidInput(f"the {what} is wrong: {flaws}", problems=problems) from error
 
 
 def _plain(message: str) -> str:

@@ -312,7 +312,7 @@ def _pending_reason(at: Standing, status: Status, now_ms: int) -> str | None:
     if status is not Status.PENDING:
         return None
     if is_open(at.run, at.token):
-        return gathering.told(at.graph, at.run, at.token)
+        return gathering.progress(at.graph, at.run, at.token)
     if at.header.start_at_ms > now_ms:
         return f"starts at {iso(at.header.start_at_ms)}"
     return "queued" if at.held is None else held_text(at.held)

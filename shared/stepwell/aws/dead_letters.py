@@ -111,9 +111,9 @@ class AwsDeadQueue:
 
 
 def _letter(message: Mapping[str, Any]) -> Letter:
-    told = message.get("Attributes", {})
-    source = str(told.get("DeadLetterQueueSourceArn", "")).rpartition(":")[2]
-    sent_ms, count = int(told.get("SentTimestamp", 0)), int(told.get("ApproximateReceiveCount", 1))
+    attributes = message.get("Attributes", {})
+    source = str(attributes.get("DeadLetterQueueSourceArn", "")).rpartition(":")[2]
+    sent_ms, count = int(attributes.get("SentTimestamp", 0)), int(attributes.get("ApproximateReceiveCount", 1))
     return Letter(message["MessageId"], source, _body(message["Body"]), sent_ms, count)
 
 

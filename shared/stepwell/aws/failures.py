@@ -32,8 +32,8 @@ class ServiceError(AwsError):
     """A service's answer that is an error. `response` has the shape that botocore gives to one of its own."""
 
     def __init__(self, response: Mapping[str, Any]) -> None:
-        told = response["Error"]
-        super().__init__(f"{told['Code']}: {told['Message']}")
+        error = response["Error"]
+        super().__init__(f"{error['Code']}: {error['Message']}")
         self.response = response
 
 

@@ -79,14 +79,14 @@ class Observing:
     @contextmanager
     def about(self, **ids: Json) -> Iterator[None]:
         """Adds these ids to each line that any thread logs meanwhile."""
-        told = {name: value for name, value in ids.items() if value not in {None, ""}}
-        self._formatter.append_keys(**told)
-        if self._tracer is not None and "run_id" in told:
-            self._tracer.put_annotation("run_id", told["run_id"])
+        keys = {name: value for name, value in ids.items() if value not in {None, ""}}
+        self._formatter.append_keys(**keys)
+        if self._tracer is not None and "run_id" in keys:
+            self._tracer.put_annotation("run_id", keys["run_id"])
         try:
             yield
         finally:
-            self._formatter.remove_keys(told)
+            self._formatter.remove_keys(keys)
 
     @contextmanager
     def about_step(self, **ids: Json) -> Iterator[None]:

@@ -47,7 +47,7 @@ def ask(invoker: Invoker, worker: str, run_id: str, name: str) -> Json:
         raise PortError(f"the worker failed: {invoked.payload[:500].decode(errors='replace')}")
     if len(invoked.payload) > ANSWER_BYTES:
         raise InvalidInput(f"the answer to {name} has more than {ANSWER_BYTES} bytes", code="answer_too_large")
-    told = json.loads(invoked.payload)
-    if (refused := told.get("error")) is not None:
+    answer = json.loads(invoked.payload)
+    if (refused := answer.get("error")) is not None:
         raise _REFUSALS[refused["kind"]](refused["message"], code=refused["code"], hint=refused["hint"])
-    return told["value"]
+    return answer["value"]

@@ -65,15 +65,15 @@ def _place(cursor: str) -> tuple[int, str]:
 def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
     """The line of an event; None for one of another run, which names this one."""
     try:
-        told = json.loads(event["message"])
+        line = json.loads(event["message"])
     except ValueError:
         return None
-    if not isinstance(told, dict) or told.get("run_id") != run_id:
+    if not isinstance(line, dict) or line.get("run_id") != run_id:
         return None
-    message = told.get("message")
+    message = line.get("message")
     text = message if isinstance(message, str) else json.dumps(message)
-    if trace := told.get("exception"):
+    if trace := line.get("exception"):
         text = f"{text}\n{trace}"
     name = event.get("eventId") or f"{event['timestamp']} {event['message']}"  # the emulator gives none
-    return LogLine(str(name), int(event["timestamp"]), str(told.get("level", "")).lower(),
-                   str(told.get("step") or ""), int(told.get("attempt") or 0), text)  # fmt: skip
+    return LogLine(str(name), int(event["timestamp"]), str(line.get("level", "")).lower(),
+                   str(line.get("step") or ""), int(line.get("attempt") or 0), text)  # fmt: skip

@@ -41,14 +41,14 @@ class Taken:
     """The progress of a batch. Changes before position `done` are done; the others will be delivered again."""
 
     done: int
-    told: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of each notice's change
+    placed: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of each notice's change
     broken: set[int] = field(default_factory=set)
     left: dict[str, tuple[int, HeaderChanged | Expired]] = field(default_factory=dict)  # the last change of each run
 
     @property
     def notices(self) -> list[Notice]:
         """Returns the notices of the done changes, each once however often a batch is delivered."""
-        return [notice for position, notice in self.told if position < self.done]
+        return [notice for position, notice in self.placed if position < self.done]
 
     @property
     def passed_over(self) -> int:
@@ -99,7 +99,7 @@ class Stream:
 
     async def _tell(self, taken: Taken, position: int, record: Mapping[str, Any]) -> None:
         change = change_of(record)
-        taken.told += [(position, notice) for notice in await self._notices(change)]
+        taken.placed += [(position, notice) for notice in await self._notices(change)]
         if isinstance(change, HeaderChanged | Expired):
             taken.left[change.run_id] = position, change
 
@@ -114,7 +114,7 @@ class Stream:
 
     def _publish(self, taken: Taken) -> None:
         """Publishes the notices; those sent before a failure are sent again later."""
-        wanted = (self._bus.ready(position, notice) for position, notice in taken.told if self._bus.wants(notice))
+        wanted = (self._bus.ready(position, notice) for position, notice in taken.placed if self._bus.wants(notice))
         for batch in batches(wanted):
             first = batch[0].position
             try:
@@ -126,7 +126,7 @@ class Stream:
 
     def _post(self, taken: Taken, outgoing: Outgoing) -> None:
         """Queues webhook deliveries, because endpoints are slow; those of retried changes wait."""
-        done = [(position, notice) for position, notice in taken.told if position < taken.done]
+        done = [(position, notice) for position, notice in taken.placed if position < taken.done]
         notifications = [
             (at, notification) for at, notice in done for notification in notifications_of(notice, outgoing.endpoints)
         ]

@@ -243,9 +243,9 @@ def _copy_own(into: Path, left_out: Iterable[str]) -> None:
     shutil.copytree(PACKAGE, own, ignore=_not_copied)
     remove(own, (*NOT_DEPLOYED, *left_out))
     shutil.copytree(HANDLERS, own / "functions", ignore=_not_copied)
-    told = into / f"stepwell-{version('stepwell')}.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: stepwell\nVersion: {version('stepwell')}\n")
+    metadata = into / f"stepwell-{version('stepwell')}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: stepwell\nVersion: {version('stepwell')}\n")
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:

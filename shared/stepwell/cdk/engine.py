@@ -62,9 +62,9 @@ class StepwellEngine(Construct):
         live = Live(self, "Live", props) if props.live else None
         places = places.with_arns(connections=[live.table.table_arn] if live else [],
                                   watchers=[live.callback_arn] if live else [])  # fmt: skip
-        told = {"STEPWELL_URL": self._api.url, "STEPWELL_LINK_SECRET": self.link_key.secret_arn}
+        environment = {"STEPWELL_URL": self._api.url, "STEPWELL_LINK_SECRET": self.link_key.secret_arn}
         self.handlers = Handlers(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key,
-                                 told, webhooks, live)  # fmt: skip
+                                 environment, webhooks, live)  # fmt: skip
         Schedules(self, "Schedules", timers, self.queues.resume, self.handlers.schedules)
         Deploys(self, "Deploys", self.queues.resume)
         self._api.serve(self.handlers)

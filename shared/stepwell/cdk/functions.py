@@ -144,7 +144,7 @@ class Handler(Construct):
         mapping = lambda_.CfnEventSourceMapping
         stack = cdk.Stack.of(self)
         filters = [mapping.FilterProperty(pattern=stack.to_json_string(pattern)) for pattern in STREAM_PATTERNS]
-        told = mapping.OnFailureProperty(destination=failures.queue_arn)
+        failed = mapping.OnFailureProperty(destination=failures.queue_arn)
         mapping(
             self,
             "Stream",
@@ -156,7 +156,7 @@ class Handler(Construct):
             maximum_retry_attempts=STREAM_TRIES,
             function_response_types=["ReportBatchItemFailures"],
             filter_criteria=mapping.FilterCriteriaProperty(filters=filters),
-            destination_config=mapping.DestinationConfigProperty(on_failure=told),
+            destination_config=mapping.DestinationConfigProperty(on_failure=failed),
         )
 
     def run_every(self, minutes: int) -> None:

@@ -130,7 +130,7 @@ class Handlers(Construct):
     def _make_api(self) -> Handler:
         """Lets the API call the default pool's worker for queries, and read what the code of runs logs."""
         worker, groups = self.workers[DEFAULT_POOL].called, [one.logs for one in self.workers.values()]
-        told = {
+        environment = {
             "STEPWELL_LOG_GROUPS": ",".join(one.log_group_name for one in groups),
             **self._linking,
             "STEPWELL_WORKER": worker.function_name,
@@ -139,7 +139,7 @@ class Handlers(Construct):
             **self._console(),
         }
         named = {"worker": [worker.function_arn], "worker_logs": [one.log_group_arn for one in groups]}
-        return self._handler("api", replace(_API, environment=told), named)
+        return self._handler("api", replace(_API, environment=environment), named)
 
     def _console(self) -> Mapping[str, str]:
         """Has the API serve the console, where people can sign in."""
@@ -158,11 +158,11 @@ class Handlers(Construct):
 
     def _make_stream(self, stream_arn: str) -> Handler:
         notifications = self._queues.notifications
-        told = {**({"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}),
+        environment = {**({"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}),
                 **(self._live.environment if self._live else {})}  # fmt: skip
         if endpoint := self._props.otel_endpoint:
-            told |= {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SERVICE_NAME": metrics.service_of(self)}
-        handler = self._handler("stream", replace(_STREAM, environment=told))
+            environment |= {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SERVICE_NAME": metrics.service_of(self)}
+        handler = self._handler("stream", replace(_STREAM, environment=environment))
         handler.follow(stream_arn, self._queues.dead)
         return handler
 
@@ -175,12 +175,12 @@ class Handlers(Construct):
         if not (notifications and dead):
             return None
         stack, out = cdk.Stack.of(self), webhooks.out
-        told = {
+        environment = {
             "STEPWELL_NOTIFICATIONS": notifications.queue_url,
             "STEPWELL_DEAD_NOTIFICATIONS": dead.queue_url,
             **self._hosts(),
         }
-        shape = Shape(memory_mb=512, timeout_seconds=SENDER_SECONDS, recursive=True, environment=told)
+        shape = Shape(memory_mb=512, timeout_seconds=SENDER_SECONDS, recursive=True, environment=environment)
         named = {"endpoint_secrets": out.secret_arns(stack), "endpoint_parameters": out.parameter_arns(stack)}
         handler = self._handler("sender", shape, named)
         handler.take_from("Letters", notifications, batch=1, concurrency=_SENDERS)

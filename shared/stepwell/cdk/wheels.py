@@ -68,7 +68,7 @@ def needs_of(wheel: Path) -> Iterator[str]:
 
 def write_stub(into: Path, name: str, version: str, needs: Iterable[str]) -> Path:
     """Writes a wheel that has these needs and no code, for a resolver to find instead of one of an index."""
-    told = f"{name}-{version}.dist-info"
+    metadata = f"{name}-{version}.dist-info"
     headers = (
         "Metadata-Version: 2.1",
         f"Name: {name}",
@@ -77,11 +77,11 @@ def write_stub(into: Path, name: str, version: str, needs: Iterable[str]) -> Pat
     )
     wheel = into / f"{name}-{version}-py3{_PURE}"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr(f"{told}/METADATA", "\n".join((*headers, "")))
+        archive.writestr(f"{metadata}/METADATA", "\n".join((*headers, "")))
         archive.writestr(
-            f"{told}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3{_PURE.removesuffix(WHEEL)}\n"
+            f"{metadata}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3{_PURE.removesuffix(WHEEL)}\n"
         )
-        archive.writestr(f"{told}/RECORD", f"{told}/METADATA,,\n{told}/WHEEL,,\n{told}/RECORD,,\n")
+        archive.writestr(f"{metadata}/RECORD", f"{metadata}/METADATA,,\n{metadata}/WHEEL,,\n{metadata}/RECORD,,\n")
     return wheel
 
 

@@ -143,11 +143,11 @@ class Api:
             problem = answer.json()
         except ValueError:
             problem = None
-        told = problem if isinstance(problem, dict) else {}
-        if "title" in told or "detail" in told:
-            return problem_of(status, told)
-        if status in _NO_ANSWER_BEHIND or ("message" in told and status in _GATEWAY_REFUSES):
-            said = str(told.get("message") or httpx.codes.get_reason_phrase(status))
+        body = problem if isinstance(problem, dict) else {}
+        if "title" in body or "detail" in body:
+            return problem_of(status, body)
+        if status in _NO_ANSWER_BEHIND or ("message" in body and status in _GATEWAY_REFUSES):
+            said = str(body.get("message") or httpx.codes.get_reason_phrase(status))
             return gateway_refusal(status, said, self.access.kind, acts=request.method != "GET")
         raise NotOurs
 

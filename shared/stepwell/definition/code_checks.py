@@ -73,10 +73,10 @@ class _Body:
         self._nested = {one.name for one in ast.walk(function.node) if isinstance(one, Def) and one != function.node}
         self._variables = variables_of(function) | dict.fromkeys(self._nested)
         self._locals = self._variables.keys()
-        told = [
+        problems = [
             name for name, value in self._variables.items() if isinstance(value, ast.Call) and self._is_source(value)
         ]
-        self._variables |= dict.fromkeys(told)  # what makes it is a problem: what is done with it is no further one
+        self._variables |= dict.fromkeys(problems)  # what makes it is a problem: what is done with it is no further one
 
     def _is_source(self, made: ast.Call) -> bool:
         meant = self._meaning(made.func)

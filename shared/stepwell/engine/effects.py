@@ -243,15 +243,15 @@ def _of_part(token: Token, record: Record, parked: Parked, resumption: Resumptio
     is_first = is_other and not token.received  # the wait's own timer is as good
     timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
-    told: tuple[Effect, ...] = ()
+    announced: tuple[Effect, ...] = ()
     if resumption is not None and (event := coming_of(resumption).announces):
         payload = {"node": record.node, **resumption.payload}
-        told = (Announce(event, payload, f"{token.id}@{record.slot}"),)
+        announced = (Announce(event, payload, f"{token.id}@{record.slot}"),)
     if parked.locks:
         return (TakeLocks(parked.locks, slot, shown),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, slot))
-    return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))
+    return (Register(parked, slot), *timer, shown, *announced, TakePending(parked, slot))
 
 
 def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
@@ -290,15 +290,15 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     else:
         closed = _of_join(graph, token, record) if record.kind is Kind.JOINED else ()
     place = parent_of(token.id)
-    told: tuple[Effect, ...] = ()
+    outward: tuple[Effect, ...] = ()
     if place is not None and end.status is not Status.CANCELLED:
-        told = (Arrive(*place),)
+        outward = (Arrive(*place),)
     elif place is None and graph.announces:
         ended = {"workflow": graph.name, "status": end.status.value, "success": end.status is Status.COMPLETED}
-        told = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
+        outward = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
     never_began = graph.gathering is not None and place is None and not token.started_ms
     gathers: tuple[Effect, ...] = (LeaveGathering(),) if never_began else ()
-    return (*left, *closed, *told, *gathers, *returned(graph, token), shown)
+    return (*left, *closed, *outward, *gathers, *returned(graph, token), shown)
 
 
 def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Status.COMPENSATING) -> tuple[Effect, ...]:

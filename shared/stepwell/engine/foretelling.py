@@ -47,10 +47,10 @@ class Way:
 
 def foretell(moment: Moment, token: Token, log: Sequence[Record]) -> Way:
     """Follows the token as far as the log answers. Raises EngineFault for a definition that does not fit."""
-    known, told = _known(log), list[Foretold]()
-    while len(told) < MOST:
+    known, steps = _known(log), list[Foretold]()
+    while len(steps) < MOST:
         if token.end is not None:
-            return Way(tuple(told), "end", "", token)
+            return Way(tuple(steps), "end", "", token)
         action = _action(replace(moment, permitted=True), token)
         node = node_of(moment.graph, token)
         by, made = "", None
@@ -62,13 +62,13 @@ def foretell(moment: Moment, token: Token, log: Sequence[Record]) -> Way:
         elif token.last is not None and token.last.kind in {Kind.WAITING, Kind.RECEIVED}:
             by, made = "log", _next_part(moment, token, known)
         if made is None:
-            return Way(tuple(told), _why(action, token), node, token)
+            return Way(tuple(steps), _why(action, token), node, token)
         token = apply(token, made)
         to = getattr(made.next, "node", "") if made.next is not None else ""
-        told.append(Foretold(made.slot, made.node, by, made.output, to))
+        steps.append(Foretold(made.slot, made.node, by, made.output, to))
         if isinstance(made.next, Fork):
-            return Way(tuple(told), "fork", made.node, token)
-    return Way(tuple(told), "limit", token.node, token)
+            return Way(tuple(steps), "fork", made.node, token)
+    return Way(tuple(steps), "limit", token.node, token)
 
 
 def _action(moment: Moment, token: Token) -> Action:

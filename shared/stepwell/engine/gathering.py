@@ -66,7 +66,7 @@ def over(moment: Moment, token: Token) -> Action:
     return next_action(moment, token) if is_open(moment.run, token) else Drop()
 
 
-def told(graph: Graph, run: RunInfo, token: Token) -> str:
+def progress(graph: Graph, run: RunInfo, token: Token) -> str:
     """Says what the run waits for, for people."""
     count = token.gathered.count if token.gathered is not None else 0
     starts = "1 start" if count == 1 else f"{count} starts"

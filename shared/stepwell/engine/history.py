@@ -61,16 +61,17 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
     """Returns the entries of one record. `before` and `after` are the token around it."""
     who = record.who or (record.resumption.by if record.resumption else "")
     tell = _Teller(after.id, record.slot, record.at_ms, who or record.by, run.run_id)
-    told = signals(record, before.phase)
-    if _was_picked_up(record, before, run, told):
+    emitted = signals(record, before.phase)
+    if _was_picked_up(record, before, run, emitted):
         _pick_up(tell, before, run)
-        before, told = replace(before, phase=Phase.EXECUTING_STEP), tuple(s for s in told if s is not Signal.PICKED_UP)
+        before = replace(before, phase=Phase.EXECUTING_STEP)
+        emitted = tuple(signal for signal in emitted if signal is not Signal.PICKED_UP)
     trigger = _trigger(record)
     _TELL[record.kind](tell, record, before, after)
     for update, answer in (record.answers or {}).items():
         tell.add("update.answered", step=record.node, data={"id": update, **answer})
     phase = before.phase
-    for following in walk(phase, told):
+    for following in walk(phase, emitted):
         if following is not phase:
             tell.change(phase, following, trigger, record.node)
         phase = following
@@ -293,12 +294,12 @@ def _received(tell: _Teller, record: Record, before: Token, after: Token) -> Non
     }
     kind = "part.received" if coming_of(resumption).ends else coming_of(resumption).entry
     if resumption.kind == UPDATE:
-        told = {key: resumption.payload[key] for key in ("input", "output", "error") if key in resumption.payload}
+        update = {key: resumption.payload[key] for key in ("input", "output", "error") if key in resumption.payload}
         tell.add(
             kind,
             step=record.node,
             trigger=_trigger(record),
-            data={"name": resumption.name, "id": resumption.event_id, **told},
+            data={"name": resumption.name, "id": resumption.event_id, **update},
         )
         return
     tell.add(

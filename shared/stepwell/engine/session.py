@@ -52,17 +52,17 @@ class Session:
         since_ms: int,
         *,
         raised: Callable[[Failure, Asked | None], BaseException],
-        told: Callable[[BaseException], Failure],
+        failed: Callable[[BaseException], Failure],
         stored: Callable[[object], Json],
         slot: int = -1,
         is_whole: bool = False,
     ) -> None:
         """`since_ms`: when it began, as its log tells. `slot`: of the last record before those it replays.
 
-        `raised` makes of a failed operation what the function can catch, `told` the failure of what it raised, and
+        `raised` makes of a failed operation what the function can catch, `failed` the failure of what it raised, and
         `stored` the JSON of what it returned: raising where there is none.
         """
-        self._runner, self._raised, self._told, self._stored = runner, raised, told, stored
+        self._runner, self._raised, self._failed, self._stored = runner, raised, failed, stored
         self._journal, self._is_whole = Journal(), is_whole
         self._result: Result | None = None
         self._alone: Asked | None = None  # an operation under way beside which there is nothing
@@ -375,7 +375,7 @@ class Session:
         if isinstance(error, Cancelled):
             return Failed(Failure("cancelled", "step", str(error)))
         if error is not None:
-            return Failed(self._told(error))  # all that users' code raises; `told` passes on what stops it
+            return Failed(self._failed(error))  # all that users' code raises; `failed` passes on what stops it
         if (forgotten := self.forgotten()) is not None:
             return Failed(forgotten)
         if isinstance(value, ContinueAs):
@@ -383,4 +383,4 @@ class Session:
         try:
             return Completed(self._stored(value))
         except Exception as unstorable:  # of any type, for it makes JSON of users' objects
-            return Failed(self._told(unstorable))
+            return Failed(self._failed(unstorable))

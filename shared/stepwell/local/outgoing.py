@@ -182,10 +182,10 @@ class TellingStore(SnapshottingStore):
     def _tell(self, notices: Callable[[], list[Notice]]) -> None:
         try:
             with self._telling:
-                told = notices()
+                sent = notices()
             if self.live is not None:
-                self.live.tell(told)
+                self.live.tell(sent)
             if self.outgoing is not None:
-                self.outgoing.post(told)
+                self.outgoing.post(sent)
         except _BROKEN as error:
             _logger.warning("a change of a run is told to nobody: %s", error)

@@ -224,7 +224,7 @@ def _failed(error: BaseException, call: StepCall) -> Failure:
     if isinstance(error, BadOutputError):
         failure = Failure("bad_output", "step", str(error), call.node, call.attempt)
     ids = {"run_id": call.run_id, "step": call.node, "attempt": call.attempt}
-    told = None if isinstance(error, _TELLING) else error  # an error that a step raises on purpose needs no traceback
+    logged = None if isinstance(error, _TELLING) else error  # an error that a step raises on purpose needs no traceback
     _logger.warning("%s %s failed: %s: %s", call.run_id, call.node, failure.type, failure.message, extra=ids,
-                    exc_info=told)  # fmt: skip
+                    exc_info=logged)  # fmt: skip
     return failure

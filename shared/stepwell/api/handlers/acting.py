@@ -143,11 +143,11 @@ async def get_update(call: Call) -> Answer:
 async def _updated(call: Call, update_id: str, wait: float) -> Answer:
     run_id, name = call.path["run_id"], call.path["name"]
     found = await call.parts.service.update_answer(run_id, update_id, math.ceil(wait * 1000))
-    told: dict[str, Json] = {"run_id": run_id, "name": name, "update_id": update_id, "pending": found is None}
+    update: dict[str, Json] = {"run_id": run_id, "name": name, "update_id": update_id, "pending": found is None}
     if found is None:
-        return Answer(202, {**told, "output": None, "error": None}, headers={"Retry-After": "1"})
+        return Answer(202, {**update, "output": None, "error": None}, headers={"Retry-After": "1"})
     output = await result_of(run_id, found.output, call.parts.ports.blobs)
-    return Answer(200, {**told, "output": output, "error": None if found.error is None else {**found.error}})
+    return Answer(200, {**update, "output": output, "error": None if found.error is None else {**found.error}})
 
 
 _RUN = {404: "no such run"}

@@ -174,10 +174,10 @@ async def get_explanation(call: Call) -> Answer:
     last = await last_entry(service, at)
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
-    told = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
-    if told["last_entry"]:
-        ((told["last_entry"],), _) = fitting([told["last_entry"]], partial(fitted_entry, at.run_id))
-    return Answer(200, told)
+    explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
+    if explanation["last_entry"]:
+        ((explanation["last_entry"],), _) = fitting([explanation["last_entry"]], partial(fitted_entry, at.run_id))
+    return Answer(200, explanation)
 
 
 async def get_graph(call: Call) -> Answer:

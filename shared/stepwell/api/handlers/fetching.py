@@ -47,11 +47,11 @@ async def get_result(call: Call) -> Answer:
         await service.wait_for_end(run_id, math.ceil(wait * 1000))
     at = await service.standing(run_id)
     status = status_of(at)
-    told: dict[str, Json] = {"run_id": run_id, "status": status.value}
+    shown: dict[str, Json] = {"run_id": run_id, "status": status.value}
     if status is Status.COMPLETED:
-        return Answer(200, {**told, "result": await result_of(run_id, at.token.result, service.ports.blobs)})
+        return Answer(200, {**shown, "result": await result_of(run_id, at.token.result, service.ports.blobs)})
     if not status.terminal:
-        return Answer(202, {**told, "result": None, "links": links(run_id)}, headers={"Retry-After": "1"})
+        return Answer(202, {**shown, "result": None, "links": links(run_id)}, headers={"Retry-After": "1"})
     more = {"run_id": run_id, "run_status": status.value, "error": error_view(error_of(at.token))}
     return problem(409, f"run_{status.value}", summary_of(at) or status.value, more=more)
 

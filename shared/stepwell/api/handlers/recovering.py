@@ -25,8 +25,8 @@ async def recover(call: Call) -> Answer:
     run = recovery.recover_all if body.all else recovery.recover
     report = await run(lambda: until_ms - clock.now_ms(), body.cursor)
     first = [{"run_id": run_id, "why": why} for run_id, why in report.first]
-    told = {"looked": report.looked, "woken": dict(report.found), "first": first, "rearmed": report.rearmed}
-    return Answer(200, {**told, "next_cursor": report.next_cursor or None})
+    counts = {"looked": report.looked, "woken": dict(report.found), "first": first, "rearmed": report.rearmed}
+    return Answer(200, {**counts, "next_cursor": report.next_cursor or None})
 
 
 RECOVERING_ROUTES = (

@@ -111,12 +111,12 @@ def _answer_of(reply: Reply) -> Answer:
 
 def _error_of(reply: Reply) -> Mapping[str, Any]:
     """An error in the shape of botocore's: its code and message, and the other parts beside them."""
-    told = _read(reply.body) or {}
-    code = str(told.get("__type") or told.get("code") or reply.status).rpartition("#")[2].partition(":")[0]
+    error = _read(reply.body) or {}
+    code = str(error.get("__type") or error.get("code") or reply.status).rpartition("#")[2].partition(":")[0]
     older, is_older, _ = reply.headers.get("x-amzn-query-error", "").partition(";")  # SQS's codes before it had JSON
-    message = told.get("message") or told.get("Message") or ""
+    message = error.get("message") or error.get("Message") or ""
     request = {"HTTPStatusCode": reply.status, "RequestId": reply.headers.get("x-amzn-requestid", "")}
-    return {**told, "Error": {"Code": older if is_older else code, "Message": message}, "ResponseMetadata": request}
+    return {**error, "Error": {"Code": older if is_older else code, "Message": message}, "ResponseMetadata": request}
 
 
 def _read(body: bytes) -> dict[str, Any] | None:

@@ -57,9 +57,9 @@ class _FromAddress:
         wire = Wire(place, connect_seconds=_SECONDS, answer_seconds=_SECONDS, kept=0)
         reply = wire.send("\r\n".join((*lines, "", "")).encode("latin-1"))
         try:
-            told = json.loads(reply.body)
-            until = datetime.fromisoformat(told["Expiration"]).timestamp()
-            return Key(told["AccessKeyId"], told["SecretAccessKey"], told["Token"]), until - RENEWED_SECONDS
+            answer = json.loads(reply.body)
+            until = datetime.fromisoformat(answer["Expiration"]).timestamp()
+            return Key(answer["AccessKeyId"], answer["SecretAccessKey"], answer["Token"]), until - RENEWED_SECONDS
         except (ValueError, LookupError, TypeError) as error:
             raise AwsError(f"{place.authority} gives no AWS credentials: status {reply.status}") from error
 

@@ -40,8 +40,8 @@ class Signer:
             hashlib.sha256(body).hexdigest(),
         ))  # fmt: skip
         scope = f"{at[:8]}/{self._region}/{self._service}/aws4_request"
-        told = "\n".join((_ALGORITHM, at, scope, hashlib.sha256(canonical.encode()).hexdigest()))
-        signature = hmac.digest(self._key_of(key, at[:8]), told.encode(), "sha256").hex()
+        text = "\n".join((_ALGORITHM, at, scope, hashlib.sha256(canonical.encode()).hexdigest()))
+        signature = hmac.digest(self._key_of(key, at[:8]), text.encode(), "sha256").hex()
         all_headers["authorization"] = (
             f"{_ALGORITHM} Credential={key.id}/{scope}, SignedHeaders={listed}, Signature={signature}"
         )

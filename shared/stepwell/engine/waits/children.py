@@ -26,12 +26,12 @@ class ChildrenWait(WaitKind):
         return failure_from(resumption, node) or super().failure(parked, resumption, node, waited)
 
     def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
-        told = super().began(record, parked, run_id, token)
+        began = super().began(record, parked, run_id, token)
         children = [
             {"name": one.name, "workflow": one.workflow, "run_id": child_id(run_id, token, record.slot, index)}
             for index, one in enumerate(parked.children)
         ]
-        return told._replace(data={**told.data, "children": children})
+        return began._replace(data={**began.data, "children": children})
 
 
 CHILDREN = ChildrenWait(

@@ -290,11 +290,11 @@ def reports(graph: Graph, fork: Fork, page: int, logs: Iterable[Sequence[Record]
         return 0
     ends = sorted(((one.at_ms, one.next.status is not Status.COMPLETED) for records in logs for one in records[-1:]
                   if isinstance(one.next, End)), key=itemgetter(0))  # fmt: skip
-    fan_in, tally, told = fan_in_of(graph, fork), Tally(), 0
+    fan_in, tally, reported = fan_in_of(graph, fork), Tally(), 0
     for _, is_failed in ends:
         tally = replace(tally, arrived=tally.arrived + 1, failed=tally.failed + is_failed)
-        told += must_tell(fan_in, fork, page, tally, is_failed=is_failed)
-    return told
+        reported += must_tell(fan_in, fork, page, tally, is_failed=is_failed)
+    return reported
 
 
 def begun_apart(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> int:

@@ -123,8 +123,8 @@ class Eraser:
         items = await self._erase_beside(run_id, left, snapshot)
         now_ms = self._ports.clock.now_ms()
         if header.ended_ms + HOUR_MS > now_ms or not header.status.terminal:
-            told = Erase(run_id, snapshot, tuple(left.forks[:FORKS_SENT]))
-            await self._ports.queue.send(Lane.WORK, to_json(told), now_ms + QUEUE_HORIZON_MS)
+            message = Erase(run_id, snapshot, tuple(left.forks[:FORKS_SENT]))
+            await self._ports.queue.send(Lane.WORK, to_json(message), now_ms + QUEUE_HORIZON_MS)
         await self._ports.erasure.drop_run(run_id)
         return items
 

@@ -30,5 +30,5 @@ async def tell_original(ports: Ports, original: Header, run_id: str) -> None:
 
 async def kin_ids(ports: Ports, run_id: str) -> Sequence[str]:
     """Returns the ids of runs that may have been made from this one, newest first, its redrive last."""
-    told = await ports.mailbox.pending_events(run_topic(*EVENTS, run_id), ports.clock.now_ms())
-    return [*(event.id for event in reversed(told)), redriven_id(run_id)]
+    events = await ports.mailbox.pending_events(run_topic(*EVENTS, run_id), ports.clock.now_ms())
+    return [*(event.id for event in reversed(events)), redriven_id(run_id)]

@@ -174,8 +174,8 @@ class Ledger:
             # the join is kept, so that no branch arrives again
             counts["write_units"] -= sum(isinstance(log[-1].next, End) for log in logs.values() if log)
         apart = begun_apart(fork, name, logs)
-        told = reports(at.graph, fork, page, logs.values())
-        counts.update(messages=apart, sends=apart, write_units=told)
+        reported = reports(at.graph, fork, page, logs.values())
+        counts.update(messages=apart, sends=apart, write_units=reported)
         if any(record.kind is Kind.WAITING for records in logs.values() for record in records):
             joined = await self._logs.read_join(at.run_id, f"{name}@{page}") if fork.by_arrival else Joined()
             order = [index_of(member) for member in joined.order if is_arrival(member)]

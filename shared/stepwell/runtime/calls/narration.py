@@ -48,8 +48,8 @@ class Narrator:
         """
         cursor = _Cursor.of(token_id, after)
         beside = _Beside(cursor)
-        async for standing, told in self._own(await self._before(token_id, cursor.slot), until):
-            for entry in told:
+        async for standing, entries in self._own(await self._before(token_id, cursor.slot), until):
+            for entry in entries:
                 for earlier in beside.until(entry):
                     yield earlier
                 if beside.is_next(entry):
@@ -123,8 +123,8 @@ class Narrator:
         found: list[Placed] = []
         for record in records:
             before, token = token, apply(token, record)
-            told = narrate(record, before, token, self.run)
-            found += [(one.at_ms, (*outer, record.slot, _OWN, number), one) for number, one in enumerate(told)]
+            entries = narrate(record, before, token, self.run)
+            found += [(one.at_ms, (*outer, record.slot, _OWN, number), one) for number, one in enumerate(entries)]
             if isinstance(record.next, Fork):
                 inner = await self._of_fork(token, record.next)
                 found += [(at_ms, (*outer, *place), entry) for at_ms, place, entry in inner]

@@ -152,8 +152,8 @@ def _input(old: Header, records: Sequence[Record], asked: RunFork) -> Json:
 
 
 def _fingerprint(asked: RunFork) -> str:
-    told = [asked.at, asked.input, asked.state, asked.result, asked.workflow, asked.version]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    choices = [asked.at, asked.input, asked.state, asked.result, asked.workflow, asked.version]
+    return hashlib.sha256(json.dumps(choices, sort_keys=True).encode()).hexdigest()
 
 
 def _node(kept: Kept) -> str:

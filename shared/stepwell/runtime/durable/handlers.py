@@ -25,7 +25,7 @@ _DEEPEST = 20  # levels of causes and exception groups
 _logger = logging.getLogger("stepwell.worker")
 
 
-def told(at: Standing, error: BaseException) -> Failure:
+def function_failure(at: Standing, error: BaseException) -> Failure:
     """Returns the failure for an exception of users' code. Raises StepInterrupted again."""
     if isinstance(error, OperationFailed):
         return error.failure
@@ -64,30 +64,30 @@ def updated_by(session: FunctionSession, at: Standing, asked: Record, resumption
     try:
         call = session.bound(resumption)
     except UserError as refusal:
-        return _answered(asked, resumption, error=failure_to_json(told(at, refusal)), refused=True)
+        return _answered(asked, resumption, error=failure_to_json(function_failure(at, refusal)), refused=True)
     try:
         session.check(resumption)
     except Exception as error:  # of any type: it is users' code
         session.now_ms = was_ms
-        return told(at, error)
+        return function_failure(at, error)
     try:
         payload = call()
     except Exception as error:  # of any type: it is users' code
-        payload = {"error": failure_to_json(told(at, error))}
+        payload = {"error": failure_to_json(function_failure(at, error))}
     try:
         writes = changed(session.state, at.token.scope)
     except UserError as error:  # the function fails with it when it goes on
-        return _answered(asked, resumption, error=failure_to_json(told(at, error)))
+        return _answered(asked, resumption, error=failure_to_json(function_failure(at, error)))
     return replace(_answered(asked, resumption, **payload), writes=writes)
 
 
-def _answered(asked: Record, resumption: Resumption, **told: Json) -> Record:
-    return replace(asked, resumption=replace(resumption, payload={**resumption.payload, **told}))
+def _answered(asked: Record, resumption: Resumption, **answer: Json) -> Record:
+    return replace(asked, resumption=replace(resumption, payload={**resumption.payload, **answer}))
 
 
 def given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:
     """Returns the record of a handler that did not end in time: its changes are lost with its session."""
     if asked.resumption is None or isinstance(error, EngineFault | NewerFormat):
         raise error or EngineFault("an update without its parts", code="broken_record")
-    failure = told(at, error or RuntimeError("the handler came to no end"))
+    failure = function_failure(at, error or RuntimeError("the handler came to no end"))
     return _answered(asked, asked.resumption, error=failure_to_json(failure), refused=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.errors import UserError
 from stepwell.runtime.durable.failures import raised
-from stepwell.runtime.durable.handlers import told
+from stepwell.runtime.durable.handlers import function_failure
 from stepwell.runtime.durable.loop import Loop
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
@@ -28,7 +28,7 @@ def session_of(
         loop,
         since_ms,
         raised=raised,
-        told=partial(told, at),
+        failed=partial(function_failure, at),
         stored=partial(stored, what="what the workflow returned"),
         slot=slot,
         is_whole=is_whole,

@@ -19,18 +19,18 @@ _OF_FAILURES = ("type", "category", "data")  # properties of StepFailed; the exc
 
 def as_itself(failure: Failure, base: type[E]) -> E:
     """Returns the failure as its own exception class and a `base`; as a `base` alone if that class fails."""
-    told: Mapping[str, Any] = failure.raised or {}
-    kind: Any = class_named(told["class"]) if told else None
+    raised: Mapping[str, Any] = failure.raised or {}
+    kind: Any = class_named(raised["class"]) if raised else None
     ours: Any = base
     try:
         made = _both(kind, ours) if kind is not None else None
-        error: E | None = None if made is None else made.__new__(made, *told.get("args", ()))
+        error: E | None = None if made is None else made.__new__(made, *raised.get("args", ()))
     except Exception:  # a class may refuse to be built so, or to be subclassed
         error = None
     if kind is None or error is None:
         return base(failure)
-    error.args = tuple(told.get("args", ()))
-    vars(error).update(_read(kind, told.get("fields", {})), failure=failure)
+    error.args = tuple(raised.get("args", ()))
+    vars(error).update(_read(kind, raised.get("fields", {})), failure=failure)
     return error
 
 

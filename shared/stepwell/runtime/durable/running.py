@@ -141,7 +141,7 @@ class FunctionSession(Session):
             self._answer(resumption, {"error": failure_to_json(_ENDED_BEFORE)})
             raise
         except BaseException as error:  # of any type: it is users' code
-            answer = {"error": failure_to_json(self._told(error))}
+            answer = {"error": failure_to_json(self._failed(error))}
         self._answer(resumption, answer)
 
     def _answer(self, resumption: Resumption, answer: Json) -> None:
@@ -152,7 +152,7 @@ class FunctionSession(Session):
         try:
             answer = self.bound(resumption)()
         except Exception as error:  # of any type: it is users' code
-            return self._told(error)
+            return self._failed(error)
         if answer:
             self._answer(resumption, answer)
         return None

@@ -13,7 +13,7 @@ from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
-from stepwell.runtime.durable.handlers import changed, told
+from stepwell.runtime.durable.handlers import changed, function_failure
 from stepwell.runtime.durable.kept import Kept
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import FunctionSession, Outside
@@ -81,7 +81,7 @@ def turn_of(session: FunctionSession, at: Standing) -> Turn:
     try:
         writes = {} if at.token.branch else changed(session.state, at.token.scope)
     except UserError as error:
-        return Turn(Failed(told(at, error)))
+        return Turn(Failed(function_failure(at, error)))
     answers = {} if isinstance(result, Stuck) else dict(session.answers)
     return Turn(result, writes, session.patches(), answers)
 
@@ -110,13 +110,13 @@ def check(at: Standing, function: Callable[..., object], path: str, *, is_own: b
 def of_error(at: Standing, error: BaseException | None) -> Result:
     """Returns the result of a turn that failed around the function: bad input fails the run, bad code stops it."""
     if isinstance(error, UserError) and error.code == "step_input":
-        return Failed(told(at, error))
+        return Failed(function_failure(at, error))
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
     if isinstance(error, EngineFault | NewerFormat):
         raise error
-    return Stuck(told(at, error or RuntimeError("the function came to no end")))
+    return Stuck(function_failure(at, error or RuntimeError("the function came to no end")))
 
 
 def elsewhere(turn: Turn) -> Turn:

@@ -297,5 +297,5 @@ def _running(change: StatusChange) -> StatusChange:
 
 def _says(header: Header, change: StatusChange) -> bool:
     """Tells whether the header says already what the change would."""
-    told = ("waiting_for", "waiting_node", "waiting_since_ms", "waiting_until_ms")
-    return unpaused(header) is change.status and all(getattr(header, name) == getattr(change, name) for name in told)
+    names = ("waiting_for", "waiting_node", "waiting_since_ms", "waiting_until_ms")
+    return unpaused(header) is change.status and all(getattr(header, name) == getattr(change, name) for name in names)

@@ -30,10 +30,10 @@ def own_wait(token: Token) -> Parked | None:
 
 def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
     """Returns the entries of a record, those of such a wait under its name."""
-    told = history.narrate(record, before, after, run)
+    entries = history.narrate(record, before, after, run)
     if not _is_of_own_wait(record, before, after):
-        return told
-    return tuple(replace(entry, step=UNTIL) if entry.step == TASKS else entry for entry in told)
+        return entries
+    return tuple(replace(entry, step=UNTIL) if entry.step == TASKS else entry for entry in entries)
 
 
 def _is_of_own_wait(record: Record, before: Token, after: Token) -> bool:

@@ -51,29 +51,29 @@ class Outputs:
         """Returns the output of one attempt of a step."""
         return Output(self, at.run_id, at.token.id, action)
 
-    def emit(self, run_id: str, told: dict[str, Json]) -> None:
+    def emit(self, run_id: str, piece: dict[str, Json]) -> None:
         """Writes a piece. Reads first if another process wrote the last one. One process writes one at a time.
 
         A piece that cannot be written is dropped, with a warning: the step goes on without readers.
         """
         try:
             with self._lock:
-                run_now(self.put(run_id, told))
+                run_now(self.put(run_id, piece))
         except (PortError, Conflict) as error:
-            _logger.warning("output of %s is lost: %s", told["step"], error)
+            _logger.warning("output of %s is lost: %s", piece["step"], error)
 
-    async def put(self, run_id: str, told: dict[str, Json]) -> None:
+    async def put(self, run_id: str, piece: dict[str, Json]) -> None:
         """Writes a piece after the last one. Raises PortError, and Conflict if there are too many."""
         end = self._ends.get(run_id, _End())
         if end.at_ms + _SURE_MS < self._clock.now_ms():
             end = _last(await self._after(run_id, _End()), _End())
         while True:
             following = _End(end.number + 1, max(self._clock.now_ms(), end.at_ms))
-            event = Event(topic_of(run_id), named(following.number), told, following.at_ms, following.at_ms + _KEPT_MS)
+            event = Event(topic_of(run_id), named(following.number), piece, following.at_ms, following.at_ms + _KEPT_MS)
             if await self._mailbox.put_event(event, OUTPUT_PENDING):
                 break
             others = await self._after(run_id, end)
-            if any((one.id, one.at_ms, one.payload) == (event.id, event.at_ms, told) for one in others):
+            if any((one.id, one.at_ms, one.payload) == (event.id, event.at_ms, piece) for one in others):
                 break  # written by this very call, whose first answer was lost
             end = _last(others, following)
         self._note(run_id, following)
@@ -98,9 +98,9 @@ class Output:
 
     def emit(self, data: Json) -> None:
         """Writes a piece for live readers."""
-        self._outputs.emit(self.run_id, self.told(data))
+        self._outputs.emit(self.run_id, self.piece(data))
 
-    def told(self, data: Json) -> dict[str, Json]:
+    def piece(self, data: Json) -> dict[str, Json]:
         """Returns the next piece as it is stored. `number`: its number within the attempt."""
         return {"token": self._token, "step": self._step, "attempt": self._attempt,
                 "number": next(self._numbers), "data": data}  # fmt: skip

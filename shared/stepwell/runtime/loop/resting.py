@@ -39,5 +39,5 @@ class Resting:
         """Tells whether the token rested in the pause of that time, which is over: its wake is to be sent."""
         return can_move(at.token) and await self._tells(at, f"{_WOKEN} {paused_ms}", _RESTS)
 
-    async def _tells(self, at: Standing, told: str, before: str = "") -> bool:
-        return await self._slots.rest(at.run_id, at.token.id, at.token.next_slot, told, before)
+    async def _tells(self, at: Standing, state: str, before: str = "") -> bool:
+        return await self._slots.rest(at.run_id, at.token.id, at.token.next_slot, state, before)

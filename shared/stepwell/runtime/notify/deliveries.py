@@ -160,14 +160,14 @@ def _listed(entries: Iterable[Delivery]) -> Iterator[Listed]:
     for entry in entries:
         by_id[entry.id].append(entry)
     for together in by_id.values():
-        came = [one for one in together if not one.replay]
-        if came:
+        received = [one for one in together if not one.replay]
+        if received:
             replays = sorted((one for one in together if one.replay), key=lambda one: one.replay)
-            yield Listed(max(came, key=lambda one: one.outcome.done), tuple(replays))
+            yield Listed(max(received, key=lambda one: one.outcome.done), tuple(replays))
 
 
 def _to_json(delivery: Delivery) -> Json:
-    told: dict[str, Json] = {
+    payload: dict[str, Json] = {
         "id": delivery.id,
         "outcome": delivery.outcome.value,
         "made": delivery.made,
@@ -178,23 +178,23 @@ def _to_json(delivery: Delivery) -> Json:
         "replay": delivery.replay,
     }
     if delivery.blob:
-        return {**told, "blob": delivery.blob}
+        return {**payload, "blob": delivery.blob}
     try:
-        return {**told, "body": delivery.body.decode()}
+        return {**payload, "body": delivery.body.decode()}
     except UnicodeDecodeError:
-        return {**told, "base64": base64.b64encode(delivery.body).decode()}
+        return {**payload, "base64": base64.b64encode(delivery.body).decode()}
 
 
 def _from_json(source: str, event: Event) -> Delivery:
-    told: Mapping[str, Json] = event.payload
-    body = base64.b64decode(told["base64"]) if "base64" in told else told.get("body", "").encode()
+    payload: Mapping[str, Json] = event.payload
+    body = base64.b64decode(payload["base64"]) if "base64" in payload else payload.get("body", "").encode()
     names = ("id", "made", "detail", "query", "headers", "size_bytes", "replay")
     return Delivery(
         source=source,
         at_ms=event.at_ms,
-        outcome=Outcome(told["outcome"]),
+        outcome=Outcome(payload["outcome"]),
         expires_ms=event.expires_ms,
         body=body,
-        blob=told.get("blob", ""),
-        **{name: told[name] for name in names},
+        blob=payload.get("blob", ""),
+        **{name: payload[name] for name in names},
     )

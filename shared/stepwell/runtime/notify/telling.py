@@ -81,8 +81,8 @@ def _without_code(entry: Entry) -> Entry:
     error = entry.data.get("error") if isinstance(entry.data, dict) else None
     if not isinstance(error, dict) or "traceback" not in error:
         return entry
-    told = {name: value for name, value in error.items() if name != "traceback"}
-    return replace(entry, data={**entry.data, "error": told})
+    rest = {name: value for name, value in error.items() if name != "traceback"}
+    return replace(entry, data={**entry.data, "error": rest})
 
 
 def without_data(notice: Notice) -> Notice:
@@ -106,8 +106,8 @@ class Teller:
         """
         self._headers.keep(after.run_id, replace(after, input=None))
         if before is None:
-            told = _notices(after, after.status, opening(Token(), run_info(after)))
-            return told if has_input else [without_data(notice) for notice in told]
+            notices = _notices(after, after.status, opening(Token(), run_info(after)))
+            return notices if has_input else [without_data(notice) for notice in notices]
         if before.paused_ms != after.paused_ms and not after.status.terminal:
             return _notices(after, after.status, [_of_pause(before, after)])
         if not before.started_ms and after.started_ms and not _goes_on(after):
@@ -131,20 +131,20 @@ class Teller:
         else:
             whole = await in_full(self._slots, self._blobs, run_id, token_id, decode_records(body))
             records = [(token_id, one) for one in whole]
-        told = [await self._told(header, token, one, len(body)) for token, one in records]
-        return [notice for notices in told for notice in notices]
+        each = [await self._of_record(header, token, one, len(body)) for token, one in records]
+        return [notice for notices in each for notice in notices]
 
-    async def _told(self, header: Header, token_id: str, record: Record, size_bytes: int) -> list[Notice]:
+    async def _of_record(self, header: Header, token_id: str, record: Record, size_bytes: int) -> list[Notice]:
         run_id = header.run_id
         stand = await self._before(run_id, token_id, record.slot)
         token = apply(stand.token, record)
         self._remember(run_id, _Stand(token, stand.size_bytes + size_bytes))
         if header.origin and record.at_ms < header.created_ms:
             return []  # the original run told it
-        told = narrate(record, stand.token, token, run_info(header))
+        entries = narrate(record, stand.token, token, run_info(header))
         if header.started_ms and not _goes_on(header):  # the header has told that already
-            told = tuple(entry for entry in told if entry.type != "run.started")
-        return _notices(header, _status(token), told)
+            entries = tuple(entry for entry in entries if entry.type != "run.started")
+        return _notices(header, _status(token), entries)
 
     def forget(self, run_id: str) -> None:
         """Forgets the header of a deleted run."""

@@ -132,14 +132,14 @@ class Triggers:
             last = read_firing({} if body is None else {schedule.name: body}, schedule.name) or Firing(0)
             if last.run_id == run_id:
                 return True  # noted by this firing before a crash
-            told = await self._refusal(schedule, last, at_ms, now_ms)
-            noted = Firing(max(at_ms, last.at_ms), last.run_id if told else run_id, plan_of(schedule))
+            refusal = await self._refusal(schedule, last, at_ms, now_ms)
+            noted = Firing(max(at_ms, last.at_ms), last.run_id if refusal else run_id, plan_of(schedule))
             if await notes.put_note(FIRING, schedule.name, firing_text(noted), body):
                 break
-        if told:
-            self.counts[told] += 1
-            _logger.warning("schedule %s at %s starts nothing: %s", schedule.name, iso(at_ms), _WHY[told])
-        return not told
+        if refusal:
+            self.counts[refusal] += 1
+            _logger.warning("schedule %s at %s starts nothing: %s", schedule.name, iso(at_ms), _WHY[refusal])
+        return not refusal
 
     async def _refusal(self, schedule: Schedule, last: Firing, at_ms: int, now_ms: int) -> str:
         """Returns why the firing starts nothing; "" if it does. A skipped one that is repeated stays skipped."""

@@ -174,8 +174,8 @@ def _result(sending: Sending, answer: Answer, secrets: _Secrets) -> Json:
     except CallError:  # the status says more than the body
         body = None
     after_ms = retry_after_ms(answer.status, answer.headers, time.time_ns() // 1_000_000)
-    told = {"retry_after": after_ms / SECOND_MS} if after_ms else {}
-    raise _error(sending, answer.status, {**result, **told, "body": _short(secrets.masked(body))}, after_ms)
+    waits = {"retry_after": after_ms / SECOND_MS} if after_ms else {}
+    raise _error(sending, answer.status, {**result, **waits, "body": _short(secrets.masked(body))}, after_ms)
 
 
 def _error(sending: Sending, status: int, data: Json, after_ms: int) -> CallError:

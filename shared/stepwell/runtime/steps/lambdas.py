@@ -47,10 +47,10 @@ class LambdaSteps:
         if len(payload) > PAYLOAD_BYTES:
             message = f"the input has {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}"
             raise CallError("payload_too_large", "validation", message)
-        told = {"idempotency_key": call.key, "run_id": call.run_id, "step": call.node, "attempt": str(call.attempt)}
+        context = {"idempotency_key": call.key, "run_id": call.run_id, "step": call.node, "attempt": str(call.attempt)}
         if call.trace:
-            told["traceparent"] = call.trace
-        invoked = self.invoker.invoke(function, payload, told)
+            context["traceparent"] = call.trace
+        invoked = self.invoker.invoke(function, payload, context)
         if invoked.failed:
             raise _raised(function, invoked.payload)
         return _value(function, invoked.payload)
@@ -68,11 +68,11 @@ def _value(function: str, payload: bytes) -> Json:
 def _raised(function: str, payload: bytes) -> CallError:
     """Returns the function's exception as an error with its class's name."""
     try:
-        told = json.loads(payload)
+        answer = json.loads(payload)
     except (ValueError, RecursionError):
-        told = None
-    told = told if isinstance(told, dict) else {}
-    kind, message = told.get("errorType"), str(told.get("errorMessage") or f"{function} failed")
+        answer = None
+    answer = answer if isinstance(answer, dict) else {}
+    kind, message = answer.get("errorType"), str(answer.get("errorMessage") or f"{function} failed")
     if kind == _SANDBOX_TIMED_OUT or _TIMED_OUT.search(message):
         return CallError("lambda_timeout", "timeout", message)
     is_named = isinstance(kind, str) and 0 < len(kind) <= NAME_CHARACTERS

@@ -209,12 +209,12 @@ class Lines:
         is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
         if is_there and await self._members.has_ended(granted):
             board = await self._without(share, board, granted)
-        told = [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]
-        for name, one in told:
+        waiting = [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]
+        for name, one in waiting:
             if not await self._members.tell(one):
                 board = await self._without(share, board, one)
             await self._notes.drop_note(_kind(share.name), name)
-        return await self.read(share) if told else board
+        return await self.read(share) if waiting else board
 
     async def _without(self, share: Share, board: Board, who: str) -> Board:
         """Removes a holder that has ended, even if others change the note meanwhile. Returns the limit after it."""

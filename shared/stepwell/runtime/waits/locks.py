@@ -210,7 +210,7 @@ class Locks:
         token = await self._with_owner(at.run_id, at.token)
         left = [most]
 
-        async def told(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+        async def shown(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
             made = []
             for one in tokens:
                 is_told = waits(one) and left[0] > 0
@@ -218,7 +218,7 @@ class Locks:
                 made.append(await self._with_owner(at.run_id, one) if is_told else one)
             return tuple(made)
 
-        return replace(at, token=token, branches=await told(at.branches))
+        return replace(at, token=token, branches=await shown(at.branches))
 
     async def _with_owner(self, run_id: str, token: Token) -> Token:
         """Returns the token with the lock that it waits for, its owner, and how many come before."""

@@ -154,7 +154,7 @@ class Throttling:
         """Returns the run with the holders of permits that its tokens wait for: of at most `most` tokens."""
         left = [most]
 
-        async def told(token: Token) -> Token:
+        async def shown(token: Token) -> Token:
             permit = throttles.awaited(token)
             if permit is None or token.parked is None or left[0] < 1:
                 return token
@@ -162,7 +162,7 @@ class Throttling:
             data = {**token.parked.data, **await self._seen(at, token, permit)}
             return replace(token, parked=replace(token.parked, data=data))
 
-        return replace(at, token=await told(at.token), branches=tuple([await told(one) for one in at.branches]))
+        return replace(at, token=await shown(at.token), branches=tuple([await shown(one) for one in at.branches]))
 
     async def _seen(self, at: Standing, token: Token, permit: Permit) -> Mapping[str, Json]:
         """Returns the holders of the permits, and how many come before; or when the turn comes."""
