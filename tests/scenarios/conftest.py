@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -17,6 +17,18 @@ from stepwell.runtime.ports import Ports
 from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
 from tests.aws.ledger_kit import metered
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests that use no backend: each runs where it is written."""
+    here = Path(__file__).parent
+    written = [item for item in items if item.path.is_relative_to(here) and "stepwell" not in _fixtures(item)]
+    config.hook.pytest_deselected(items=written)
+    items[:] = [item for item in items if item not in written]
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
 
 
 @contextmanager

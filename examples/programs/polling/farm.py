@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-HERE = Path(os.environ.get("FARM_DATA", ".stepwell"))
+
+def _folder() -> Path:
+    return Path(os.environ.get("FARM_DATA", ".stepwell"))
 
 
 def submit(video: str) -> str:
-    HERE.mkdir(parents=True, exist_ok=True)
-    with (HERE / "submitted").open("a", encoding="utf-8") as file:
+    _folder().mkdir(parents=True, exist_ok=True)
+    with (_folder() / "submitted").open("a", encoding="utf-8") as file:
         file.write(f"{video}\n")
     return f"job-{video}"
 
 
 def result_of(job: str) -> str | None:
     """The URL of the video; None while it is being rendered."""
-    asked = HERE / job
+    asked = _folder() / job
     looks = len(asked.read_text(encoding="utf-8")) if asked.exists() else 0
     if looks >= int(os.environ.get("FARM_LOOKS", "3")):
         return f"https://farm.example/{job}.mp4"

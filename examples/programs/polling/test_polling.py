@@ -16,14 +16,6 @@ def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def stepwell() -> Stepwell:
-    """With a farm that reads its folder anew."""
-    kit = Stepwell(Path(__file__).parent)
-    kit.reload()
-    return kit
-
-
 def looks(run: Run) -> list[str]:
     """When the farm was asked, as hours, minutes and seconds."""
     return [one["at"][11:19] for one in run.history if (one["type"], one["step"]) == ("step.completed", "look")]
