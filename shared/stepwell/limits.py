@@ -54,6 +54,7 @@ LANE_ALONE_BYTES = 4_096  # of a record that would be alone in its batch: a larg
 FORK_SHARED_MS = SECOND_MS // 5  # how long they may share it; those not begun by then get messages of their own
 FORKS_KEPT = 8  # forks that a process keeps for its next messages: a warm worker does not read their parents again
 FORKS_KEPT_BYTES = 2_000_000  # all of them, as text; Python's objects take several times that
+LONG_LOG_RECORDS = 16  # from so many records after its snapshot on, a token is kept as a fork is, and read on
 FORKS_KEPT_MS = 5 * MINUTE_MS  # far below the retention, after which a run's id may be another run's
 PAGE_BRANCHES = 100  # branches that share a partition and a join set
 CHILDREN = 100  # child runs that one node starts together: `too_many_children`

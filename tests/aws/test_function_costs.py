@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.limits import DAY_MS
+from stepwell.limits import DAY_MS, MINUTE_MS
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.stores.clocks import RealClock
@@ -106,6 +106,12 @@ async def plain(ctx):
         async with lock:
             await queue.put(await ctx.step(one, n))
     return await task
+
+@workflow
+async def polls(ctx):
+    async with asyncio.timeout(3_600):
+        while await ctx.step(one, 1):
+            await ctx.sleep("10s")
 
 @workflow
 async def renews(ctx, n: int):
@@ -253,6 +259,18 @@ def test_tasks_locks_and_queues_cost_nothing(folder: Path) -> None:
         world.deliver()
         assert world.token(run_id).result == [1, 2, 3]
         assert world.meter.units == Counter(LOG=3 + 1, RUN=6)
+
+
+def test_a_poll_reads_no_more_the_longer_a_function_has_polled(folder: Path) -> None:
+    """Its log is folded from where this process has read it last: a cold one reads it from its last snapshot on."""
+    with warm(folder, "polls") as world:
+        world.start()
+        reads = []
+        for _ in range(15):
+            world.meter.clear()
+            world.pass_time(MINUTE_MS)
+            reads.append(world.meter.read_units)
+    assert max(reads[3:]) <= 1.15 * reads[3]
 
 
 def test_to_continue_as_new_is_one_record(folder: Path) -> None:

@@ -119,6 +119,16 @@ def test_loading_gives_the_snapshot_and_only_the_records_after_it(store: Store) 
     assert run(store.load("r1", "0")) == Loaded(Saved(5, "all"), [])
 
 
+def test_who_has_read_a_log_reads_on_without_its_snapshot(store: Store) -> None:
+    saved = fill(store, 6)
+    run(store.save_snapshot("r1", "0", 3, "folded"))
+    assert run(store.load("r1", "0", 1)) == Loaded(None, saved[2:])
+    assert run(store.load("r1", "0", 5)) == Loaded(None, [])
+    assert run(store.mark("r1", "0", 6))
+    assert run(store.load("r1", "0", 5)) == Loaded(None, [], is_marked=True)
+    assert run(store.load("r9", "0", 5)) == Loaded(None, [])
+
+
 def test_the_snapshot_of_the_greatest_slot_stays(store: Store) -> None:
     fill(store, 6)
     for slot, body in ((3, "three"), (1, "late"), (3, "three again")):

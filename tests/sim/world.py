@@ -127,6 +127,7 @@ class World:
             jitter=self.rng.random,
             snapshot_records=self.rng.choice([2, 5, 200]),
             forks_kept=self.warm,
+            long_log_records=1,
             lane=lane,
         )
 

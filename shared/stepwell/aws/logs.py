@@ -127,15 +127,18 @@ class Logs(OnTable):
             return await self._table.pack("body", body, of_run(run_id))
         return {_BLOB: text(reference)} | ({} if body == claim_check(reference) else {"body": text(body)})
 
-    async def load(self, run_id: str, token: str) -> Loaded:
+    async def load(self, run_id: str, token: str, after: int | None = None) -> Loaded:
         # Two reads need no transaction, because a log only grows: the records continue from the snapshot read first.
-        found = self._table.get(keys.snapshot_key(run_id, token))
-        snapshot = None
-        if found is not None:
-            snapshot = Saved(int(found["slot"]["N"]), await self._table.unpack("body", found))
-        items = list(self._items(run_id, token, snapshot.slot if snapshot else -1, None))
+        snapshot = await self._snapshot(run_id, token) if after is None else None
+        if after is None:
+            after = -1 if snapshot is None else snapshot.slot
+        items = list(self._items(run_id, token, after, None))
         records = await self._saved(items)
         return Loaded(snapshot, records, is_marked=len(records) < len(items))
+
+    async def _snapshot(self, run_id: str, token: str) -> Saved | None:
+        found = self._table.get(keys.snapshot_key(run_id, token))
+        return None if found is None else Saved(int(found["slot"]["N"]), await self._table.unpack("body", found))
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
         if (limit is not None and limit <= 0) or after >= _LAST_SLOT:

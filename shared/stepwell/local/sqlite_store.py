@@ -234,8 +234,11 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
                 execute(*statement_of(change))
             return None
 
-    async def load(self, run_id: str, token: str) -> Loaded:
-        found = self._db.rows(SELECT_LOADED, {"run_id": run_id, "token": token})
+    async def load(self, run_id: str, token: str, after: int | None = None) -> Loaded:
+        if after is None:
+            found = self._db.rows(SELECT_LOADED, {"run_id": run_id, "token": token})
+        else:
+            found = [(*row, 0) for row in self._db.rows(SELECT_LOG, (run_id, token, after, -1))]
         snapshot = Saved(*found[0][:2]) if found and found[0][2] else None
         rows = [(slot, body) for slot, body, is_snapshot in found if not is_snapshot]
         records = _records(rows)

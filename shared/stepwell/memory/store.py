@@ -226,10 +226,12 @@ class MemoryStore(MemoryItems, MemoryNotes):
         self.change_items(changes)
         return None
 
-    async def load(self, run_id: str, token: str) -> Loaded:
+    async def load(self, run_id: str, token: str, after: int | None = None) -> Loaded:
         log = self._logs.get((run_id, token))
         if log is None:
             return Loaded(None, [])
+        if after is not None:
+            return Loaded(None, log.after(after, None), bool(log.marks))
         return Loaded(log.snapshot, log.after(log.snapshot.slot if log.snapshot else -1, None), bool(log.marks))
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:

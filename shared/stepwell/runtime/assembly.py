@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Expression
-from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.limits import FORKS_KEPT, LONG_LOG_RECORDS, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.batching import Batches
 from stepwell.runtime.calls.dead import DeadQueue, NoDeadQueue
 from stepwell.runtime.calls.erasing import Eraser, Files
@@ -76,6 +76,7 @@ def assemble(
     max_steps: int = RUN_STEPS,
     pool: str | None = None,
     forks_kept: int = FORKS_KEPT,
+    long_log_records: int = LONG_LOG_RECORDS,
     sharing: Sharing = SHARING,
     schedules: Schedules | None = None,
     links: Links | None = None,
@@ -89,13 +90,13 @@ def assemble(
     """Builds all parts over these ports. `new_id` and `jitter` are the only randomness; both are passed in.
 
     `pool`: the pool whose steps this worker runs; None: all pools. `forks_kept`: 0 for a process that is always cold.
-    `schedules`: fires callers' schedules; None: a ticker of this process does. `sharing`: how long branches share a
-    message. `pause_until`: shortens the pauses of calls that wait for a run. `files`: the store of snapshots. `dead`:
-    the dead-letter queues. `run_logs`: the store of lines that runs' code logs. `lane`: how many branches of a new fork
-    share a log; 0: none do. `sweeps_at_once`: how many runs the sweeper looks at in parallel; 1 for ports that answer
-    at once.
+    `long_log_records`: from so many on, it reads on where it has read a token's log last. `schedules`: fires callers'
+    schedules; None: a ticker of this process does. `sharing`: how long branches share a message. `pause_until`:
+    shortens the pauses of calls that wait for a run. `files`: the store of snapshots. `dead`: the dead-letter queues.
+    `run_logs`: the store of lines that runs' code logs. `lane`: how many branches of a new fork share a log; 0: none
+    do. `sweeps_at_once`: how many runs the sweeper looks at in parallel; 1 for ports that answer at once.
     """
-    logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane)
+    logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane, long_log_records)
     starter = Starter(ports, catalog, Alarms(ports))
     door = Door(logbook, jitter)
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)

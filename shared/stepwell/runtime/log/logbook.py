@@ -25,18 +25,20 @@ from stepwell.limits import (
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
     HISTORY_BRANCHES,
+    LONG_LOG_RECORDS,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.log.claims import claim_of, fetch, stow
+from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.due import whole_minute
 from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info, standing_bytes
+from stepwell.runtime.log.token_reader import TokenReader
 from stepwell.runtime.log.waypoints import Waypoints
-from stepwell.runtime.ports import EventTaken, Marked, Ports, Saved
+from stepwell.runtime.ports import EventTaken, Marked, Ports
 from stepwell.runtime.ports.headers import Header
 
 _FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
@@ -53,6 +55,7 @@ class Logbook:
         max_steps: int = RUN_STEPS,
         forks_kept: int = FORKS_KEPT,
         lane: int = 0,
+        long_log_records: int = LONG_LOG_RECORDS,
     ) -> None:
         """`lane`: how many branches of a new fork share a log; 0: none do."""
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
@@ -62,6 +65,7 @@ class Logbook:
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         """The actor that last pushed a fork's parent past that fork, by the fork's place."""
         self._waypoints, self._lane = Waypoints(), lane
+        self._reader = TokenReader(ports, forks_kept, long_log_records)
         self.lanes = Lanes(ports.log, ports.blobs)
 
     @property
@@ -153,7 +157,7 @@ class Logbook:
         at = await self.leave(at, at_once=True)
         while not at.token.ended and not await self._slots.mark(at.run_id, at.token.id, at.token.next_slot):
             saved = await self._log.read_log(at.run_id, at.token.id, at.token.slot)
-            for record in await self._decoded(saved):
+            for record in await self._reader.decoded(saved):
                 at = at.after(record)
         return at
 
@@ -169,24 +173,8 @@ class Logbook:
 
     async def _folded(self, at: Standing) -> Standing:
         """Returns the token folded from its last snapshot on; `at` has what a branch gets from its parent."""
-        saved, records, is_marked = await self._loaded(at.run_id, at.token.id)
-        token = at.token if saved is None else saved
-        token = token if token.branch is at.token.branch else changed(token, branch=at.token.branch)
-        saved_slot = -1 if saved is None else saved.slot
-        at = changed(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot, is_marked=is_marked)
-        return await self.refreshed(at) if is_marked or (at.run.is_paused and at.token.branch) else at
-
-    async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved], bool]:
-        """Returns the last snapshot, the records after it, and whether a mark lies behind them.
-
-        If another fold made the snapshot, it is None and the whole log is returned.
-        """
-        loaded = await self._log.load(run_id, token_id)
-        if loaded.snapshot is None:
-            return None, loaded.records, loaded.is_marked
-        saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
-        records = loaded.records if saved is not None else await self._log.read_log(run_id, token_id)
-        return saved, records, loaded.is_marked
+        at = await self._reader.read(at)
+        return await self.refreshed(at) if at.is_marked or (at.run.is_paused and at.token.branch) else at
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
         """Returns the parent as it was when it forked in this slot; None if there is no such run, or no fork there.
@@ -241,7 +229,7 @@ class Logbook:
         if not at.token.origin and at.token.gathered is None:
             return slot
         limit = None if at.token.gathered is not None else slot + 4
-        records = await self._decoded(await self._log.read_log(at.run_id, ROOT, -1, limit))
+        records = await self._reader.decoded(await self._log.read_log(at.run_id, ROOT, -1, limit))
         return max((record.slot for record in records if isinstance(record.next, Fork)), default=-1)
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
@@ -296,10 +284,6 @@ class Logbook:
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
         """Returns the tokens of these branches by ascending index; one query for each page."""
         return [branch.token for branch in await self.branches_at(fork, indexes)]
-
-    async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
-        bodies = [await self._fetch(one.body) if claim_of(one.body) else one.body for one in saved]
-        return [record for body in bodies for record in decode_records(body)]
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
         """Returns the last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
@@ -385,7 +369,9 @@ class Logbook:
             return at
         body = await stow(encode_token(at.token), self._blobs, at.run_id)
         await self._log.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
-        return changed(at, saved_slot=at.token.slot)
+        at = changed(at, saved_slot=at.token.slot)
+        self._reader.saved(at)
+        return at
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
         forked_ms = at.token.branch.started_ms if at.token.branch else 0

@@ -138,8 +138,8 @@ class Log(Protocol):
         call, whose answer was lost.
         """
 
-    async def load(self, run_id: str, token: str) -> Loaded:
-        """Returns the last snapshot and every record after it."""
+    async def load(self, run_id: str, token: str, after: int | None = None) -> Loaded:
+        """Returns the last snapshot and all records after it; if `after` is given, those after that slot alone."""
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
         """Returns the records with slot > after, in order: the history."""
