@@ -18,10 +18,17 @@ from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
 from tests.aws.ledger_kit import metered
 
+# A day of polls: the emulator slows down as its table grows.
+_SLOW = "test_it_asks_every_quarter_of_an_hour_at_most_and_gives_up_after_a_day[aws]"
 
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the tests that use no backend: each runs where it is written."""
     here = Path(__file__).parent
+    for item in items:
+        if item.name == _SLOW:
+            item.add_marker(pytest.mark.slow)
     written = [item for item in items if item.path.is_relative_to(here) and "stepwell" not in _fixtures(item)]
     config.hook.pytest_deselected(items=written)
     items[:] = [item for item in items if item not in written]
