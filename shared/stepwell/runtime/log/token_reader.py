@@ -30,7 +30,7 @@ class _Kept:
 
     token: Token
     saved_slot: int  # of its last snapshot
-    size_bytes: int  # of the records that were read since
+    size_bytes: int  # of what was read for it
 
 
 class TokenReader:
@@ -56,10 +56,11 @@ class TokenReader:
         at, records = changed(at, saved_slot=-1, is_marked=loaded.is_marked), loaded.records
         if loaded.snapshot is None:
             return await self._folded(at, at.token, records)
-        saved = decode_snapshot(await fetch(loaded.snapshot.body, self._blobs))
+        snapshot = await fetch(loaded.snapshot.body, self._blobs)
+        saved = decode_snapshot(snapshot)
         if saved is None:
             return await self._folded(at, at.token, await self._log.read_log(at.run_id, at.token.id))
-        return await self._folded(changed(at, saved_slot=saved.slot), saved, records)
+        return await self._folded(changed(at, saved_slot=saved.slot), saved, records, len(snapshot))
 
     async def _folded(self, at: Standing, token: Token, records: Sequence[Saved], known_bytes: int = 0) -> Standing:
         token = token if token.branch is at.token.branch else changed(token, branch=at.token.branch)
