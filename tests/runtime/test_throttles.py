@@ -200,6 +200,20 @@ def test_steps_keep_to_the_rate_of_a_limit() -> None:
     assert set(notes_of(world, "pace:@stripe")) == {"due"}
 
 
+def test_steps_whose_turns_came_while_no_worker_ran_keep_to_the_rate_from_then_on() -> None:
+    world = world_with(FLOW, most=None, rate=RateLimit(20, SECOND_MS))
+    ran: list[int] = []
+    world.steps.of["charge"] = lambda call: ran.append(world.clock.now_ms()) or {}
+    for _ in range(100):
+        world.start()
+    world.deliver()
+    world.clock.advance(MINUTE_MS)
+    world.pass_time(MINUTE_MS)
+    assert len(ran) == 100
+    assert all(later - earlier >= 45 for earlier, later in pairwise(ran))
+    assert set(notes_of(world, "pace:@stripe")) == {"due"}
+
+
 def test_a_step_whose_turn_comes_later_holds_its_permit_and_says_when() -> None:
     world = world_with(FLOW, most=5, rate=RateLimit(1, MINUTE_MS))
     first, second = world.start(), world.start()
