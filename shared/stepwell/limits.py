@@ -41,6 +41,7 @@ LEDGERS_KEPT = 1_000  # runs of which a worker remembers what they have cost, wh
 BATCH_STARTS = 100  # starts that become one run: each of them reads the ones before: `bad_value`
 PERMITS_TOGETHER = 20  # holders of a limit in one item: what a write of it costs does not grow with the limit
 TURN_GRACE_MS = 5 * SECOND_MS  # how late one may come to its turn under a rate limit before it takes another
+REMIND_MS = MINUTE_MS  # after which a holder is woken again that another lets in, and may have died before it told it
 PRIORITY_MS = HOUR_MS  # the age that a point of priority is worth, so that no waiting run is overtaken for ever
 FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
 OUTPUT_PENDING = 100_000  # pieces of live output of one run, in an hour
