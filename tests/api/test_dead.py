@@ -26,6 +26,9 @@ class Dead:
         found = [name for name, one in self.kept.items() if one.body and (ids is None or name in ids)]
         return [name for name in found if self.kept.pop(name)]
 
+    async def delete(self, ids: frozenset[str]) -> Sequence[str]:
+        return [name for name in sorted(ids & self.kept.keys()) if self.kept.pop(name)]
+
 
 def world_with(*letters: Letter) -> World:
     world = World()
@@ -51,3 +54,16 @@ def test_of_all_dead_letters_those_that_cannot_be_read_are_left() -> None:
     world = world_with(LETTER, UNREADABLE)
     assert world.post("/dlq:redrive", {"all": True}).json == {"sent": ["m1"], "left": ["m9"]}
     assert "stays until its queue drops it" in world.get("/dlq").json["items"][0]["why"]
+
+
+def test_dead_letters_are_deleted_by_id_and_all_that_cannot_be_read() -> None:
+    """One of a newer version is not among them: that version can read it."""
+    newer = replace(LETTER, id="m2", body={"type": "deadline", "run_id": "r1", "v": 99})
+    world = world_with(LETTER, UNREADABLE, newer)
+    assert world.post("/dlq:delete", {}).status == 422
+    assert world.post("/dlq:delete", {"ids": ["m1"], "unreadable": True}).status == 422
+    assert world.post("/dlq:delete", {"unreadable": True}).json == {"deleted": ["m9"], "left": []}
+    assert world.post("/dlq:delete", {"unreadable": True}).json == {"deleted": [], "left": []}
+    assert world.post("/dlq:delete", {"ids": ["m1", "m9"]}).json == {"deleted": ["m1"], "left": ["m9"]}
+    assert [one["id"] for one in world.get("/dlq").json["items"]] == ["m2"]
+    assert "of a newer version" in world.get("/dlq").json["items"][0]["why"]

@@ -60,7 +60,8 @@ def test_each_letter_says_what_it_is_of_which_run_and_why_it_lies_there(letters:
     assert shown[event]["event"] == {"name": "paid", "key": "A-1", "id": "e1"}
     assert "24 times and leaves it to you" in shown[event]["why"]
     assert "(2 of 24 times so far)" in shown[early]["why"]
-    assert shown[odd]["why"] == "it cannot be read, so it stays until its queue drops it: it is not a JSON object"
+    cannot = "it cannot be read, so it stays until its queue drops it, or somebody deletes it"
+    assert shown[odd]["why"] == f"{cannot}: it is not a JSON object"
     assert "xyzzy" not in json.dumps(shown)
     assert run_now(dead.letter(letters.port, wake, 100)).id == wake
     with pytest.raises(NotFound):
@@ -89,3 +90,35 @@ def test_a_letter_that_cannot_be_sent_stays(letters: Dead) -> None:
     with pytest.raises(PortError):
         run_now(letters.port.send_back(None))
     assert letters.shown().keys() == {wake}
+
+
+def test_a_letter_is_deleted_and_the_others_stay(letters: Dead) -> None:
+    wake, odd = letters.send(to_json(Wake("run_1", 3))), letters.send("not json")
+    assert run_now(letters.port.delete(frozenset({odd, "other"}))) == [odd]
+    assert letters.shown().keys() == {wake}
+
+
+def test_who_looks_at_a_letter_is_no_delivery_of_it() -> None:
+    """SQS counts both."""
+    told = {"DeadLetterQueueSourceArn": "arn:aws:sqs:us-east-1:1:Resume", "ApproximateReceiveCount": "17"}
+    message = {"MessageId": "m1", "Body": "{}", "ReceiptHandle": "r", "Attributes": told}
+    port = AwsDeadQueue("dead", lambda: Received(message), NoQueue(), NO_WAIT)  # type: ignore[arg-type, return-value]
+    (letter,) = run_now(port.letters(1))
+    assert (letter.queue, letter.deliveries) == ("Resume", 5)
+
+
+class Received:
+    """A queue with one message."""
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self.message = message
+
+    def receive_message(self, **_: Any) -> Mapping[str, Any]:
+        return {"Messages": [self.message]}
+
+    def change_message_visibility(self, **_: Any) -> None:
+        pass
+
+
+class NoQueue:
+    """Nothing is sent."""

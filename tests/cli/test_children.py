@@ -88,5 +88,6 @@ def test_history_tells_them_in_words(api: FakeApi, cli: Cli, kind: str, data: di
     assert " ".join(cli("history", ID).stdout.split()).endswith(f"{kind} s 0@1.0 {told}")
 
 
-def test_show_names_the_run_that_a_run_was_made_from(api: FakeApi, cli: Cli) -> None:
-    assert "goes on from run_0" in shown(api, cli, {**RUN, "origin": {"kind": "redrive", "run_id": "run_0"}})
+def test_show_names_the_run_that_a_run_was_made_from_and_how(api: FakeApi, cli: Cli) -> None:
+    for kind, told in (("redrive", "goes on from run_0"), ("rerun", "rerun of run_0"), ("fork", "fork of run_0")):
+        assert told in shown(api, cli, {**RUN, "origin": {"kind": kind, "run_id": "run_0"}})

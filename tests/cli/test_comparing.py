@@ -66,3 +66,13 @@ def test_a_redriven_run_is_shown_with_the_run_and_the_error_that_it_comes_from(a
         api.on("GET", f"/runs/{run_id}/history", (200, page))
     told = cli("diff", "r1", "r2").stdout.splitlines()[-1]
     assert told.endswith("run.redriven          charge  from r1: ValueError: no funds")
+
+
+def test_runs_that_are_named_by_a_part_of_their_ids_are_compared_and_shown_by_the_whole(api: FakeApi, cli: Cli) -> None:
+    """An entry that names its own run is no difference."""
+    api.on("GET", "/runs", (200, {"items": [{"run_id": "run_b2"}, {"run_id": "run_a1"}], "next_cursor": None}))
+    for run_id, last in (("run_a1", "step.completed"), ("run_b2", "step.failed")):
+        told = entry("sleep.started", 1, data={"url": f"/runs/{run_id}"})
+        api.on("GET", f"/runs/{run_id}/history", (200, {"items": [told, entry(last, 2)], "next_cursor": None}))
+    said = cli("diff", "a1", "last").stdout.splitlines()
+    assert (said[0], said[1], said[3]) == ("the same for 1 entries, then", "run_a1:", "run_b2:")

@@ -48,3 +48,19 @@ def test_letters_are_sent_back_by_id_or_all(api: FakeApi, cli: Cli) -> None:
     assert cli("dlq", "redrive", "--all").exit_code == 0
     assert [call.body for call in api.calls if call.method == "POST"] == [{"ids": ["m1", "m2"]}, {"all": True}]
     assert cli("dlq", "redrive").exit_code == 2
+
+
+def test_letters_are_deleted_by_id_or_all_that_cannot_be_read(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", page("m1-abc"))
+    api.on("POST", "/dlq:delete", (200, {"deleted": ["m1-abc"], "left": ["m2"]}), (200, {"deleted": [], "left": []}))
+    told = cli("dlq", "delete", "m1", "m2")
+    assert (told.exit_code, told.stdout) == (1, "deleted 1 message\n  m2 is not there\n")
+    assert cli("dlq", "delete", "--unreadable").stdout == "deleted 0 messages\n"
+    assert [call.body for call in api.calls if call.method == "POST"] == [
+        {"ids": ["m1-abc", "m2"]}, {"unreadable": True}]  # fmt: skip
+    assert cli("dlq", "delete").exit_code == 2
+
+
+def test_deliveries_that_are_not_known_are_not_told(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", (200, {"items": [{**LETTER, "deliveries": 0}], "next_cursor": None}))
+    assert "deliveries" not in cli("dlq", "list").stdout

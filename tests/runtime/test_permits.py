@@ -9,7 +9,7 @@ import pytest
 
 from stepwell.api.explain import explain
 from stepwell.api.views import run_view
-from stepwell.engine.actions import Drop
+from stepwell.engine.actions import Drop, Pace
 from stepwell.engine.inputs import OverLimit
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
@@ -20,6 +20,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.waits.claimants import Runs
+from stepwell.runtime.waits.paces import Paces
 from tests.runtime.kit import NOW_MS, World
 
 HOLD = """
@@ -381,6 +382,42 @@ def test_a_rate_of_twenty_a_second_is_held_over_a_minute() -> None:
     world.pass_time(MINUTE_MS)
     assert len(begun) == 1_500
     assert list(notes_of(world, "pace:flow")) == ["due"]
+
+
+def test_runs_whose_turns_came_while_no_worker_ran_keep_to_the_rate_from_then_on() -> None:
+    world = World(PACED)
+    begun: list[int] = []
+    world.steps.of["last"] = lambda _: begun.append(world.clock.now_ms())
+    for _ in range(200):
+        world.start()
+    world.pass_time(SECOND_MS)
+    world.clock.advance(MINUTE_MS)  # all other turns come meanwhile
+    world.pass_time(MINUTE_MS)
+    assert len(begun) == 200
+    assert max(sum(0 <= later - one < SECOND_MS for later in begun) for one in begun) <= 21
+    assert list(notes_of(world, "pace:flow")) == ["due"]
+
+
+def test_one_that_always_comes_late_goes_on_though_others_take_each_turn_that_is_free() -> None:
+    """With each turn that it misses it may be later."""
+    paces, pace, now_ms, missed = Paces(World(PACED).store), Pace("flow", MINUTE_MS, 1), NOW_MS, -1
+    while missed < 10:
+        for number in range(3):
+            run_now(paces.turn(pace, f"run_{now_ms}_{number}", now_ms))
+        at_ms = run_now(paces.turn(pace, "late", now_ms))
+        if at_ms <= now_ms:
+            break
+        missed, now_ms = missed + 1, at_ms + MINUTE_MS
+    assert missed == 2  # by more than 5 s, then by more than 20 s; a minute is less than 80 s
+
+
+def test_a_run_that_waited_for_others_as_well_has_not_missed_its_turn() -> None:
+    world = World(HOLD.replace("{limit: 2}", "{limit: 1}\nrate_limit: {limit: 1, per: 1m}"))
+    first, second, third = started(world, 3)
+    world.pass_time(HOUR_MS)
+    end(world, first)
+    end(world, second)  # the turn of both was an hour ago, or nearly
+    assert statuses(world, first, second, third) == ["completed", "completed", "waiting"]
 
 
 def test_a_burst_begins_at_once_and_the_rest_evenly() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from stepwell.api.explain import explain
 from stepwell.api.views import run_view
 from stepwell.definition.graph import Limit, RateLimit
+from stepwell.engine.actions import Share
 from stepwell.engine.names import iso
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
@@ -20,6 +23,7 @@ from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.waits.lines import Lines, place_of
 from tests.runtime.kit import NOW_MS, World, fails
 
 FLOW = """
@@ -197,6 +201,20 @@ def test_steps_keep_to_the_rate_of_a_limit() -> None:
     assert all(later - earlier >= 45 for earlier, later in pairwise(ran))
     world.pass_time(MINUTE_MS)
     assert len(ran) == 1_300
+    assert set(notes_of(world, "pace:@stripe")) == {"due"}
+
+
+def test_steps_whose_turns_came_while_no_worker_ran_keep_to_the_rate_from_then_on() -> None:
+    world = world_with(FLOW, most=None, rate=RateLimit(20, SECOND_MS))
+    ran: list[int] = []
+    world.steps.of["charge"] = lambda call: ran.append(world.clock.now_ms()) or {}
+    for _ in range(100):
+        world.start()
+    world.deliver()
+    world.clock.advance(MINUTE_MS)
+    world.pass_time(MINUTE_MS)
+    assert len(ran) == 100
+    assert all(later - earlier >= 45 for earlier, later in pairwise(ran))
     assert set(notes_of(world, "pace:@stripe")) == {"due"}
 
 
@@ -393,3 +411,40 @@ def test_a_run_whose_compensation_waits_for_a_permit_can_be_terminated_and_leave
     world.deliver()
     assert world.header(run_id).status == "failed"
     assert set(notes_of(world, "pace:@stripe")) == {"due"}
+
+
+class Waiting:
+    """Claimants that all still want their permits. `meanwhile`: what another worker does when the first is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.reminded: list[str] = []
+        self.meanwhile: list[Callable[[], Awaitable[object]]] = []
+
+    async def lives(self, who: str) -> bool:
+        return True
+
+    async def has_ended(self, who: str) -> bool:
+        return False
+
+    async def tell(self, who: str) -> bool:
+        self.told.append(who)
+        while self.meanwhile:
+            await self.meanwhile.pop()()
+        return True
+
+    async def remind(self, who: str) -> bool:
+        self.reminded.append(who)
+        return True
+
+
+def test_a_holder_is_told_at_once_only_by_who_lets_it_in() -> None:
+    """Two messages would have two workers run its step together. Others see to it that it is told if that one died."""
+    store, share, members = World().store, Share("@stripe", 1, "queue"), Waiting()
+    lines = Lines(store, members)
+    run_now(lines.enter(share, "a", place_of("1#a")))
+    run_now(lines.enter(share, "b", place_of("2#b")))
+    members.meanwhile = [partial(lines.enter, share, one, place_of(f"3#{one}")) for one in ("c", "d")]
+    run_now(lines.leave(share, "a"))
+    assert (members.told, members.reminded) == (["b"], ["b"])
+    assert sorted(dict(run_now(store.notes("permits:@stripe")))) == ["h00", "w3#c", "w3#d"]

@@ -16,6 +16,7 @@ from stepwell.api.states import (
     fork_at,
     held_text,
     left_to_undo,
+    live_tokens,
     pause_of,
     phase_of,
     progress,
@@ -205,7 +206,11 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
     waiting = waiting_tokens(at)
     if not waiting:
-        return _Why(text, (branches,), since_ms)
+        retries = _retries(live_tokens(at), now_ms)
+        if not retries:
+            return _Why(text, (branches,), since_ms)
+        count = f"{len(retries)} of them {'retries' if len(retries) == 1 else 'retry'}."
+        return replace(retries[0], text=f"{text} {count} {retries[0].text}", wakers=(*retries[0].wakers, branches))
     (first,) = _waits(at, waiting[:1], now_ms, statuses)
     each = f"{len(waiting)} wait, first of them {waiting[0].id}." if len(waiting) > 1 else f"{waiting[0].id} waits."
     return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
@@ -218,7 +223,8 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
-    whys = _waits(at, waiting, now_ms, statuses)
+    retries = _retries(at.branches, now_ms)
+    whys = [*_waits(at, waiting, now_ms, statuses), *retries]
     count = sum(len(one.open) for one in at.token.tasks.values())
     texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys[:_TOLD])]
     if len(whys) > _TOLD:
@@ -228,19 +234,22 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
         wakers.append(Waker(what="timer", at=iso(at.token.parked.until_ms), detail="a timer of the function's own"))
     in_queue = len(whys) < count
     kind = "" if in_queue or not whys else whys[0].kind
-    return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, kind, in_queue=in_queue)
+    wakers += [_QUEUE] if in_queue else []
+    return _Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
 
 
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
-    """Explains a DAG by the waits of its steps."""
+    """Explains a DAG by the waits and the retries of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    whys = _waits(at, [one for one in at.branches if is_waiting(one)], now_ms, statuses)
+    retries = _retries(at.branches, now_ms)
+    whys = [*_waits(at, [one for one in at.branches if is_waiting(one)], now_ms, statuses), *retries]
     at_work = current_steps(at)
     in_queue = len(at_work) > len(whys)
     texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
     wakers = [waker for why in whys for waker in why.wakers]
     kind = "" if in_queue or not whys else whys[0].kind
-    return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, kind, in_queue=in_queue)
+    wakers += [_QUEUE] if in_queue else []
+    return _Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
 
 
 def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuses) -> list[_Why]:
@@ -269,16 +278,35 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
 
 def _running(at: Standing, now_ms: int) -> _Why:
     token = at.token
-    node = token.node or at.graph.start
+    is_over = not token.attempt and token.node not in at.graph.nodes  # an operation of a function, that has ended
+    node = at.graph.start if is_over else token.node
     since_ms = token.last.at_ms if token.last else at.header.started_ms
-    retry = token.last.next if token.last else None
-    if isinstance(retry, RetryAt) and retry.at_ms > now_ms:
-        failed = f" after {token.error.type}: {token.error.message}" if token.error else ""
-        text = f"Attempt {token.attempt + 1} of {node} is due at {iso(retry.at_ms)}{failed}."
-        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry ends")
-        return _Why(text, (timer,), since_ms, retry_ms=retry.at_ms)
+    if (retry := _retry(token, now_ms)) is not None:
+        return retry
     text = f"A worker has it, or is about to get it: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
     return _Why(text, (_QUEUE,), since_ms, in_queue=True)
+
+
+def _retry(token: Token, now_ms: int) -> _Why | None:
+    """Explains a token whose step is tried again later; None if it is not."""
+    last = token.last
+    if last is None or not isinstance(last.next, RetryAt) or last.next.at_ms <= now_ms:
+        return None
+    due_ms = last.next.at_ms
+    failed = f" after {token.error.type}: {token.error.message}" if token.error else ""
+    text = f"Attempt {token.attempt + 1} of {token.node} is due at {iso(due_ms)}{failed}."
+    timer = Waker(what="timer", at=iso(due_ms), detail="the backoff of its retry ends")
+    return _Why(text, (timer,), last.at_ms, retry_ms=due_ms)
+
+
+def _retries(tokens: Sequence[Token], now_ms: int) -> list[_Why]:
+    """Explains the tokens that are tried again later, the soonest first."""
+    found = [_retry(one, now_ms) for one in tokens if not one.ended and not is_waiting(one)]
+    return sorted((one for one in found if one is not None), key=lambda why: why.retry_ms)
+
+
+def _soonest(retries: Sequence[_Why]) -> int:
+    return retries[0].retry_ms if retries else 0
 
 
 _QUEUE = Waker(what="queue", at=None, detail="its wake is in the queue or with a worker; a dead worker is replaced")
@@ -300,12 +328,22 @@ def _parked(at: Standing, whole: Parked, now_ms: int, statuses: Statuses) -> _Wh
         *map(_waker, at_last),
     ]
     text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
+    if (blocked := _blocked(at.token)) is not None:
+        text = f"{at.token.node} was blocked: {blocked}. {text}"
     if parked.until_ms is not None:
         late = " (overdue: the sweeper wakes it)" if parked.until_ms < now_ms else ""
         text += f", until {iso(parked.until_ms)}{late}"
     if not can_wake(parked, found):
         text += "; nothing can wake it, which is a defect of Stepwell"
     return _Why(text + ".", tuple(wakers), parked.since_ms, shown_as(parked))
+
+
+def _blocked(token: Token) -> str | None:
+    """Returns the reason that the step gave when it blocked the run, which waits for an approval; None if none did."""
+    error = token.error
+    if error is None or error.category != "governance" or error.step != token.node:
+        return None
+    return error.message
 
 
 def _what(parked: Parked, children: Sequence[ChildView]) -> str:

@@ -179,6 +179,11 @@ class SentBackView(TypedDict):
     left: list[str]
 
 
+class DeletedLettersView(TypedDict):
+    deleted: list[str]
+    left: list[str]
+
+
 class RecoveredView(TypedDict):
     run_id: str
     why: str
@@ -308,6 +313,7 @@ SHAPES: tuple[Any, ...] = (
     LetterPage,
     LetterView,
     SentBackView,
+    DeletedLettersView,
     ForetoldView,
     RedriveView,
     SentView,

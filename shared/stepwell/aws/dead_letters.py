@@ -5,9 +5,9 @@ resume ──5 tries──▶ dead ──sweeper──▶ resume, later each tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepwell.aws.batches import Batch, Delivery
 from stepwell.aws.calls import Retry
@@ -15,12 +15,15 @@ from stepwell.aws.protocols import SqsClient
 from stepwell.aws.sqs_queue import BATCH_ENTRIES
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, NewerFormat, UserError
+from stepwell.limits import DELIVERIES
 from stepwell.runtime.calls.dead import Letter, sent_back
 from stepwell.runtime.ports import Queue
 from stepwell.runtime.stores.jsontext import decode
 
 if TYPE_CHECKING:
     from stepwell.aws.wiring import Deployed  # which imports this module
+
+Message: TypeAlias = Mapping[str, Any]  # as SQS tells it
 
 LOOK_SECONDS = 30  # while a person looks; they are visible again at once after that
 HIDDEN_SECONDS = 60  # while a batch is worked on; what stays in the queue is visible again before the next sweep
@@ -70,23 +73,33 @@ class AwsDeadQueue:
         return [_letter(one) for one in list(found.values())[:limit]]
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
+        return await self._take(ids, self._send_back)
+
+    async def delete(self, ids: frozenset[str]) -> Sequence[str]:
+        return await self._take(ids, self._delete)
+
+    async def _take(self, ids: frozenset[str] | None, act: Callable[[Message], Awaitable[bool]]) -> Sequence[str]:
+        """Passes these messages, or all, to `act`. Returns the ids of those that it took out of the queue."""
         found = self._receive(None)
-        sent: list[str] = []
+        taken: list[str] = []
         try:
             for name in [name for name in found if ids is None or name in ids]:
-                if await self._send_back(found[name]):
+                if await act(found[name]):
                     del found[name]
-                    sent.append(name)
+                    taken.append(name)
         finally:
             self._show_again(found.values())
-        return sent
+        return taken
 
-    async def _send_back(self, message: Mapping[str, Any]) -> bool:
+    async def _send_back(self, message: Message) -> bool:
         try:
             lane, body = sent_back(_letter(message).body or {})
         except (EngineFault, NewerFormat):
             return False
         await self._queue.send(lane, body)
+        return await self._delete(message)
+
+    async def _delete(self, message: Message) -> bool:
         place = {"QueueUrl": self._url, "ReceiptHandle": message["ReceiptHandle"]}
         self._retry.call("DeleteMessage", lambda: self._client().delete_message(**place))
         return True
@@ -104,17 +117,21 @@ class AwsDeadQueue:
             found |= page
         return found
 
-    def _show_again(self, messages: Iterable[Mapping[str, Any]]) -> None:
+    def _show_again(self, messages: Iterable[Message]) -> None:
         for message in messages:
             place = {"QueueUrl": self._url, "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0}
             self._retry.call("ChangeMessageVisibility", partial(self._client().change_message_visibility, **place))
 
 
-def _letter(message: Mapping[str, Any]) -> Letter:
+def _letter(message: Message) -> Letter:
+    """A message from SQS. Its count also has who looked at it here, and the deliveries to its handler are as many
+    as its queue allows."""
     attributes = message.get("Attributes", {})
     source = str(attributes.get("DeadLetterQueueSourceArn", "")).rpartition(":")[2]
-    sent_ms, count = int(attributes.get("SentTimestamp", 0)), int(attributes.get("ApproximateReceiveCount", 1))
-    return Letter(message["MessageId"], source, _body(message["Body"]), sent_ms, count)
+    deliveries = min(int(attributes.get("ApproximateReceiveCount", 1)), DELIVERIES) if source else 0
+    return Letter(
+        message["MessageId"], source, _body(message["Body"]), int(attributes.get("SentTimestamp", 0)), deliveries
+    )
 
 
 def _body(text: str) -> Mapping[str, Json] | None:

@@ -42,6 +42,7 @@ def diff(
     """Show where the histories of two runs first differ. The exit status is 1 if they do."""
     with connect(url) as client:
         first, second = (list(client.handle(one).history()) for one in (run_id, other_id))
+        run_id, other_id = client.whole(run_id), client.whole(other_id)
     found = first_divergence(first, run_id, second, other_id)
     if as_json:
         print_json(None if found is None else asdict(found))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
-    from stepwell.client import Client
+    from stepwell.cli.finding import FindingClient
 
 
-def connect(url: str) -> Client:
+def connect(url: str) -> FindingClient:
     """Connects to the API of the argument, else of STEPWELL_URL, else of this machine. Raises UserError."""
-    from stepwell.cli.finding import FindingClient  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
+    from stepwell.cli import finding  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
 
-    return FindingClient(url)
+    return finding.FindingClient(url)
 
 
 def person(by: str) -> str:

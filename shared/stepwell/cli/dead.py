@@ -1,4 +1,4 @@
-"""`stepwell dlq`: messages that nobody could take, and sending them back."""
+"""`stepwell dlq`: messages that nobody could take; sends them back, or deletes them."""
 
 from __future__ import annotations
 
@@ -64,6 +64,28 @@ def redrive_letters(
         raise typer.Exit(exits.FAILED)
 
 
+def delete_letters(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID…", show_default=False)] = None,
+    unreadable: Annotated[bool, typer.Option("--unreadable", help="All that cannot be read.")] = False,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Delete dead letters for good. An event among them is lost."""
+    if bool(ids) == unreadable:
+        raise typer.BadParameter("name dead letters, or say --unreadable", param_hint="ID")
+    with connect(url) as client:
+        answer = client.delete_dead_letters([_whole(client, one) for one in ids or ()])
+    if as_json:
+        print_json(answer)
+    else:
+        count = len(answer["deleted"])
+        console().print(printable(f"deleted {count} message{'' if count == 1 else 's'}"))
+        for one in answer["left"]:
+            console().print(printable(f"  {one} is not there"))
+    if answer["left"]:
+        raise typer.Exit(exits.FAILED)
+
+
 def _whole(client: Client, given: str) -> str:
     """The id that begins so, if there is one. Raises UserError if there are several."""
     ids = [str(one["id"]) for one in client.dead_letters()]
@@ -78,4 +100,5 @@ def _line(one: JsonObject) -> str:
     event = one.get("event") or {}
     about = one.get("run_id") or (f"event {event['name']} {event['id']}" if event else "")
     since = f" since {one['sent_at']}" if one.get("sent_at") else ""
-    return f"{one['id']}  {one['type']}  {about}  from {one['queue'] or '?'}{since}, {one['deliveries']} deliveries"
+    deliveries = f", {one['deliveries']} deliveries" if one["deliveries"] else ""
+    return f"{one['id']}  {one['type']}  {about}  from {one['queue'] or '?'}{since}{deliveries}"

@@ -53,6 +53,7 @@ EXAMPLES = {
     "dlq list": "stepwell dlq list",
     "dlq show": "stepwell dlq show 0f7d",
     "dlq redrive": "stepwell dlq redrive --all",
+    "dlq delete": "stepwell dlq delete --unreadable",
     "webhook test": "stepwell webhook test payments -f delivery.json",
     "webhook deliveries": "stepwell webhook deliveries",
     "webhook replay": "stepwell webhook replay payments 01J9",

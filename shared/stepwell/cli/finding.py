@@ -49,6 +49,10 @@ class FindingClient(Client):
         self._found[given] = whole
         return super().send(_about(asked, given, whole))
 
+    def whole(self, given: str) -> str:
+        """The run's id, of what a command has named and this client has asked for."""
+        return self._found.get(given, given)
+
     def _newest(self) -> str:
         items = super().send(calls.at(calls.runs(), 1, "")).items
         if not items:

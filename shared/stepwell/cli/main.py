@@ -103,11 +103,16 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},
-    "dlq": {"list": dead.list_letters, "show": dead.show_letter, "redrive": dead.redrive_letters},
+    "dlq": {
+        "list": dead.list_letters,
+        "show": dead.show_letter,
+        "redrive": dead.redrive_letters,
+        "delete": dead.delete_letters,
+    },
 }
 _HELP = {
     "webhook": "Test a source of webhooks.yaml, and replay its deliveries.",
-    "dlq": "Look at messages that nobody could take, and send them back.",
+    "dlq": "Look at messages that nobody could take, send them back, or delete them.",
 }
 for command in COMMANDS:
     app.command(epilog=epilog(command.__name__), cls=gate.Gate if command is gate.gate else None)(command)

@@ -30,6 +30,7 @@ from stepwell.cli.words import (
 )
 
 LINKS = frozenset({"approval_links", "callback_url"})
+_ORIGINS = {"redrive": "goes on from", "rerun": "rerun of", "fork": "fork of"}
 
 
 def run_view(run: Mapping[str, Any], now: datetime) -> Group:
@@ -178,9 +179,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("parent", run.get("parent"))
     yield from _told("cost", _cost_words(run.get("cost") or {}))
     origin = run.get("origin") or {}
-    yield from _told(
-        {"redrive": "goes on from", "rerun": "rerun of"}.get(origin.get("kind", ""), ""), origin.get("run_id")
-    )
+    yield from _told(_ORIGINS.get(origin.get("kind", ""), "made of"), origin.get("run_id"))
 
 
 def _outcome_words(run: Mapping[str, Any]) -> str:

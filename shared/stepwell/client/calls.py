@@ -160,6 +160,11 @@ def redrive_dead_letters(ids: Sequence[str] = ()) -> Request[JsonObject]:
     return post("/dlq:redrive", {"ids": list(ids)} if ids else {"all": True}, repeatable=True)
 
 
+def delete_dead_letters(ids: Sequence[str] = ()) -> Request[JsonObject]:
+    """Deletes dead letters; without ids, all that cannot be read."""
+    return post("/dlq:delete", {"ids": list(ids)} if ids else {"unreadable": True}, repeatable=True)
+
+
 def workflows() -> Request[list[JsonObject]]:
     """Lists the workflows that are deployed."""
     return listed("/workflows").then(attrgetter("items"))

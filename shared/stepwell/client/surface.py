@@ -87,6 +87,7 @@ class ClientCalls(Bound):
     dead_letters = _call(calls.dead_letters)
     dead_letter = _call(calls.dead_letter)
     redrive_dead_letters = _call(calls.redrive_dead_letters)
+    delete_dead_letters = _call(calls.delete_dead_letters)
     workflows = _call(calls.workflows)
     workflow = _call(calls.workflow)
     versions = _call(calls.versions)

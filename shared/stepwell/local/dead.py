@@ -13,6 +13,7 @@ from stepwell.runtime.stores.jsontext import decode, encode
 
 _LETTERS = "SELECT seq, lane, message, deliveries, due_ms FROM messages WHERE deliveries >= ? ORDER BY seq LIMIT ?"
 _SEND_BACK = "UPDATE messages SET due_ms = ?, deliveries = 0, receipt = '', message = ? WHERE seq = ?"
+_DELETE = "DELETE FROM messages WHERE seq = ?"
 _ALL = -1
 
 
@@ -28,9 +29,8 @@ class SqliteDeadQueue:
                 for seq, lane, text, deliveries, due_ms in rows]  # fmt: skip
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
-        found = [one for one in await self.letters(_ALL) if ids is None or one.id in ids]
         sent: list[str] = []
-        for one in found:
+        for one in await self._named(ids):
             try:
                 _, body = sent_back(one.body or {})
             except (EngineFault, NewerFormat):
@@ -38,3 +38,12 @@ class SqliteDeadQueue:
             self._db.change(_SEND_BACK, (self._clock.now_ms(), encode(body), int(one.id)))
             sent.append(one.id)
         return sent
+
+    async def delete(self, ids: frozenset[str]) -> Sequence[str]:
+        found = await self._named(ids)
+        for one in found:
+            self._db.change(_DELETE, (int(one.id),))
+        return [one.id for one in found]
+
+    async def _named(self, ids: frozenset[str] | None) -> Sequence[Letter]:
+        return [one for one in await self.letters(_ALL) if ids is None or one.id in ids]

@@ -17,6 +17,11 @@ class SendBackBody(Body):
     all: bool = Field(False, description="all that there are")
 
 
+class DeleteLettersBody(Body):
+    ids: list[str] = Field(default_factory=list, max_length=PAGE_ITEMS_MAX, description="of dead letters")
+    unreadable: bool = Field(False, description="all that cannot be read")
+
+
 async def list_letters(call: Call) -> Answer:
     """Lists messages that nobody could take."""
     asked = call.asked(LettersQuery)
@@ -45,6 +50,22 @@ async def send_back(call: Call) -> Answer:
     return Answer(200, {"sent": list(sent), "left": left})
 
 
+async def delete_letters(call: Call) -> Answer:
+    """Deletes dead letters for good."""
+    call.asked(NoQuery)
+    body = call.body(DeleteLettersBody)
+    if bool(body.ids) == body.unreadable:
+        hint = '{"ids": […]} or {"unreadable": true}'
+        raise InvalidInput("name dead letters, or the unreadable ones", code="no_letters", hint=hint)
+    dead_queue = call.parts.dead
+    ids = frozenset(body.ids)
+    if body.unreadable:
+        ids = frozenset(one.id for one in await dead_queue.letters(PAGE_ITEMS_MAX) if not dead.is_readable(one))
+    deleted = await dead_queue.delete(ids) if ids else ()
+    left: list[Json] = sorted(ids - set(deleted))
+    return Answer(200, {"deleted": list(deleted), "left": left})
+
+
 DEAD_ROUTES = (
     Route("GET", "/dlq", list_letters, "List messages that nobody could take", {200: "some of them"}, "LetterPage",
           query=LettersQuery),
@@ -53,4 +74,7 @@ DEAD_ROUTES = (
     Route("POST", "/dlq:redrive", send_back, "Send dead letters back to their queues",
           {200: "`left`: those that are not there, or cannot be read", 422: "no ids, and not `all`"},
           "SentBackView", SendBackBody),
+    Route("POST", "/dlq:delete", delete_letters, "Delete dead letters",
+          {200: "`left`: those that are not there", 422: "no ids, and not `unreadable`"},
+          "DeletedLettersView", DeleteLettersBody),
 )  # fmt: skip

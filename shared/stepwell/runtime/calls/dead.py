@@ -1,4 +1,4 @@
-"""Dead letters: lists messages that could not be handled, explains why, and sends them back.
+"""Dead letters: lists messages that could not be handled, explains why, sends them back or deletes them.
 
 A message is sent back to the lane that it came from, with its counts begun anew, and is then deleted from the
 dead-letter queue. A crash in between leaves it in both: every message may come twice.
@@ -23,8 +23,8 @@ from stepwell.runtime.ports import Lane
 class Letter:
     """A message in a dead-letter queue.
 
-    `queue`: where it came from. `body` is None if it is no JSON object. `due_ms`: when it is redelivered by itself;
-    None if somebody has to send it back.
+    `queue`: where it came from. `body` is None if it is no JSON object. `deliveries`: to its handler; 0 if unknown.
+    `due_ms`: when it is redelivered by itself; None if somebody has to send it back.
     """
 
     id: str
@@ -44,6 +44,9 @@ class DeadQueue(Protocol):
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
         """Sends these messages back, or all, but for unreadable ones. Returns the ids of those it sent."""
 
+    async def delete(self, ids: frozenset[str]) -> Sequence[str]:
+        """Deletes these messages for good. Returns the ids of those it deleted."""
+
 
 class NoDeadQueue:
     """Stands in where the process has no dead-letter queue."""
@@ -52,6 +55,9 @@ class NoDeadQueue:
         return ()
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
+        return ()
+
+    async def delete(self, ids: frozenset[str]) -> Sequence[str]:
         return ()
 
 
@@ -90,6 +96,11 @@ def sent_back(body: Mapping[str, Json]) -> tuple[Lane, Mapping[str, Json]]:
     return retries.lane_of(from_json(body)), retries.fresh(body)
 
 
+def is_readable(letter: Letter) -> bool:
+    """Tells whether this version can read the message. One of a newer version can be read by that one."""
+    return not isinstance(_message(letter), EngineFault)
+
+
 def _message(letter: Letter) -> Message | EngineFault | NewerFormat:
     if letter.body is None:
         return EngineFault("it is not a JSON object", code="broken_message")
@@ -100,8 +111,10 @@ def _message(letter: Letter) -> Message | EngineFault | NewerFormat:
 
 
 def _why(letter: Letter, message: Message | EngineFault | NewerFormat) -> str:
-    if isinstance(message, EngineFault | NewerFormat):
-        return f"it cannot be read, so it stays until its queue drops it: {message.message}"
+    if isinstance(message, NewerFormat):
+        return f"it is of a newer version, so it stays until that is deployed: {message.message}"
+    if isinstance(message, EngineFault):
+        return f"it cannot be read, so it stays until its queue drops it, or somebody deletes it: {message.message}"
     if isinstance(message, Wake | Update):
         why = "each worker died of it, or failed to say so"
         return f"{why}: {_again(letter) or 'the sweeper wakes its run if that stands still'}"

@@ -10,6 +10,7 @@ from stepwell.definition.graph import Graph
 from stepwell.engine import permits, shares, throttles
 from stepwell.engine.share_records import RELEASE
 from stepwell.engine.token import Permit
+from stepwell.limits import REMIND_MS
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import Standing
@@ -37,11 +38,17 @@ class Runs:
         return at is None or not shares.holds_first(at.token)
 
     async def tell(self, who: str) -> bool:
+        return await self._tell(who)
+
+    async def remind(self, who: str) -> bool:
+        return await self._tell(who, self._ports.clock.now_ms() + REMIND_MS)
+
+    async def _tell(self, who: str, at_ms: int = 0) -> bool:
         granted = await self._logbook.load(who)
         if granted is None or not shares.holds_first(granted.token):  # it gave the permit back before it was granted
             return False
         if permits.begins(granted.run, granted.token):  # else it found its permit by itself
-            await self._ports.queue.send(Lane.WORK, to_json(granted.wake()))
+            await self._ports.queue.send(Lane.WORK, to_json(granted.wake()), at_ms)
         return True
 
 
@@ -58,9 +65,15 @@ class Claims:
         return not await self.lives(who)
 
     async def tell(self, who: str) -> bool:
+        return await self._tell(who)
+
+    async def remind(self, who: str) -> bool:
+        return await self._tell(who, self._ports.clock.now_ms() + REMIND_MS)
+
+    async def _tell(self, who: str, at_ms: int = 0) -> bool:
         at = await self._wanting(who)
         if at is not None and throttles.waits(at.token):
-            await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+            await self._ports.queue.send(Lane.WORK, to_json(at.wake()), at_ms)
         return at is not None
 
     async def _wanting(self, who: str) -> Standing | None:
@@ -86,6 +99,9 @@ class Claimants:
 
     async def tell(self, who: str) -> bool:
         return await self._of(who).tell(who)
+
+    async def remind(self, who: str) -> bool:
+        return await self._of(who).remind(who)
 
     def _of(self, who: str) -> Members:
         return self._claims if _BETWEEN in who else self._runs

@@ -8,9 +8,15 @@
      leave    my id goes out, the first who waits goes in ── it is told, and then its place is deleted
 
 A waiter writes before it reads the holders again, and a holder that leaves reads the waiters after it has written: one
-of them sees the other. A holder whose place is still there was granted its permit by an actor that may have died before
-it told the holder; whoever reads that, tells it. Whoever lets another in reads again: if its place is gone, it has
-begun, or had left the line before. A holder that has ended is removed by whoever finds it.
+of them sees the other. A holder whose place is still there was granted its permit by an actor that is about to tell it,
+or has died. Only that actor tells it at once: of two messages, two workers would run its step together. Whoever else
+reads that has a message sent a minute later, in case the actor has died, and marks the place, so that it is one.
+
+    leave    my id goes out, b's goes in ──────────────────────── b is told ── b's place is deleted
+    another                   reads ── a message for b in a minute ── b's place is marked
+
+Whoever lets another in reads again: if its place is gone, it has begun, or had left the line before. A holder that has
+ended is removed by whoever finds it.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from stepwell.runtime.ports import Notes
 
 LOOKED_AT = 10  # how many of those who wait are read
 _SHARD, _WAITS = "h", "w"
+_FRESH, _SEEN = "", "seen"  # what a place's note holds: before and after another has seen it granted
 
 
 class Turn(StrEnum):
@@ -41,17 +48,22 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A limit as it was read: the holders by note, the notes' bodies, and the first of those who wait, by note."""
+    """A limit as it was read: the holders by note, the notes' bodies, and the first of those who wait, by note.
+
+    `seen`: notes of those who wait that another has seen granted.
+    """
 
     holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bodies: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
+    seen: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, notes: dict[str, str]) -> Board:
         bodies = {name: body for name, body in notes.items() if name.startswith(_SHARD)}
         waiting = {name: name.partition("#")[2] for name in notes if name.startswith(_WAITS)}
-        return cls({name: tuple(json.loads(body)) for name, body in bodies.items()}, bodies, waiting)
+        seen = frozenset(name for name in waiting if notes[name] != _FRESH)
+        return cls({name: tuple(json.loads(body)) for name, body in bodies.items()}, bodies, waiting, seen)
 
     @property
     def under_way(self) -> tuple[str, ...]:
@@ -100,6 +112,9 @@ class Members(Protocol):
     async def tell(self, who: str) -> bool:
         """Wakes a claimant that got its permit. Returns False if it has ended, and gives nothing back."""
 
+    async def remind(self, who: str) -> bool:
+        """The same, a minute later."""
+
 
 class Lines:
     """The lines of all limits. Every operation may be repeated."""
@@ -129,8 +144,7 @@ class Lines:
                 return await self._granted(share, board, own)
             room, first = board.room(share), min(board.left, default=own)
             if room is not None and first < own:
-                granted = board.left[first]
-                await self._grant(share, room, board, granted)
+                granted = board.left[first] if await self._grant(share, room, board, board.left[first]) else ""
             elif room is not None:
                 if await self._grant(share, room, board, who):
                     return await self._granted(share, board, own)
@@ -139,7 +153,7 @@ class Lines:
             elif not await self._take_out_ended(share, board, of_all=looks_at_all or own in board.waiting):
                 if not may_wait:
                     return Turn.REFUSED
-                await self._notes.put_note(_kind(share.name), own, "", None)
+                await self._notes.put_note(_kind(share.name), own, _FRESH, None)
                 is_written = True
                 if then is not None:
                     await then()
@@ -161,12 +175,12 @@ class Lines:
         for _ in range(LOCK_TRIES):
             board = await self.seen_to(share, but=who, granted=granted)
             left, shard = [one for one in board.left.values() if one != who], board.shard_of(who)
-            granted = left[0] if left else ""
+            granted = ""
             if shard is not None:
                 comes_again = False
-                await self._replace(share, board, shard, who, left)
+                granted = await self._replace(share, board, shard, who, left)
             elif left and (room := board.room(share)) is not None:
-                await self._grant(share, room, board, granted)
+                granted = left[0] if await self._grant(share, room, board, left[0]) else ""
             elif left and comes_again and (gone := await self._newest_ended(board)):
                 await self._without(share, board, gone)
             else:
@@ -183,11 +197,12 @@ class Lines:
     async def _grant(self, share: Share, shard: str, board: Board, who: str) -> bool:
         return await self._write(share.name, shard, board, (*board.holders.get(shard, ()), who))
 
-    async def _replace(self, share: Share, board: Board, shard: str, who: str, left: Sequence[str]) -> None:
-        """Removes the holder, and lets in the first who waits if the note has room."""
+    async def _replace(self, share: Share, board: Board, shard: str, who: str, left: Sequence[str]) -> str:
+        """Removes the holder, and lets in the first who waits if the note has room. Returns who that is, or ""."""
         kept = tuple(one for one in board.holders[shard] if one != who)
         first = left[:1] if len(kept) < capacity_of(share, shard) else ()
-        await self._write(share.name, shard, board, (*kept, *first))
+        is_written = await self._write(share.name, shard, board, (*kept, *first))
+        return first[0] if is_written and first else ""
 
     async def _take_out_ended(self, share: Share, board: Board, *, of_all: bool) -> bool:
         """Removes ended holders, of all or only the oldest. Tells whether there was one."""
@@ -209,12 +224,25 @@ class Lines:
         is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
         if is_there and await self._members.has_ended(granted):
             board = await self._without(share, board, granted)
-        waiting = [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]
-        for name, one in waiting:
-            if not await self._members.tell(one):
-                board = await self._without(share, board, one)
-            await self._notes.drop_note(_kind(share.name), name)
-        return await self.read(share) if waiting else board
+        granted_others = [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]
+        is_changed = False
+        for name, one in granted_others:
+            is_over = one == granted
+            if not await (self._members.tell(one) if is_over else self._remind(share, board, name)):
+                board, is_over = await self._without(share, board, one), True
+            if is_over:
+                await self._notes.drop_note(_kind(share.name), name)
+                is_changed = True
+        return await self.read(share) if is_changed else board
+
+    async def _remind(self, share: Share, board: Board, place: str) -> bool:
+        """Sends a message for later to a holder that another tells. Returns False if it has ended."""
+        if place in board.seen:
+            return True
+        wants = await self._members.remind(board.waiting[place])
+        if wants:
+            await self._notes.put_note(_kind(share.name), place, _SEEN, _FRESH, replaces=True)
+        return wants
 
     async def _without(self, share: Share, board: Board, who: str) -> Board:
         """Removes a holder that has ended, even if others change the note meanwhile. Returns the limit after it."""

@@ -1,4 +1,13 @@
-"""Turns under a rate limit: when each may go on. A claimant keeps its turn until it ends, and takes no other."""
+"""Turns under a rate limit: when each may go on. A claimant keeps its turn until it ends.
+
+One that comes late has missed its turn, and takes another: else all whose turns came while no worker ran would go on
+together.
+
+    turns   1 2 3 4 5 6 7 8                     1 and 2 went on
+    workers 1 2 ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✗ 3 4 5 6     3 and later ones take turns from now on
+
+With each turn that it misses it may be later, so that it goes on where all messages are late.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +16,12 @@ import json
 from stepwell.engine.actions import Pace
 from stepwell.engine.permits import is_spent, reserved
 from stepwell.errors import PortError
-from stepwell.limits import LOCK_TRIES
+from stepwell.limits import LOCK_TRIES, TURN_GRACE_MS
 from stepwell.runtime.ports import Notes
 
 _DUE, _TURN = "due", "t#"
+_MISSED = "0"  # a turn's note begins with one for each that was missed before: earlier versions read the same number
+_GRACE_GROWS = 4  # times, with each
 
 
 class Paces:
@@ -19,25 +30,36 @@ class Paces:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
 
-    async def turn(self, pace: Pace, who: str, now_ms: int) -> int:
-        """Returns when the claimant may go on, in ms. Stores a turn that is later than now."""
-        kept = await self.kept(pace, who)
+    async def turn(self, pace: Pace, who: str, now_ms: int, *, may_miss: bool = True) -> int:
+        """Returns when the claimant may go on, in ms. Stores a turn that is later than now, or that follows another.
+
+        `may_miss`: whether one that comes late takes another turn.
+        """
+        kept = await self._note(pace, who)
+        if kept is not None and not (may_miss and _is_missed(kept, now_ms)):
+            return int(kept)
+        at_ms = await self._reserve(pace, who, now_ms)
         if kept is not None:
-            return kept
+            missed = _MISSED * (_misses(kept) + 1)
+            await self._notes.put_note(_kind(pace), _TURN + who, f"{missed}{at_ms}", kept)
+        elif at_ms > now_ms:
+            await self._notes.put_note(_kind(pace), _TURN + who, str(at_ms), None)
+        return at_ms
+
+    async def _reserve(self, pace: Pace, who: str, now_ms: int) -> int:
         for _ in range(LOCK_TRIES):
             body = await self._notes.get_note(_kind(pace), _DUE)
             turn = reserved(pace, body, who, now_ms)
             if await self._notes.put_note(_kind(pace), _DUE, turn.body, body):
-                break
-        else:
-            raise PortError(f"the limit of {pace.name!r} was changed by others {LOCK_TRIES} times")
-        if turn.at_ms > now_ms:
-            await self._notes.put_note(_kind(pace), _TURN + who, str(turn.at_ms), None)
-        return turn.at_ms
+                return turn.at_ms
+        raise PortError(f"the limit of {pace.name!r} was changed by others {LOCK_TRIES} times")
 
     async def kept(self, pace: Pace, who: str) -> int | None:
-        kept = await self._notes.get_note(_kind(pace), _TURN + who)
+        kept = await self._note(pace, who)
         return None if kept is None else int(kept)
+
+    async def _note(self, pace: Pace, who: str) -> str | None:
+        return await self._notes.get_note(_kind(pace), _TURN + who)
 
     async def drop(self, pace: Pace, who: str) -> None:
         """Forgets the claimant's turn, if one is stored."""
@@ -55,6 +77,16 @@ async def due_ms(notes: Notes, name: str) -> int:
     """Returns when the next turn is due; 0 if none was taken."""
     body = await notes.get_note(f"pace:{name}", _DUE)
     return 0 if body is None else int(json.loads(body)["due_ms"])
+
+
+def _is_missed(kept: str, now_ms: int) -> bool:
+    """Tells whether a claimant comes too late for its turn."""
+    grace_ms: int = TURN_GRACE_MS * _GRACE_GROWS ** _misses(kept)
+    return now_ms - int(kept) > grace_ms
+
+
+def _misses(kept: str) -> int:
+    return len(kept) - len(kept.lstrip(_MISSED))
 
 
 def _kind(pace: Pace) -> str:

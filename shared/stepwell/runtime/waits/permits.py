@@ -44,17 +44,20 @@ class Permits:
     async def ask(self, at: Standing, asked: AskPermit) -> Reply:
         """Tells whether the run may begin now, later, or not yet."""
         if asked.pace is not None:
-            at_ms = await self._turn(at, asked.pace)
+            at_ms = await self._turn(at, asked.pace, may_miss=asked.share is None)
             if at_ms > self._ports.clock.now_ms():
                 return Reply(Turn.LATER, at_ms)
         if asked.share is None or await self._kinship.is_under_holder(at.header, asked.share):
             return Reply(Turn.GRANTED)
         return await self._share(at, asked.share, may_refuse=asked.may_refuse)
 
-    async def _turn(self, at: Standing, pace: Pace) -> int:
-        """Returns when the run may begin. Forgets the turn if the run gave its permit back meanwhile."""
+    async def _turn(self, at: Standing, pace: Pace, *, may_miss: bool) -> int:
+        """Returns when the run may begin. Forgets the turn if the run gave its permit back meanwhile.
+
+        A run that waits for others as well comes late because of them, so it cannot miss its turn.
+        """
         now_ms = self._ports.clock.now_ms()
-        at_ms = await self._paces.turn(pace, at.run_id, now_ms)
+        at_ms = await self._paces.turn(pace, at.run_id, now_ms, may_miss=may_miss)
         if at_ms > now_ms and await self._has_ended(at):
             await self._paces.drop(pace, at.run_id)
         return at_ms

@@ -1,0 +1,57 @@
+"""What `explain` says of steps that are tried again later, and of those that were blocked."""
+
+from __future__ import annotations
+
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Failure
+from tests.api.kit import World
+
+RETRY = "retry: {max_retries: 5, backoff: constant, initial_delay: 10m, max_delay: 10m}"
+DAG = f"""
+workflow: dag
+steps:
+  - {{name: call, run: python:m.call, timeout: 5s, {RETRY}}}
+  - {{name: ask, wait: {{for: approval}}}}
+"""
+FORK = f"""
+workflow: fork
+nodes:
+  begin: {{transitions: [{{to: call, foreach: "{{{{ input }}}}"}}]}}
+  call: {{run: python:m.call, timeout: 5s, {RETRY}, transitions: [{{to: gather}}]}}
+  gather: {{fan_in: {{policy: all}}}}
+"""
+LINE = """
+workflow: line
+timeline:
+  - {name: call, run: python:m.call, timeout: 5s}
+"""
+
+
+def failing(category: str, message: str) -> World:
+    world = World(DAG, FORK, LINE)
+    world.steps.functions["python:m.call"] = lambda call: Outcome(failure=Failure("Away", category, message, call.node))
+    return world
+
+
+def test_a_step_of_a_dag_that_is_tried_again_later_is_woken_by_its_timer() -> None:
+    """No message of it is in the queue meanwhile."""
+    world = failing("transient", "down")
+    told = world.get(f"/runs/{world.start('dag')}/explain").json
+    assert "Attempt 2 of call is due at" in told["why"]
+    assert {waker["what"] for waker in told["wakers"]} == {"call", "timer"}
+    assert told["next_retry_at"] in {waker["at"] for waker in told["wakers"]}
+    assert told["in_queue"] is False
+
+
+def test_branches_that_are_tried_again_later_name_the_first_of_their_timers() -> None:
+    world = failing("transient", "down")
+    told = world.get(f"/runs/{world.start('fork', input=[1, 2])}/explain").json
+    assert "2 of them retry. Attempt 2 of call is due at" in told["why"]
+    assert [waker["what"] for waker in told["wakers"]] == ["timer", "branch"]
+    assert told["next_retry_at"] == told["wakers"][0]["at"]
+
+
+def test_an_approval_that_a_blocked_step_asks_for_says_why_it_was_blocked() -> None:
+    world = failing("governance", "over the budget")
+    told = world.get(f"/runs/{world.start('line')}/explain").json
+    assert told["why"].startswith("call was blocked: over the budget. It waits at call for approval since")
