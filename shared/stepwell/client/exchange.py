@@ -134,8 +134,8 @@ class Api:
                 return request.read(answer)
             raise self._refusal(request, answer)
         except NotOurs as error:
-            message = f"the server at {self.url} is not a Stepwell API: "
-            message += f"it answered {answer.status_code} to {answer.request.url.path}"
+            said = f"it answered {answer.status_code} to {answer.request.url.path}"
+            message = f"the server at {self.url} is not a Stepwell API: {said}"
             raise Unreachable(message, code="not_stepwell", hint="check --url or STEPWELL_URL") from error
 
     def _refusal(self, request: Request[Any], answer: httpx.Response) -> StepwellError:
