@@ -129,6 +129,16 @@ def test_an_error_is_json_for_a_program_in_the_shape_of_the_apis_problems(api: F
         assert found["detail"]
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(cli: Cli, more: list[str]) -> None:
+    """New versions of typer check choices by pydantic, and have its words in the message."""
+    result = cli("init", "shop", "--template", "nope", *more)
+    said = result.stdout if more else result.stderr
+    assert result.exit_code == 2
+    assert "'nope' is not one of 'order', 'agent', 'saga', 'webhook'" in said
+    assert "Value error" not in said
+
+
 def test_every_command_tells_a_program_its_errors() -> None:
     """Also one whose output is JSON anyway: without the option its errors are text on stderr."""
     without = [
