@@ -30,6 +30,12 @@ RunId = Annotated[
         autocompletion=complete_run,
     ),
 ]
+WorkflowName = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORKFLOW", help="The workflow's name.", show_default=False, autocompletion=complete_workflow
+    ),
+]
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
 ]

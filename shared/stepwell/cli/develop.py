@@ -14,6 +14,7 @@ import typer
 
 from stepwell.cli.arguments import ErrorsAsJson, Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
+from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, EMULATED, chosen_folder
 from stepwell.cli.projects import Template, adding, needs_stepwell, write_project
@@ -140,11 +141,21 @@ def graph(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|WORKFLOW|RUN", show_default=False, help="A definition file, a name, or a run's id."
+            metavar="FILE|WORKFLOW|RUN",
+            show_default=False,
+            help="A definition file, a name, or a run's id.",
+            autocompletion=complete_run_or_workflow,
         ),
     ] = "",
     run_id: Annotated[
-        str, typer.Option("--run", metavar="RUN", show_default=False, help="A run, coloured by its history.")
+        str,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            show_default=False,
+            help="A run, coloured by its history.",
+            autocompletion=complete_run,
+        ),
     ] = "",
     form: Annotated[Form, typer.Option("--format", help="The output format.")] = Form.MERMAID,
     output: Annotated[

@@ -11,6 +11,7 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, ErrorsAsJson, RunId, Url
+from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import aside
@@ -41,7 +42,13 @@ def export(
 
 def replay(
     what: Annotated[
-        str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run's id, an export, or a folder of them.")
+        str,
+        typer.Argument(
+            metavar="RUN|FILE",
+            show_default=False,
+            help="A run's id, an export, or a folder of them.",
+            autocompletion=complete_run,
+        ),
     ],
     folder: Annotated[
         Path | None,
