@@ -37,7 +37,13 @@ WorkflowName = Annotated[
     ),
 ]
 By = Annotated[
-    str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
+    str,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        show_default=False,
+        help="Who acts, for the history; default the caller whom the API knows.",
+    ),
 ]
 OfVersion = Annotated[
     str,
