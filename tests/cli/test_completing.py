@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from stepwell.cli.main import app
+from tests.docs.options import leaves
 
 from .conftest import RUN, Cli, FakeApi
 
@@ -27,6 +31,8 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("stepwell runs --workflow o", ["order-review"]),
         ("stepwell show run_", [RUN["run_id"]]),
         ("stepwell show la", ["last"]),
+        ("stepwell graph run_", [RUN["run_id"]]),
+        ("stepwell graph ord", ["order-review"]),
         ("stepwell runs --status com", ["compensating", "completed", "compensated"]),
     ],
 )
@@ -40,3 +46,14 @@ def test_commands_workflows_run_ids_and_statuses_are_completed(
 
 def test_without_a_server_nothing_is_completed_and_nothing_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert completed("stepwell run ord", monkeypatch) == []
+
+
+def test_whatever_names_a_run_a_workflow_or_a_status_is_completed() -> None:
+    """But for `dev --run`, before whose server nothing is deployed."""
+    without = [
+        f"{path} {one.name}"
+        for path, command in leaves(typer.main.get_command(app), "stepwell")
+        for one in command.params
+        if re.search("RUN|WORKFLOW|STATUS", str(getattr(one, "metavar", ""))) and not one._custom_shell_complete
+    ]
+    assert without == ["stepwell dev workflow"]

@@ -307,6 +307,31 @@ def test_definitions_with_errors_are_told_before_anything_else(cli: Cli, tmp_pat
     assert "bad.yaml:2" in result.stderr
 
 
+def test_definitions_with_errors_are_json_for_a_program(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("workflow: w\ntimeline: [{name: a, rum: python:m.s}]\n", encoding="utf-8")
+    result = cli("deploy", str(tmp_path), "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["code"]) == (1, "bad_definitions")
+    assert (document["errors"][0]["code"], document["errors"][0]["line"]) == ("unknown_key", 2)
+
+
+def test_a_program_gets_json_alone_and_is_not_asked(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch, built: Builds
+) -> None:
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    dry = cli("deploy", str(project / "flows"), "--dry-run", "--json")
+    assert json.loads(dry.stdout) == {"template": str(project / "cdk.out")}
+    assert "the package has 40 MB\n" in dry.stderr
+    refused = cli("deploy", str(project / "flows"), "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["code"]) == (2, "needs_yes")
+
+
+def test_a_program_gets_the_stacks_outputs(project: Path, built: Builds) -> None:
+    made = deploy.carry_out(order(project), identify=lambda *_: HERE, run=FakeCdk({"ApiUrl": URL}))
+    assert made["outputs"] == {"ApiUrl": URL}
+    assert (made["account"], made["region"]) == (HERE.account, HERE.region)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(["nofolder"], "unknown_folder"), (["docs"], "no_workflows"), (["flows", "-c", "auth"], "bad_pair")],

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from stepwell.cli.emulate import gateway_to
+from stepwell.aws.deployment import Stack
+from stepwell.cli.emulate import api_key_of, gateway_to
 
 PAGE = "https://shop.example.com"
 
@@ -64,3 +65,10 @@ def test_another_page_may_not(emulator: Any) -> None:
     refused = answer_of(emulator, "GET", origin="https://evil.example.com")
     assert (refused.status_code, refused.json()["code"]) == (403, "not_local")
     assert "cors_origins" in refused.json()["hint"]
+
+
+@pytest.mark.parametrize(("outputs", "key"), [({"ApiKeySecret": "arn:of:the:key"}, "k-1"), ({}, "")])
+def test_the_key_of_an_api_with_keys_is_read_for_its_callers(outputs: dict[str, str], key: str) -> None:
+    """Only the stack knows it: `stepwell dev --aws` tells it, so that the next command has it."""
+    secrets = SimpleNamespace(get_secret_value=lambda SecretId: {"SecretString": {"arn:of:the:key": "k-1"}[SecretId]})  # noqa: N803
+    assert api_key_of(Stack("Stepwell", outputs, {}), lambda service: secrets) == key

@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from stepwell.cli.main import app
+from tests.docs.options import leaves
 
 from .conftest import Cli, FakeApi, problem
 
@@ -123,6 +127,33 @@ def test_an_error_is_json_for_a_program_in_the_shape_of_the_apis_problems(api: F
         found = json.loads(wrong.stdout)
         assert found["code"] == code
         assert found["detail"]
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(cli: Cli, more: list[str]) -> None:
+    """New versions of typer check choices by pydantic, and have its words in the message."""
+    result = cli("init", "shop", "--template", "nope", *more)
+    said = result.stdout if more else result.stderr
+    assert result.exit_code == 2
+    assert "'nope' is not one of 'order', 'agent', 'saga', 'webhook'" in said
+    assert "Value error" not in said
+
+
+def test_every_command_tells_a_program_its_errors() -> None:
+    """Also one whose output is JSON anyway: without the option its errors are text on stderr."""
+    without = [
+        path
+        for path, command in leaves(typer.main.get_command(app), "stepwell")
+        if "--json" not in [name for one in command.params for name in one.opts]
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize("command", [["dlq", "show", "x"], ["export", "run_404"], ["deploy", "none"], ["dev", "none"]])
+def test_commands_without_json_of_their_own_have_json_errors(api: FakeApi, cli: Cli, command: list[str]) -> None:
+    result = cli(*command, "--json")
+    assert (result.exit_code in {2, 3}, result.stderr) == (True, "")
+    assert json.loads(result.stdout)["code"]
 
 
 def test_a_gateways_own_refusal_is_json_in_that_shape_too(api: FakeApi, cli: Cli) -> None:

@@ -25,6 +25,7 @@ from stepwell.client import (
     UpdateFailed,
     exchange,
 )
+from stepwell.errors import InvalidInput
 
 URL = "https://api.example.com"
 RUN = {"run_id": "r1", "status": "running"}
@@ -205,6 +206,28 @@ def test_after_a_gateways_refusal_a_person_looks_before_a_second_act(
     with pytest.raises(Unreachable) as raised:
         on(Api(*(answer(status, {"message": "no answer"}) for _ in range(4))), act)
     assert "the API may have taken the call" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (httpx.ReadTimeout("lost"), "the API may have taken the call"),
+        (httpx.RemoteProtocolError("cut"), "the API may have taken the call"),
+        (httpx.ConnectError("refused"), "check --url"),
+    ],
+)
+def test_after_a_lost_answer_a_person_looks_before_a_second_act(on: Both, error: Exception, hint: str) -> None:
+    with pytest.raises(Unreachable) as raised:
+        on(Api(*([error] * 4)), lambda client: client.handle("r1").approve(by="ana"))
+    assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), "half a character: \ud800"])
+def test_what_json_cannot_hold_is_refused_before_it_is_sent(on: Both, value: Any) -> None:
+    api = Api()
+    with pytest.raises(InvalidInput) as raised:
+        on(api, lambda client: client.start("order", {"amount": value}))
+    assert (raised.value.code, api.requests) == ("not_storable", [])
 
 
 def test_too_many_calls_are_told_after_the_retries(on: Both) -> None:

@@ -107,6 +107,8 @@ def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
     elif name == "Failure" and len(call.args) > 2:
         code, place, message, kind = call.args[0], "run", call.args[2:3], _text(call.args[1], names)
         code = _constants().get(code.id, code) if isinstance(code, ast.Name) else code
+    elif name in _own_kinds():
+        code = code or ast.Constant(_own_kinds()[name])
     elif _refuses(name):
         kind = _status(name, code)
     else:
@@ -125,6 +127,21 @@ def _constants() -> dict[str, ast.Constant]:
         for node in ast.parse(file.read_text(encoding="utf-8")).body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
+
+
+@cache
+def _own_kinds() -> dict[str, str]:
+    """The errors that a package of `_NOT_THE_API` defines for itself, with the codes that they have by default."""
+    return {
+        node.name: str(line.value.value)
+        for package in sorted(_NOT_THE_API)
+        for file in (CODE / package).glob("errors.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant)
+        if ast.unparse(line.targets[0]) == "code"
     }
 
 

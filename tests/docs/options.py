@@ -14,16 +14,16 @@ from tests.docs.tables import table
 
 def options() -> str:
     """The arguments and options of each command."""
-    return "\n\n".join(_section(path, command) for path, command in _leaves(typer.main.get_command(app), "stepwell"))
+    return "\n\n".join(_section(path, command) for path, command in leaves(typer.main.get_command(app), "stepwell"))
 
 
-def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yields the commands, also those of a group. Their classes are of Typer's own copy of Click, or of Click."""
     if not hasattr(command, "commands"):
         yield path, command
         return
     for name, inner in command.commands.items():
-        yield from _leaves(inner, f"{path} {name}")
+        yield from leaves(inner, f"{path} {name}")
 
 
 def _section(path: str, command: Any) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -34,8 +35,12 @@ SHELLS = ("", "bash", "sh", "console")
 _YAML = {"workflow": "definition", "agent": "definition", "sources": "webhooks", "out": "webhooks",
          "- approve": "answers", "default": "assumptions", "as_of": "prices"}  # fmt: skip
 _FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>[^>]*?) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)(?:<!-- not run: (?P<reason>[^>]*?) -->\n(?P=indent))?"
+    r"```(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
 )
+_INDENTED = re.compile(r"(?<=\n\n) {4}(?![ *\d-])[^\n]+")
+_INLINE = re.compile(r"`(stepwell [a-z][^`]*)`")
 _FILE = re.compile(r"# ([\w./-]+\.(?:py|yaml|toml|json))\n")
 
 
@@ -86,8 +91,18 @@ def of_kind(*kinds: str) -> list[Snippet]:
     return [one for one in snippets() if one.kind in kinds]
 
 
+def unfenced(page: Path) -> list[str]:
+    """Returns the first lines of blocks that are code by their indentation alone, and so no snippet."""
+    return _INDENTED.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+def inline_commands(page: Path) -> list[str]:
+    """Returns the commands in the page's sentences and tables."""
+    return [" ".join(one.split()) for one in _INLINE.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))]
+
+
 def _of(page: Path) -> Iterator[Snippet]:
     text = page.read_text(encoding="utf-8")
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
-        yield Snippet(page, line, found["language"].strip(), found["text"], found["reason"] or "")
+        yield Snippet(page, line, found["language"].strip(), dedent(found["text"]), found["reason"] or "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.errors import told
-from tests.docs.generate import BLOCKS, pages, rendered
+from tests.docs.generate import BLOCKS, DOCS, pages, rendered
 from tests.docs.snippets import ROOT, WRITTEN
 
 _LINK = re.compile(r"\](?:\(|: )([^)#:\s]+)(?:#[^)\s]*)?(?:\)|$)", re.MULTILINE)
@@ -29,6 +29,19 @@ def test_an_error_is_told_with_its_own_words() -> None:
     words = {one.code: one.message for one in told() if one.place == "file"}
     assert words["response_without_thread"].startswith("`…` waits in no thread")
     assert words["final_without_approval"].startswith("`…` cannot be undone")
+
+
+def test_the_errors_that_are_shown_are_listed() -> None:
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^(?:error: |.*:\d+: error ).* \[(\w+)\]$", page, re.MULTILINE)
+    listed = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    assert len(shown) > 10
+    assert [code for code in shown if f"`{code}`" not in listed] == []
+
+
+def test_errors_of_packages_and_of_the_client_are_listed_too() -> None:
+    """They are classes of their own, some with a code by default."""
+    assert {"no_wheel", "other_stepwell", "not_packed", "unreachable", "not_stepwell"} <= {one.code for one in told()}
 
 
 def test_every_block_is_on_some_page() -> None:

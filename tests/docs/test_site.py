@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.console.kit import browsing, chromium
 from tests.docs.site import build
 
 pytestmark = pytest.mark.slow
@@ -74,3 +75,15 @@ def test_every_local_address_of_a_page_is_a_file_of_the_site(site: Path) -> None
         if not (page.parent / unquote(path.path)).resolve().exists()
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("width", [390, 1320, 1366, 1440, 1920])
+def test_no_page_is_wider_than_its_window(site: Path, width: int) -> None:
+    """A phone, and the usual widths of laptops: beside them stand both of the theme's columns."""
+    if chromium() is None:
+        pytest.skip("no Chromium: install the package `chromium`")
+    with browsing() as browser:
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        for name in ("deploy", "client", "reference/errors"):
+            page.goto((site / "docs" / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") == width, name

@@ -23,7 +23,7 @@ from stepwell.runtime.starts.pricing import check_prices
 from stepwell.simulation import parse_assumptions
 from stepwell.testing.verify.answers import parse_answers
 from tests.docs.commands import commands, wrong
-from tests.docs.snippets import DOCS, REASONS, ROOT, Snippet, of_kind, snippets
+from tests.docs.snippets import DOCS, REASONS, ROOT, WRITTEN, Snippet, inline_commands, of_kind, snippets, unfenced
 
 PAGES = Path(__file__).parent / "pages"  # tests of pages that show none; named as the page
 
@@ -50,7 +50,21 @@ def test_every_mark_stands_right_above_a_block() -> None:
     for page in {one.page for one in snippets()}:
         text = page.read_text(encoding="utf-8")
         marked = [one for one in of_kind("marked") if one.page == page]
-        assert len(re.findall(r"^<!-- not run:", text, re.MULTILINE)) == len(marked), page
+        assert len(re.findall(r"^ *<!-- not run:", text, re.MULTILINE)) == len(marked), page
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=slug)
+def test_every_block_has_a_fence(page: Path) -> None:
+    """A block by its indentation alone is code to Markdown, and text to these tests."""
+    assert unfenced(page) == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=slug)
+def test_the_commands_in_sentences_are_there_with_their_options(page: Path) -> None:
+    """A sentence may name a command, or an option of it, without its argument."""
+    found = [words for one in inline_commands(page) for words in commands(Snippet(page, 0, "", one, ""))]
+    said = [(words, wrong(["2" if word == "SLOT" else word for word in words])) for words in found]
+    assert [one for one in said if not re.match(r"$|Missing argument|.* requires an argument", one[1])] == []
 
 
 @pytest.mark.parametrize("snippet", _PYTHON, ids=str)

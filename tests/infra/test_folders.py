@@ -214,6 +214,24 @@ def test_a_folder_with_compiled_code_is_refused_for_lambda_and_taken_for_this_ma
     assert no.value.code == "no_wheel"
 
 
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [("", "it has no pyproject.toml"), ('[project]\nname = "box"\nversion = "1"\n', "has no [build-system]")],
+)
+def test_a_folder_without_a_build_system_is_refused_in_a_line(shop: Path, text: str, lacks: str) -> None:
+    """`-e .` of a project that `init` made, for example: uv would have setuptools try, which says a page."""
+    for name in ("one", "two"):
+        (shop / name).mkdir()
+        (shop / name / "__init__.py").touch()
+    if text:
+        (shop / "pyproject.toml").write_text(text)
+    with pytest.raises(BundlingError, match="cannot be built to a wheel") as raised:
+        Wheels(shop, HERE).of(shop)
+    assert lacks in raised.value.message
+    assert raised.value.message.count("\n") == 0
+    assert "`packages` of [tool.stepwell]" in (raised.value.hint or "")
+
+
 def test_what_a_build_says_is_in_the_error(shop: Path) -> None:
     (shop.parent / "my libs" / "till" / "backend.py").write_text("raise RuntimeError('the till is closed')\n")
     with pytest.raises(BundlingError, match="the till is closed"):

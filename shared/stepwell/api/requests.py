@@ -29,14 +29,14 @@ def _instant_ms(value: object) -> object:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ValueError("a time is text: 2030-01-31T09:00:00Z")
+        raise ValueError("a time is text, such as 2030-01-31T09:00:00Z")
     try:
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
             raise ValueError
         return max(int(moment.astimezone(UTC).timestamp() * 1000), 0)
     except (ValueError, OverflowError):
-        raise ValueError("not a time with its offset: 2030-01-31T09:00:00Z") from None
+        raise ValueError("give a time with its offset, such as 2030-01-31T09:00:00Z") from None
 
 
 def _several(value: object) -> object:

@@ -12,7 +12,7 @@ from uv import find_uv_bin
 
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.tools import Target, run
-from stepwell.project import name_of
+from stepwell.project import FILE, name_of, read_document
 
 WHEEL = ".whl"
 ARCHIVES = (".tar.gz", ".zip")
@@ -43,7 +43,10 @@ class Wheels:
         out = self._into / str(len(self._built))
         only = ("--wheel",) if source.is_file() else ()
         words = ("build", "--python", sys.executable, "-o", str(out), *only)
-        run([find_uv_bin(), *words, str(source)], str(source), self._target)
+        try:
+            run([find_uv_bin(), *words, str(source)], str(source), self._target)
+        except BundlingError as error:
+            raise _without_build_system(source) or error from None
         (wheel,) = out.glob(f"*{WHEEL}")
         if not (self._target.is_this_machine or wheel.name.endswith(_PURE)):
             message = f"{source}: {wheel.name} has compiled code, and no wheel for {self._target.name}"
@@ -51,6 +54,15 @@ class Wheels:
             raise BundlingError(message, code="no_wheel", hint=hint)
         _remove_paths(wheel)
         return wheel
+
+
+def _without_build_system(source: Path) -> BundlingError | None:
+    """The error for a folder that says of itself that it is no package; what setuptools makes of it says less."""
+    if source.is_file() or (source / "setup.py").is_file() or "build-system" in read_document(source / FILE):
+        return None
+    lacks = f"its {FILE} has no [build-system]" if (source / FILE).is_file() else f"it has no {FILE}"
+    hint = "take it out of the requirements, and list its packages under `packages` of [tool.stepwell]; or add one"
+    return BundlingError(f"{source} cannot be built to a wheel: {lacks}", hint=hint)
 
 
 def name_of_file(wheel: Path) -> str:

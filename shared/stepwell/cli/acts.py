@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, read_json
+from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted, printable
@@ -33,7 +34,10 @@ def event(
     event_id: Annotated[
         str, typer.Option("--id", metavar="ID", show_default=False, help="The event's id; a duplicate has no effect.")
     ] = "",
-    run_id: Annotated[str, typer.Option("--run", metavar="RUN", show_default=False, help="Only to this run.")] = "",
+    run_id: Annotated[
+        str,
+        typer.Option("--run", metavar="RUN", show_default=False, help="Only to this run.", autocompletion=complete_run),
+    ] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

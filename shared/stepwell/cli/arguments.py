@@ -15,6 +15,8 @@ from stepwell.cli.completing import complete_run, complete_workflow
 from stepwell.definition.durations import parse_duration
 from stepwell.errors import UserError
 
+# Of a command whose output is JSON anyway, or that serves; the main program reads it from the words.
+ErrorsAsJson = Annotated[bool, typer.Option("--json", help="Print an error as JSON, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON and nothing else.")]
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", show_default=False, help="The API; default STEPWELL_URL or this machine.")
@@ -28,8 +30,20 @@ RunId = Annotated[
         autocompletion=complete_run,
     ),
 ]
+WorkflowName = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORKFLOW", help="The workflow's name.", show_default=False, autocompletion=complete_workflow
+    ),
+]
 By = Annotated[
-    str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
+    str,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        show_default=False,
+        help="Who acts, for the history; default the caller whom the API knows.",
+    ),
 ]
 OfVersion = Annotated[
     str,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from stepwell.cli.arguments import AsJson, RunId, Url
+from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -35,7 +36,12 @@ class Divergence:
 
 def diff(
     run_id: RunId,
-    other_id: Annotated[str, typer.Argument(metavar="RUN", help="The run to compare it with.", show_default=False)],
+    other_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="The run to compare it with.", show_default=False, autocompletion=complete_run
+        ),
+    ],
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -36,7 +36,7 @@ def list_letters(as_json: AsJson = False, url: Url = "") -> None:
         console().print("no dead letters")
 
 
-def show_letter(letter_id: LetterId, url: Url = "") -> None:
+def show_letter(letter_id: LetterId, as_json: ErrorsAsJson = False, url: Url = "") -> None:
     """Show a message that nobody could take, as JSON."""
     with connect(url) as client:
         print_json(client.dead_letter(_whole(client, letter_id)))

@@ -7,6 +7,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,9 +22,9 @@ from stepwell.cli.checking import print_problems
 from stepwell.cli.endpoints import for_emulator
 from stepwell.cli.folders import DEFAULT_STACK, chosen_folder
 from stepwell.cli.samples import sample_of
-from stepwell.cli.screen import console
+from stepwell.cli.screen import console, print_json
 from stepwell.cli.synthesis import is_complete, synthesise
-from stepwell.errors import StepwellError, UserError
+from stepwell.errors import DefinitionError, StepwellError, UserError
 from stepwell.extras import require
 from stepwell.project import project_of, unread_beside
 from stepwell.settings import environment
@@ -50,6 +51,7 @@ class Order:
     dry_run: bool = False
     gate: bool = False
     alarms_to: str = ""
+    as_json: bool = False  # for a program, which cannot be asked
 
 
 def deploy(
@@ -81,18 +83,30 @@ def deploy(
     gate: Annotated[
         bool, typer.Option("--gate/--no-gate", help="Check the open runs first, and ask if one could not go on.")
     ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the stack's outputs, or an error, as JSON and nothing else.")
+    ] = False,
 ) -> None:
     """Deploy a workflow folder to AWS, with the CDK."""
     chosen = chosen_folder(folder).resolve()
     properties = {**read_pairs(context or (), "-c"), "folder": str(chosen)} | ({"stack_name": stack} if stack else {})
-    carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate, alarms_to))
+    order = Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate, alarms_to, as_json)
+    if not as_json:
+        carry_out(order)
+        return
+    with redirect_stdout(sys.stderr):  # what is told to a person meanwhile
+        made = carry_out(order)
+    print_json(made)
 
 
 def carry_out(
     order: Order, *, identify: Identify | None = None, run: Run | None = None, deployed: Outputs | None = None
-) -> None:
-    """Deploys. Raises StepwellError if a prerequisite is missing, an open run would stick, or the CDK fails."""
-    workflows = checked(order.folder)
+) -> Mapping[str, Any]:
+    """Deploys. Returns where the template is, and what the stack's outputs are.
+
+    Raises StepwellError if a prerequisite is missing, an open run would stick, or the CDK fails.
+    """
+    workflows = checked(order.folder, as_json=order.as_json)
     require("deploy", "a deployment")
     place = place_of_app(order.folder, Path.cwd())
     if unread := unread_beside(project_of(order.folder)):
@@ -102,7 +116,7 @@ def carry_out(
         for told in synthesise(place, order.properties, place / OUT):
             _tell(told)
         console().print(f"the template is in {place / OUT}", soft_wrap=True)
-        return
+        return {"template": str(place / OUT)}
     _check_consent(order)
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     _tell(f"account {who.account}, {who.region}, as {who.arn}")
@@ -125,11 +139,12 @@ def carry_out(
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
     print_next(outputs, who.region, workflows[0])
+    return {"template": str(place / OUT), "account": who.account, "region": who.region, "outputs": dict(outputs)}
 
 
 def _check_consent(order: Order) -> None:
     """Raises UserError `needs_yes` where the CDK could not ask; it would fail after the build, which takes a minute."""
-    if not order.yes and not sys.stdin.isatty():
+    if not order.yes and (order.as_json or not sys.stdin.isatty()):
         message = "a deployment asks before it adds permissions, and here is no terminal to ask in"
         raise UserError(message, code="needs_yes", hint="agree beforehand: stepwell deploy --yes")
 
@@ -205,13 +220,18 @@ def _ask(why: str, order: Order) -> None:
     typer.confirm(f"{why}. Deploy all the same?", abort=True)
 
 
-def checked(folder: Path) -> Sequence[Graph]:
+def checked(folder: Path, *, as_json: bool = False) -> Sequence[Graph]:
     """Returns the folder's workflows; exits with 1, like `stepwell check`, if they have errors."""
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded = load_folder(folder)
     print_problems(loaded.problems, stderr=True)
     if loaded.errors:
+        if as_json:
+            wrong = tuple(one for one in loaded.problems if one.severity == "error")
+            hint = "mend them, then: stepwell check"
+            message = f"the definitions in {folder} have errors"
+            raise DefinitionError(message, code="bad_definitions", hint=hint, problems=wrong)
         raise typer.Exit(exits.FAILED)
     if not loaded.graphs:
         hint = "give the folder with your definitions, or create one: stepwell init DIR"

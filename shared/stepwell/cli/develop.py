@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from stepwell.cli.arguments import Url, read_json
+from stepwell.cli.arguments import ErrorsAsJson, Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
+from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, EMULATED, chosen_folder
 from stepwell.cli.projects import Template, adding, needs_stepwell, write_project
@@ -55,6 +56,7 @@ def dev(
     given: Annotated[
         str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input of that run.")
     ] = "",
+    as_json: ErrorsAsJson = False,
 ) -> None:
     """Run API, coordinator, worker and timers on this machine."""
     chosen = chosen_folder(folder)
@@ -64,7 +66,7 @@ def dev(
     kept = data or read_settings().data_dir
     content = read_json(given, "-i") if given else {}
     then = partial(_start_run, workflow, content) if workflow else None
-    serve = _emulated if aws else _local
+    serve = partial(_emulated, as_json=as_json) if aws else _local
     raise typer.Exit(serve(chosen, kept, port, reload, then))
 
 
@@ -86,13 +88,13 @@ def _local(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int
     return serve(folder, data, port, reload=reload, then=then)
 
 
-def _emulated(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int:
+def _emulated(folder: Path, data: Path, port: int, reload: bool, then: Then, *, as_json: bool = False) -> int:
     """Serves on the emulator, with a separate data folder so that both servers can run at once."""
     require("emulator", "the AWS emulator")
     from stepwell.cli.deploy import checked  # noqa: PLC0415
     from stepwell.cli.emulate import serve  # noqa: PLC0415
 
-    checked(folder)
+    checked(folder, as_json=as_json)
     return serve(folder, data / EMULATED, port, reload=reload, then=then)
 
 
@@ -128,7 +130,7 @@ def init(
         out.print(f"  {command}", style="bold", soft_wrap=True)
 
 
-def schema() -> None:
+def schema(as_json: ErrorsAsJson = False) -> None:
     """Print the JSON Schema of definitions, for editors. `init` writes it to workflows/.schema.json."""
     from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
 
@@ -139,11 +141,21 @@ def graph(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|WORKFLOW|RUN", show_default=False, help="A definition file, a name, or a run's id."
+            metavar="FILE|WORKFLOW|RUN",
+            show_default=False,
+            help="A definition file, a name, or a run's id.",
+            autocompletion=complete_run_or_workflow,
         ),
     ] = "",
     run_id: Annotated[
-        str, typer.Option("--run", metavar="RUN", show_default=False, help="A run, coloured by its history.")
+        str,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            show_default=False,
+            help="A run, coloured by its history.",
+            autocompletion=complete_run,
+        ),
     ] = "",
     form: Annotated[Form, typer.Option("--format", help="The output format.")] = Form.MERMAID,
     output: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import socket
 import sys
 import threading
@@ -82,8 +83,11 @@ def _serve(
             log.warning("%s; create it in the emulator: --endpoint-url %s", problem, emulator.url)
         return stack
 
-    with gateway_to(emulator, stand(), origins) as gateway:
+    stack = stand()
+    with gateway_to(emulator, stack, origins) as gateway:
         log.info("deployed to %s", emulator.url)
+        if key := api_key_of(stack, emulator.client):
+            log.info("callers need the API's key: export STEPWELL_API_KEY=%s", shlex.quote(key))
         if reload:
             threading.Thread(
                 target=_follow, args=(project_of(folder).sources, stand, stopping), name="stepwell-reload", daemon=True
@@ -94,6 +98,13 @@ def _serve(
         finally:
             stopping.set()
     return 0 if server.started else 1
+
+
+def api_key_of(stack: Stack, client: Callable[[str], Any]) -> str:
+    """Reads the key of an API with `auth: api_key`; empty for another one. Nobody outside this machine can use it."""
+    if not (secret := stack.outputs.get("ApiKeySecret")):
+        return ""
+    return str(client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])
 
 
 def missing_secrets(document: Mapping[str, Json] | None, client: Callable[[str], Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.arguments import AsJson, Url, WorkflowName
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
@@ -24,7 +24,7 @@ _MEGABYTES = 1_024
 
 
 def estimate(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False)],
+    workflow: WorkflowName,
     runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Of how many of its last runs.")] = _SAMPLE,
     memory: Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")] = 512,
     seconds: Annotated[

@@ -18,7 +18,9 @@ MEANINGS: Mapping[int, str] = {
     UNPROVEN: "nothing is proven: the run that is verified fails undisturbed",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
-_FAILURES = frozenset({"cdk_failed", "deploy_failed", "emulator_failed", "synth_failed", "update_failed"})
+_FAILURES = frozenset(
+    {"bad_definitions", "cdk_failed", "deploy_failed", "emulator_failed", "synth_failed", "update_failed"}
+)
 
 
 def status_of(error: StepwellError) -> int:

@@ -64,6 +64,7 @@ class Commands(TyperGroup):
             print_error(error, as_json="--json" in given)
             raise typer.Exit(status_of(error)) from error
         except USAGE_ERROR as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's words in new versions of typer
             if "--json" not in given:
                 raise
             print_error(UserError(error.format_message(), code="bad_usage"), as_json=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import Url
+from stepwell.cli.arguments import ErrorsAsJson, Url
 from stepwell.errors import StepwellError
 from stepwell.extras import require
 from stepwell.settings import read_settings
@@ -19,6 +19,7 @@ def console(
     url: Url = "",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 0,
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
+    as_json: ErrorsAsJson = False,
 ) -> None:
     """Open the console for a deployed API. Signs its calls with your credentials."""
     require("dev", "the console")

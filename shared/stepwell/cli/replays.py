@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, RunId, Url
+from stepwell.cli.arguments import AsJson, ErrorsAsJson, RunId, Url
+from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import aside
@@ -26,6 +27,7 @@ def export(
     to: Annotated[
         Path | None, typer.Option("--to", "-o", metavar="FILE", show_default=False, help="Default: standard output.")
     ] = None,
+    as_json: ErrorsAsJson = False,
     url: Url = "",
 ) -> None:
     """Export a run for a replay, as JSON Lines. Holds its facts and the records of all its tokens."""
@@ -40,7 +42,13 @@ def export(
 
 def replay(
     what: Annotated[
-        str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run's id, an export, or a folder of them.")
+        str,
+        typer.Argument(
+            metavar="RUN|FILE",
+            show_default=False,
+            help="A run's id, an export, or a folder of them.",
+            autocompletion=complete_run,
+        ),
     ],
     folder: Annotated[
         Path | None,

@@ -24,7 +24,7 @@ from stepwell.cli.arguments import (
     read_since,
     read_start,
 )
-from stepwell.cli.completing import complete_status, complete_workflow
+from stepwell.cli.completing import complete_run, complete_status, complete_workflow
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
@@ -135,10 +135,24 @@ def runs(
         str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
     ] = "",
     parent: Annotated[
-        str, typer.Option("--parent", metavar="RUN", show_default=False, help="Only runs that this run started.")
+        str,
+        typer.Option(
+            "--parent",
+            metavar="RUN",
+            show_default=False,
+            help="Only runs that this run started.",
+            autocompletion=complete_run,
+        ),
     ] = "",
     origin: Annotated[
-        str, typer.Option("--origin", metavar="RUN", show_default=False, help="Only runs made of it: redriven, forked.")
+        str,
+        typer.Option(
+            "--origin",
+            metavar="RUN",
+            show_default=False,
+            help="Only runs made of it: redriven, forked.",
+            autocompletion=complete_run,
+        ),
     ] = "",
     key: Annotated[
         str | None,
@@ -198,7 +212,11 @@ def show(
     branches: Annotated[
         str,
         typer.Option(
-            "--branches", metavar="STATUS", show_default=False, help="List branches: failed, waiting, …, all."
+            "--branches",
+            metavar="STATUS",
+            show_default=False,
+            help="List branches: failed, waiting, …, all.",
+            autocompletion=complete_status,
         ),
     ] = "",
     fork: Annotated[

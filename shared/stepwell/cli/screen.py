@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -58,7 +59,9 @@ def print_error(error: StepwellError, *, as_json: bool = False) -> None:
 
 def _document(error: StepwellError) -> Mapping[str, Any]:
     """The API's problem document, or one of the same shape: a gateway has answered with less than that."""
-    errors = [{"path": path, "message": message} for path, message in _details(error)]
+    errors: list[Mapping[str, Any]] = [{"path": path, "message": message} for path, message in _details(error)]
+    if isinstance(error, UserError):
+        errors = [asdict(problem) for problem in error.problems]  # as `check --json` has them
     title = error.code.replace("_", " ").capitalize()
     own = {"type": f"urn:stepwell:{error.code}", "code": error.code, "title": title, "status": None,
            "detail": error.message, "hint": error.hint, "errors": errors}  # fmt: skip

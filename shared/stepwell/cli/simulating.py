@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Url, read_json, read_pairs
+from stepwell.cli.arguments import AsJson, Url, WorkflowName, read_json, read_pairs
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.progress import progress
@@ -26,7 +26,7 @@ _MEGABYTES = 1_024
 
 
 def simulate(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False)],
+    workflow: WorkflowName,
     folder: Annotated[
         Path | None,
         typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),

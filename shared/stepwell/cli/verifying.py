@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, read_json, read_pairs
+from stepwell.cli.arguments import AsJson, WorkflowName, read_json, read_pairs
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
 from stepwell.cli.progress import progress
@@ -27,7 +27,7 @@ _SECONDS, _SHUFFLES = 60.0, 20
 
 
 def verify(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False)],
+    workflow: WorkflowName,
     folder: Annotated[
         Path | None,
         typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),

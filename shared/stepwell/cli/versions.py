@@ -7,24 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url
-from stepwell.cli.completing import complete_workflow
+from stepwell.cli.arguments import AsJson, Url, WorkflowName
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import phrase, printable
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 
 _SHOWN = 12  # characters of a version
-Workflow = Annotated[
-    str,
-    typer.Argument(
-        metavar="WORKFLOW", help="The workflow's name.", show_default=False, autocompletion=complete_workflow
-    ),
-]
 
 
 def versions(
-    workflow: Workflow,
+    workflow: WorkflowName,
     most: Annotated[
         int, typer.Option("--most", min=1, max=OPEN_RUNS_MAX, help="How many open runs, the newest first.")
     ] = OPEN_RUNS,
@@ -41,7 +34,7 @@ def versions(
 
 
 def alias(
-    workflow: Workflow,
+    workflow: WorkflowName,
     name: Annotated[str, typer.Argument(metavar="ALIAS", help="Such as stable.", show_default=False)],
     version: Annotated[
         str, typer.Option("--version", metavar="HASH|ALIAS", show_default=False, help="Else the deployed one.")

@@ -41,7 +41,7 @@ REFUSALS = {  # what to do when API Gateway refuses the caller
 UNSIGNED = "this API takes no signatures: set STEPWELL_TOKEN or STEPWELL_API_KEY, as its `auth` says"
 
 # A start without a key would have another key the second time, and start a second run.
-_LOOK = "the API may have taken the call: look at the run, or at stepwell runs, before you repeat it"
+LOOK = "the API may have taken the call: look at the run, or at stepwell runs, before you repeat it"
 
 
 class Header(httpx.Auth):
@@ -93,7 +93,7 @@ def gateway_refusal(status: int, said: str, kind: Kind, *, acts: bool) -> Stepwe
         if kind is Kind.SIGNED and (expired or status == 401):
             hint = "run aws sso login, or get new keys" if expired else UNSIGNED
         return AccessProblem(status, {"code": code, "detail": f"the API refused the call: {said}", "hint": hint})
-    again = _LOOK if acts and status != 429 else "try again"
+    again = LOOK if acts and status != 429 else "try again"
     hint = f"read the log of the api function; {again}" if status == 500 else again
     return Unreachable(f"the API's gateway answered {status}: {said}", hint=hint)
 

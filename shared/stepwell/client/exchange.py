@@ -9,18 +9,19 @@ A sender (sync or async) drives the generator of `Api.steps`:
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
-from stepwell.client.access import Access, gateway_refusal
+from stepwell.client.access import LOOK, Access, gateway_refusal
 from stepwell.client.errors import Unreachable, problem_of
 from stepwell.client.requests import Flow, NotOurs, Request
-from stepwell.errors import StepwellError, UserError
+from stepwell.errors import InvalidInput, StepwellError, UserError
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 T = TypeVar("T")
@@ -67,14 +68,15 @@ class Api:
         return {"base_url": self._base, "timeout": timeout, "trust_env": not self.local}
 
     def arguments(self, request: Request[Any]) -> dict[str, Any]:
-        """The arguments of httpx's `request`."""
-        body = {"json": request.body} if request.body is not None else {"content": request.content}
+        """The arguments of httpx's `request`. Raises InvalidInput for a body that JSON cannot hold."""
+        body = {"content": request.content if request.body is None else _json(request.body)}
+        kind = {} if request.body is None else {"Content-Type": "application/json"}
         own = {} if request.path.startswith(("http://", "https://")) else self._headers
         return {
             "method": request.method,
             "url": request.path,
             "params": dict(request.query) or None,
-            "headers": {**request.headers, **own},
+            "headers": {**kind, **request.headers, **own},
             "auth": None if request.is_open else self.access.auth,
             **(body if request.method != "GET" else {}),
         }
@@ -124,16 +126,16 @@ class Api:
 
     def _read(self, request: Request[T], answer: Answer) -> T:
         if isinstance(answer, httpx.TimeoutException):
-            raise Unreachable(f"{self.url} did not answer in time", hint=self._hint()) from answer
+            raise Unreachable(f"{self.url} did not answer in time", hint=self._hint(request, answer)) from answer
         if not isinstance(answer, httpx.Response):
-            raise Unreachable(f"cannot reach {self.url}: {answer}", hint=self._hint()) from answer
+            raise Unreachable(f"cannot reach {self.url}: {answer}", hint=self._hint(request, answer)) from answer
         try:
             if answer.is_success:
                 return request.read(answer)
             raise self._refusal(request, answer)
         except NotOurs as error:
-            message = f"the server at {self.url} is not a Stepwell API: "
-            message += f"it answered {answer.status_code} to {answer.request.url.path}"
+            said = f"it answered {answer.status_code} to {answer.request.url.path}"
+            message = f"the server at {self.url} is not a Stepwell API: {said}"
             raise Unreachable(message, code="not_stepwell", hint="check --url or STEPWELL_URL") from error
 
     def _refusal(self, request: Request[Any], answer: httpx.Response) -> StepwellError:
@@ -151,8 +153,19 @@ class Api:
             return gateway_refusal(status, said, self.access.kind, acts=request.method != "GET")
         raise NotOurs
 
-    def _hint(self) -> str:
+    def _hint(self, request: Request[Any], answer: httpx.HTTPError | httpx.InvalidURL) -> str:
+        """What to do without an answer. A call that was sent and acts may have been taken, whatever became of it."""
+        if request.method != "GET" and isinstance(answer, httpx.TransportError) and not isinstance(answer, _NOT_SENT):
+            return LOOK
         return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
+
+
+def _json(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:  # such as a set, NaN, or half a character
+        hint = "give dicts, lists, text, finite numbers, booleans and None"
+        raise InvalidInput(f"the call cannot be sent as JSON: {error}", code="not_storable", hint=hint) from error
 
 
 def _link_of(answer: Answer) -> str:
