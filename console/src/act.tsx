@@ -1,11 +1,11 @@
 // A dialog that asks before it acts, shows the command that does the same, and then what happened.
 
-import type { JSX } from "preact";
+import { Fragment, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Action, Field } from "./actions";
-import { get, post, Refusal, remove } from "./api";
+import { get, post, Refusal, remove, useLive } from "./api";
 import { Told, type Outcome } from "./told";
-import type { Json } from "./types";
+import type { Json, Workflow } from "./types";
 import { Command, Dialog } from "./ui";
 
 export function Act({ action, onClose, onDone }: { action: Action; onClose: () => void; onDone?: () => void }): JSX.Element {
@@ -34,11 +34,14 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
       <form onSubmit={(event) => void submit(event)}>
         <p class="muted">{action.about}</p>
         {action.fields.map((field, index) => (
-          <label key={field.name} class={field.kind === "check" ? "check" : ""}>
-            {field.kind !== "check" && field.label}
-            <Input field={field} autofocus={index === 0} disabled={done} value={texts[field.name] ?? ""} set={(text) => fill(field.name, text)} />
-            {field.kind === "check" && field.label}
-          </label>
+          <Fragment key={field.name}>
+            <label class={field.kind === "check" ? "check" : ""}>
+              {field.kind !== "check" && field.label}
+              <Input field={field} autofocus={index === 0} disabled={done} value={texts[field.name] ?? ""} set={(text) => fill(field.name, text)} />
+              {field.kind === "check" && field.label}
+            </label>
+            {field.known && !done && <Known {...field.known} value={texts[field.name] ?? ""} set={(text) => fill(field.name, text)} />}
+          </Fragment>
         ))}
         <Command line={action.command(texts)} />
         {outcome && <Told outcome={outcome} run={action.path} />}
@@ -55,6 +58,20 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
       </form>
     </Dialog>
   );
+}
+
+/** The names that the function's code has, to choose from. One that a helper of it has must be typed. */
+function Known({ workflow, of, value, set }: { workflow: string; of: "queries" | "updates"; value: string; set: (text: string) => void }): JSX.Element | null {
+  const names = useLive<Workflow>(`/workflows/${encodeURIComponent(workflow)}`, { isOver: true }).value?.[of] ?? [];
+  return names.length ? (
+    <div class="chips" role="group" aria-label={`The function's ${of}`}>
+      {names.map((name) => (
+        <button type="button" key={name} aria-pressed={name === value} onClick={() => set(name)}>
+          {name}
+        </button>
+      ))}
+    </div>
+  ) : null;
 }
 
 function Input(given: { field: Field; value: string; autofocus: boolean; disabled: boolean; set: (text: string) => void }): JSX.Element {

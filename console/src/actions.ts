@@ -10,6 +10,7 @@ export interface Field {
   choices?: string[];
   value?: string;
   required?: boolean;
+  known?: { workflow: string; of: "queries" | "updates" }; // names that the function's code has
 }
 
 export interface Action {
@@ -260,7 +261,7 @@ function asking(run: Run): Action {
     title: "Query this run",
     verb: "Ask",
     about: "A handler of the function answers with its variables as they are. Nothing changes.",
-    fields: [{ name: "name", label: "Name, as in @ctx.query", required: true }],
+    fields: [{ name: "name", label: "Name, as in @ctx.query", required: true, known: { workflow: run.workflow, of: "queries" } }],
     method: "GET",
     path: ({ name = "" }) => `${base(run)}/queries/${encodeURIComponent(name)}`,
     body: () => null,
@@ -275,7 +276,7 @@ function updating(run: Run): Action {
     verb: "Update",
     about: "A handler of the function changes its variables and answers. The change is recorded in the history.",
     fields: [
-      { name: "name", label: "Name, as in @ctx.update", required: true },
+      { name: "name", label: "Name, as in @ctx.update", required: true, known: { workflow: run.workflow, of: "updates" } },
       { name: "input", label: "Input, as JSON, by the handler's names; may be empty", kind: "json" },
     ],
     path: ({ name = "" }) => `${base(run)}/updates/${encodeURIComponent(name)}?wait=10`,

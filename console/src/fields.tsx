@@ -1,12 +1,15 @@
 // The fields of a form that is made from a JSON Schema. Its value is the JSON itself.
 
-import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { createContext, type ComponentChildren, type JSX } from "preact";
+import { useContext, useState } from "preact/hooks";
 import { alternatives, below, blank, fieldsOf, first, isNames, nameOf, othersOf, plainSchema, type Names, type Schema, type Value } from "./schema";
 import type { Json } from "./types";
 
 const LONG = 200; // characters that a text may have, beyond which its field has several lines
 const INPUTS: Record<string, string> = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url", url: "url", password: "password" };
+
+/** Whether the server takes an input that lacks what is required: then the form asks for it. */
+export const Unchecked = createContext(false);
 
 interface Given {
   schema: Schema; // that is meant: see plainSchema
@@ -16,6 +19,7 @@ interface Given {
   set: (value: Value) => void;
   wrong: Map<string, string>; // by path
   isOptional?: boolean; // nothing in it is required, because all of it may be left out
+  above?: Schema["properties"][]; // of the objects that it is in: one of them may be in itself
 }
 
 interface OfField extends Given {
@@ -23,7 +27,7 @@ interface OfField extends Given {
   isRequired: boolean;
 }
 
-export function Fields({ schema, root, path, value, set, wrong, isOptional }: Given): JSX.Element {
+export function Fields({ schema, root, path, value, set, wrong, isOptional, above }: Given): JSX.Element {
   const names = isNames(value) ? value : {};
   const known = fieldsOf(schema).map(([name]) => name);
   const others = othersOf(schema);
@@ -35,7 +39,7 @@ export function Fields({ schema, root, path, value, set, wrong, isOptional }: Gi
   return (
     <>
       {fieldsOf(schema).map(([name, field]) => (
-        <Field key={name} name={name} path={below(path, name)} isRequired={schema.required?.includes(name) ?? false} schema={plainSchema(field, root)} root={root} value={names[name]} set={(to) => change(name, to)} wrong={wrong} isOptional={isOptional ?? false} />
+        <Field key={name} name={name} path={below(path, name)} isRequired={schema.required?.includes(name) ?? false} schema={plainSchema(field, root)} root={root} value={names[name]} set={(to) => change(name, to)} wrong={wrong} isOptional={isOptional ?? false} above={[...(above ?? []), schema.properties]} />
       ))}
       {others && <Named schema={plainSchema(others, root)} root={root} path={path} known={known} value={names} set={set} wrong={wrong} />}
     </>
@@ -59,8 +63,15 @@ function Field(given: OfField): JSX.Element {
   );
   const choices = alternatives(schema, root);
   if (choices.length) return group(<Choice {...given} choices={choices} />);
+  if (value === undefined && schema.properties && given.above?.includes(schema.properties)) {
+    return group(
+      <button type="button" class="quiet" onClick={() => set(first(schema, root) ?? {})}>
+        Fill it in
+      </button>,
+    );
+  }
   if (fieldsOf(schema).length || othersOf(schema)) {
-    return group(<Fields schema={schema} root={root} path={path} value={value} set={(to) => set(!isRequired && isNames(to) && !Object.keys(to).length ? undefined : to)} wrong={wrong} isOptional={value === undefined && (!isRequired || Boolean(isOptional))} />);
+    return group(<Fields schema={schema} root={root} path={path} value={value} set={(to) => set(!isRequired && isNames(to) && !Object.keys(to).length ? undefined : to)} wrong={wrong} isOptional={value === undefined && (!isRequired || Boolean(isOptional))} {...(given.above ? { above: given.above } : {})} />);
   }
   if (schema.items && !schema.enum) {
     const inner = plainSchema(schema.items, root);
@@ -104,12 +115,12 @@ function Choice({ name, schema: _any, choices, isRequired, root, path, value, se
 }
 
 /** A list: a field, or a group of fields, for each item. */
-function Items({ name, schema, root, path, value, set, wrong, least }: OfField & { least: number }): JSX.Element {
+function Items({ name, schema, isRequired, root, path, value, set, wrong, least }: OfField & { least: number }): JSX.Element {
   const items = Array.isArray(value) ? value : [];
   const change = (at: number, to: Value): void => set(items.map((one, place) => (place === at ? (to ?? blank(schema, root)) : one)));
   const without = (at: number): void => {
     const left = items.filter((_, place) => place !== at);
-    set(left.length ? left : undefined);
+    set(left.length || isRequired ? left : undefined);
   };
   const isPlain = !fieldsOf(schema).length && !schema.items && !othersOf(schema) && !alternatives(schema, root).length;
   return (
@@ -194,6 +205,7 @@ interface OfScalar {
 }
 
 function Scalar({ label, schema, value, isRequired, isWrong, set }: OfScalar): JSX.Element {
+  const isUnchecked = useContext(Unchecked);
   const named = { ...(label ? { "aria-label": label } : {}), ...(isWrong ? { "aria-invalid": true as const } : {}) };
   if (schema.const !== undefined) return <input {...named} readOnly value={typeof schema.const === "string" ? schema.const : JSON.stringify(schema.const)} />;
   if (schema.enum || schema.type === "boolean") {
@@ -220,7 +232,7 @@ function Scalar({ label, schema, value, isRequired, isWrong, set }: OfScalar): J
   if (schema.type === "string") {
     const text = typeof value === "string" ? value : "";
     const read = (to: string): void => set(to || (isRequired ? "" : undefined));
-    const shared = { ...named, required: isRequired && (schema.minLength ?? 0) > 0, placeholder };
+    const shared = { ...named, required: isRequired && ((isUnchecked && value === undefined) || (schema.minLength ?? 0) > 0), placeholder };
     if (schema.maxLength !== undefined && schema.maxLength > LONG) return <textarea {...shared} rows={3} value={text} onInput={(event) => read(event.currentTarget.value)} />;
     if (schema.format === "date-time") return <input {...shared} type="datetime-local" step={1} value={local(text)} onInput={(event) => read(instant(event.currentTarget.value))} />;
     return <input {...shared} type={(INPUTS[schema.format ?? ""] ?? "text") as "text"} autocomplete="off" value={text} onInput={(event) => read(event.currentTarget.value)} />;

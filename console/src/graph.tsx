@@ -6,6 +6,7 @@ import { END, fitted, NODE_HEIGHT, NODE_WIDTH, placed, widthIn, widthOf, type Bo
 import type { Graph, GraphNode, RunGraph, Step } from "./types";
 import { plain, span } from "./words";
 
+const AFTER = "after"; // the stage of an edge from what ended before another end made a function's tasks go on
 const NARROW = 420;
 const TALL = 600; // beyond it the graph scrolls
 const LEGIBLE = 0.62; // of its size: it scrolls rather than shrink below
@@ -68,6 +69,7 @@ export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; 
           ))}
         </svg>
       </div>
+      {graph.edges.some((edge) => edge.stage === AFTER) && <p class="foot muted">Where several operations had ended before one began, the log does not tell which it awaited: from all but the last, the arrow is dotted.</p>}
     </div>
   );
 }
@@ -84,7 +86,7 @@ function takenOf({ edge }: PlacedEdge, ran: RunGraph | null): number {
 /** How often a node was come to, where it was more than once: that is a loop, unless branches came. */
 function visitsOf(drawn: Placed, ran: RunGraph | null, name: string): number {
   if (!ran || ran.steps[name]?.branches) return 0;
-  const ways = drawn.edges.filter(({ edge }) => edge.to === name && edge.stage !== "depends_on" && edge.stage !== "");
+  const ways = drawn.edges.filter(({ edge }) => edge.to === name && !["depends_on", "", AFTER].includes(edge.stage));
   const branched = ways.some(({ edge }) => edge.foreach || ran.steps[edge.from]?.branches);
   return branched ? 0 : ways.reduce((sum, one) => sum + takenOf(one, ran), ran.start === name ? 1 : 0);
 }
@@ -221,8 +223,8 @@ function Edge({ edge, label, path, at, taken }: PlacedEdge & { taken: number }):
   const text = edge.from === edge.to && taken > 1 ? `${label} · ${taken}×` : label;
   const middle = (at?.x ?? 0) + (widthOf(text) - widthOf(label)) / 2; // a count grows to the right
   return (
-    <g class={`edge ${kind}`}>
-      <title>{[edge.when, edge.foreach && `for each of ${edge.foreach}`, edge.fail && `fails with ${edge.fail}`, taken > 1 && `taken ${taken} times`].filter(Boolean).join("\n")}</title>
+    <g class={`edge ${kind} ${edge.stage}`}>
+      <title>{[edge.when, edge.foreach && `for each of ${edge.foreach}`, edge.fail && `fails with ${edge.fail}`, taken > 1 && `taken ${taken} times`, edge.stage === AFTER && "ended before another did"].filter(Boolean).join("\n")}</title>
       <path d={path} marker-end={`url(#arrow-${kind})`} />
       {label && at && (
         <>

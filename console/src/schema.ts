@@ -95,6 +95,11 @@ export function fieldsOf(schema: Schema): [string, Schema][] {
   return [...Object.entries(properties), ...bare.map((name): [string, Schema] => [name, {}])];
 }
 
+/** Whether it describes an object that has nothing: the input of a function without parameters. */
+export function isEmpty(schema: Schema): boolean {
+  return schema.type === "object" && schema.properties !== undefined && !fieldsOf(schema).length && !schema.additionalProperties;
+}
+
 /** The schema of values under names that the caller chooses, if it says what they are. */
 export function othersOf(schema: Schema): Schema | null {
   return schema.additionalProperties !== null && typeof schema.additionalProperties === "object" ? schema.additionalProperties : null;
@@ -115,8 +120,10 @@ export function first(schema: Schema, root: Schema, depth = DEEP): Value {
   if (one.items && one.minItems) return Array.from({ length: one.minItems }, () => first(one.items as Schema, root, depth - 1) ?? blank(one.items as Schema, root));
   if (!fieldsOf(one).length) return undefined;
   const given = fieldsOf(one).map(([name, field]): [string, Value] => {
-    const isBegun = one.required?.includes(name) || !isNested(plainSchema(field, root));
-    return [name, isBegun ? first(field, root, depth - 1) : undefined];
+    const meant = plainSchema(field, root);
+    const isRequired = one.required?.includes(name);
+    const begun = isRequired || !isNested(meant) ? first(field, root, depth - 1) : undefined;
+    return [name, begun ?? (isRequired && (meant.type === "array" || othersOf(meant)) ? blank(meant, root) : undefined)];
   });
   return Object.fromEntries(given.filter(([, value]) => value !== undefined)) as Names;
 }

@@ -3,8 +3,8 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { post, Refusal, useLive } from "./api";
-import { Fields, Wrong } from "./fields";
-import { alternatives, fieldsOf, first, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
+import { Fields, Unchecked, Wrong } from "./fields";
+import { alternatives, fieldsOf, first, isEmpty, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
 import { Told } from "./told";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
 import { Command, Dialog } from "./ui";
@@ -35,14 +35,21 @@ export function Start({ workflow, onClose }: { workflow: string; onClose: () => 
 function Form({ name, onClose }: { name: string; onClose: () => void }): JSX.Element | null {
   const { value, error } = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`, { isOver: true });
   if (error) return <Told outcome={{ refused: error }} />;
-  return value && <Inputs name={name} schema={(value.document["input_schema"] ?? {}) as Schema} onClose={onClose} />;
+  return (
+    value && (
+      <Unchecked.Provider value={!("input_schema" in value.document)}>
+        <Inputs name={name} schema={(value.input_schema ?? {}) as Schema} onClose={onClose} />
+      </Unchecked.Provider>
+    )
+  );
 }
 
 function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClose: () => void }): JSX.Element {
   const root = plainSchema(schema, schema);
   const [choice] = alternatives(root, schema); // of an input with several shapes, the first has the form
   const shape = choice ?? root;
-  const hasFields = fieldsOf(shape).length > 0 || othersOf(shape) !== null;
+  const isNothing = isEmpty(shape);
+  const hasFields = isNothing || fieldsOf(shape).length > 0 || othersOf(shape) !== null;
   const [asJson, setAsJson] = useState(!hasFields);
   const [value, setValue] = useState<Value>(() => first(root, schema) ?? {});
   const [text, setText] = useState("{}");
@@ -77,6 +84,7 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
       ) : (
         <>
           <Wrong text={wrong.get("")} />
+          {isNothing && <p class="muted">It takes no input.</p>}
           <Fields schema={shape} root={schema} path="" value={value} set={setValue} wrong={wrong} />
         </>
       )}

@@ -196,6 +196,9 @@ export interface WorkflowSummary {
 
 export interface Workflow extends WorkflowSummary {
   graph: Graph;
+  input_schema: { [name: string]: Json } | null;
+  queries: string[]; // of a durable function, as far as its code names them
+  updates: string[];
   gathers: string | null; // debounce | batch
   timeout_seconds: number | null;
   document: { [name: string]: Json };

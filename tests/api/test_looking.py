@@ -37,6 +37,8 @@ def test_a_workflow_shows_its_graph(world: World) -> None:
     assert kinds == {"charge": "step", "approve": "wait", "nap": "wait", "ship": "step"}
     assert {"from": "charge", "to": "approve"}.items() <= workflow["graph"]["edges"][0].items()
     assert workflow["document"]["timeline"][0]["name"] == "charge"
+    assert workflow["input_schema"] == workflow["document"]["input_schema"]
+    assert (workflow["queries"], workflow["updates"]) == ([], [])
 
 
 def test_a_definition_is_checked_and_drawn_without_being_deployed(world: World) -> None:

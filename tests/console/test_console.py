@@ -227,6 +227,23 @@ def test_without_a_feed_a_page_asks_often_enough(served: Served, page: Page) -> 
     expect(page.locator(".title .status")).to_have_text("cancelled", timeout=3 * AT_ONCE_MS)
 
 
+def test_the_form_of_a_function_has_what_its_code_takes(served: Served, page: Page) -> None:
+    """Its parameters, with their defaults; the required ones are asked for. Its queries are there to choose from."""
+    page.goto(f"{served.dev.url}/#/runs?workflow=haggle")
+    page.get_by_role("button", name="Start a run").click()
+    expect(page.get_by_label("limit (optional)")).to_have_value("80")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_label("item")).to_be_focused()
+    page.get_by_label("item").fill("stool")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator(".title .status")).to_have_text("waiting")
+    page.locator("summary", has_text="More").click()
+    page.get_by_role("button", name="Query").click()
+    page.get_by_role("group", name="The function's queries").get_by_role("button", name="offers").click()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator(".told")).to_contain_text("stool")
+
+
 def test_a_function_answers_a_query_and_takes_an_update(served: Served, page: Page) -> None:
     """What a handler refuses is shown as its error, and the run can be terminated from the same place."""
     run_id = start(served.dev, "haggle", {"item": "cup"})

@@ -272,7 +272,7 @@ def test_older_deliveries_have_pages_and_those_of_one_source_a_list(rich: Served
 
 
 def test_a_form_has_a_field_for_every_shape_of_schema(rich: Served, page: Page) -> None:
-    """References, lists of objects, one of several shapes, names of one's own, choices, constants, dates."""
+    """References, lists of objects, one of several shapes, names of one's own, choices, constants, dates, trees."""
     page.goto(f"{rich.dev.url}/#/runs?workflow=forms")
     page.get_by_role("button", name="Start a run").click()
     dialog = page.locator("dialog")
@@ -291,6 +291,9 @@ def test_a_form_has_a_field_for_every_shape_of_schema(rich: Served, page: Page) 
     dialog.get_by_role("button", name="Add a name").click()
     dialog.get_by_label("Name 1").fill("lamp")
     dialog.get_by_label("Value of lamp").fill("9.5")
+    tree = dialog.get_by_role("group", name="tree")
+    tree.get_by_role("button", name="Fill it in").click()
+    tree.get_by_label("leaf").last.fill("green")
     dialog.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator(".title .status")).to_have_text("waiting")
     run = rich.dev.call("GET", f"/runs/{page.locator('h1').inner_text()}")[1]
@@ -299,6 +302,7 @@ def test_a_form_has_a_field_for_every_shape_of_schema(rich: Served, page: Page) 
         "address": {"street": "Long Street 1", "city": "Vigo", "country": "ES"},
         "lines": [{"sku": "lamp", "count": 1}, {"sku": "shade", "count": 1}],
         "labels": ["green"], "payment": {"vat": "ES-1", "days": 30}, "prices": {"lamp": 9.5},
+        "tree": {"left": {"leaf": "green"}},
     }  # fmt: skip
 
 

@@ -151,6 +151,23 @@ await ctx.step(taste, 3)
     }  # fmt: skip
 
 
+def test_which_of_several_ends_a_task_awaited_is_not_known(flows: Flows) -> None:
+    """The last of them made a task go on; the others are drawn as what came before."""
+    flow = drawn(flows, """
+async def wave(minutes):
+    await ctx.sleep(f"{minutes}m")
+    await ctx.step(mix, minutes)
+async def both():
+    await ctx.all(ctx.step(bake, 1), ctx.sleep("1h"))
+    await ctx.step(taste, 1)
+await ctx.all(wave(1), wave(5), both(), ctx.sleep("2h"))
+await ctx.step(taste, 2)
+""")  # fmt: skip
+    unsure = {edge["id"] for edge in flow.view["edges"] if edge["stage"] == "after"}
+    assert unsure == {"mix>mix (2)", "mix (2)>taste"}
+    assert {"sleep>mix", "sleep (2)>mix (2)", "sleep (3)>taste"} <= edges(flow)
+
+
 def test_what_runs_beside_the_function_is_met_where_the_function_meets_it(flows: Flows) -> None:
     flow = drawn(flows, """
 beside = ctx.start(ctx.step(bake, 1))

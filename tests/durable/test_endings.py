@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.engine.turns import Asked
 from stepwell.runtime.durable import sessions as module
+from stepwell.runtime.durable.held import nothing
+from stepwell.runtime.durable.operations import Operation
 from tests.durable.conftest import Flows
 
 HEAD = """
@@ -208,3 +211,25 @@ async def flow(ctx):
 """
     )
     assert kit.start("flow").result == 249_500
+
+
+def test_a_closed_coroutine_that_catches_all_and_asks_again_comes_to_an_end() -> None:
+    """Python finalizes what could not be closed, outside of its run: there an operation gives way before it raises."""
+    caught: list[BaseException] = []
+
+    async def kept() -> None:
+        for _ in range(100):
+            try:
+                await Operation[None](Asked("sleep", "sleep"), nothing)
+            except BaseException as error:
+                caught.append(error)
+
+    coro = kept()
+    coro.send(None)
+    with pytest.raises(RuntimeError, match="ignored GeneratorExit"):
+        coro.close()
+    assert len(caught) == 1
+    for _ in range(98):
+        coro.send(None)
+    with pytest.raises(StopIteration):
+        coro.send(None)

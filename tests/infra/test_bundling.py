@@ -240,6 +240,16 @@ def test_a_step_in_a_pool_that_there_is_not_is_not_deployed(tmp_path: Path) -> N
     assert bundling.pack(alone(tmp_path), {"default", "gpu"})["pools"] == ["default", "gpu"]
 
 
+def test_what_functions_take_is_packed_for_the_api_which_has_no_code(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("@workflow\nasync def buy(ctx, sku: str): ...\n")
+
+    assert bundling.pack(alone(tmp_path), {"default"})["functions"]["python:shop.buy"]["input_schema"] == {
+        "type": "object",
+        "properties": {"sku": {"type": "string"}},
+        "required": ["sku"],
+    }
+
+
 def test_a_package_that_is_too_large_for_lambda_is_refused_with_what_is_large(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.api.steps import StepResult
+from stepwell.definition.durable import FunctionFacts
 from stepwell.definition.graph import END, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.marks import is_waiting
@@ -75,9 +76,16 @@ class GraphView(TypedDict):
 
 
 class WorkflowView(WorkflowSummary):
-    """A workflow: the graph that runs execute, and its definition. `gathers`: debounce | batch, if it does that."""
+    """A workflow: the graph that runs execute, and its definition. `gathers`: debounce | batch, if it does that.
+
+    `input_schema`: the definition's; of a durable function that has none, what its code says of its parameters, null if
+    the code does not tell. `queries`, `updates`: a function's, as far as its code names them.
+    """
 
     graph: GraphView
+    input_schema: dict[str, Json] | None
+    queries: list[str]
+    updates: list[str]
     gathers: str | None
     timeout_seconds: float | None
     document: dict[str, Json]
@@ -95,10 +103,15 @@ def workflow_summary(graph: Graph, pause: WorkflowPause | None) -> WorkflowSumma
     )
 
 
-def workflow_view(graph: Graph, pause: WorkflowPause | None) -> WorkflowView:
+def workflow_view(graph: Graph, pause: WorkflowPause | None, facts: FunctionFacts | None) -> WorkflowView:
+    """Builds the view. `facts`: of a durable function, what is known of it."""
+    facts = facts or FunctionFacts(input_schema=None, queries=[], updates=[])
     return WorkflowView(
         **workflow_summary(graph, pause),
         graph=graph_view(graph),
+        input_schema=graph.document.get("input_schema", facts["input_schema"]),
+        queries=facts["queries"],
+        updates=facts["updates"],
         gathers=None if graph.gathering is None else graph.gathering.mode,
         timeout_seconds=None if graph.timeout_ms is None else graph.timeout_ms / 1000,
         document=dict(graph.document),

@@ -4,7 +4,9 @@
                                                     └─ c ─┘
 
 One after the other is a chain. The branches of a fork stand side by side. What tasks begin follows what ended just
-before it. A map is one node with counts, and so is a name that stands side by side more than BESIDE times.
+before it. Where several had ended, the log does not tell which of them it awaited: edges from all but the last one are
+of stage `after`. A map is one node with counts, and so is a name that stands side by side
+more than BESIDE times.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from stepwell.runtime.log.standing import Standing
 BESIDE = 6  # operations of one name that stand side by side; more are one node
 DRAWN = 200  # nodes; of a longer log, the newest
 
+AFTER = "after"  # the stage of an edge from what ended, before another end made the tasks go on
+
 _UNDER_WAY = frozenset({"running", "waiting"})
 _OVER = frozenset({"completed", "failed", "cancelled", "compensated"})
 _Tips: TypeAlias = tuple[int, ...]  # of operations, by index: those that the next one follows
@@ -59,13 +63,17 @@ class Flow:
 
 @dataclass(slots=True)
 class _Operation:
-    """`alike`: the same number for those of one name that follow the same ones. `counts`: of a map, by status."""
+    """`alike`: the same number for those of one name that follow the same ones. `counts`: of a map, by status.
+
+    `unsure`: those of `after` that ended before another one did.
+    """
 
     name: str
     view: StepView
     after: _Tips
     alike: int = 0
     wait: str | None = None
+    unsure: frozenset[int] = frozenset()
     counts: Counter[str] | None = None
     views: list[StepView] = field(default_factory=list)  # of a map, those that were read
 
@@ -94,6 +102,7 @@ class _Reading:
         self._own_wait: int | None = None  # the wait for a condition that is under way
         self._places: dict[Place, _Tips] = {}  # of what tasks began: its last operations
         self._ended: _Tips = ()  # what the tasks go on from
+        self._latest: _Tips = ()  # what ended last
         self._have_gone_on = True  # the next end is the first one since then
 
     def take(self, record: Record) -> None:
@@ -103,6 +112,7 @@ class _Reading:
         if record.resumption is not None and record.resumption.kind == ENDED:
             place = place_of(record.resumption.part)
             ended = self._places.get(place, ())
+            self._latest = ended
             self._ended = ended if self._have_gone_on else (*self._ended, *ended)
             self._have_gone_on = False
             if not self._token.has_open_tasks:
@@ -130,7 +140,7 @@ class _Reading:
         """Adds a wait of the function for itself, after all that came before."""
         view = StepView("waiting", started_ms=record.at_ms)
         self._own_wait = self._add(_Operation(UNTIL, view, self.tips, wait=shown[0].kind if shown else TASKS))
-        self.tips, self._ended = (self._own_wait,), ()
+        self.tips, self._ended, self._latest = (self._own_wait,), (), ()
 
     def _begin(self, record: Record) -> None:
         """What tasks begin follows what ended since they went on; with nothing under way, all that came before.
@@ -141,10 +151,13 @@ class _Reading:
         stopped = [one for place in cancelled for one in self._places.get(place_of(place), ())]
         before = _each_once((*self._ended, *stopped)) or self.tips
         self._ended, self._have_gone_on = before, True
+        known = {*self._latest, *stopped}
+        unsure = frozenset(before) - known if known.intersection(before) else frozenset[int]()
         fork = self._forks.get(fork_id(self._token.id, record.slot))
         if fork is None:
             return
         added: list[int] = []
+        first = len(self.operations)
         for index, branch in enumerate(fork.branches):
             ends = self._branch(fork, index, branch, before)
             self._places[record.slot, index] = ends
@@ -154,13 +167,15 @@ class _Reading:
             ends = self._counted(fork, name, before, [])
             self._places |= {(record.slot, index): ends for index in range(fork.fork.width)}
             added.extend(ends)
+        for index in range(first, len(self.operations)):
+            self.operations[index].unsure = unsure.intersection(self.operations[index].after)
         self.tips = _each_once((*(one for one in self.tips if one not in before), *added))
 
     def _fork(self, record: Record) -> None:
         fork = self._forks.get(fork_id(self._token.id, record.slot))
         if fork is not None:  # else it is so old that it was not read, or it was reopened
             self.tips = self._forked(fork, self.tips) or self.tips
-            self._ended = ()
+            self._ended = self._latest = ()
 
     def _forked(self, fork: Surveyed, before: _Tips) -> _Tips:
         branches = [self._views(fork, index, one) for index, one in enumerate(fork.branches)]
@@ -202,7 +217,7 @@ class _Reading:
             return
         if self._open is None or self.operations[self._open].name != record.node:
             self._open = self._add(_Operation(record.node, view, self.tips))
-            self.tips, self._ended = (self._open,), ()
+            self.tips, self._ended, self._latest = (self._open,), (), ()
         operation = self.operations[self._open]
         operation.view = view
         if record.parked is not None:
@@ -245,32 +260,40 @@ def _drawn(graph: Graph, reading: _Reading, status: str) -> Flow:
         view=GraphView(
             start=graph.start,
             nodes=[_node(graph.start, "function"), *(_operation(name, members[node]) for node, name in names.items())],
-            edges=[_edge(one, other, left_out if one == graph.start else None) for one, other in came],
+            edges=[
+                _edge(*ends, left_out if ends[0] == graph.start else None, is_sure=is_sure)
+                for ends, (_, is_sure) in came.items()
+            ],
         ),
         states={graph.start: status, **{name: step["status"] for name, step in steps.items()}},
         steps=steps,
-        taken={_edge_id(*ends): 1 for ends, is_taken in came.items() if is_taken},
+        taken={_edge_id(*ends): 1 for ends, (is_taken, _) in came.items() if is_taken},
     )
 
 
 def _edges(
     start: str, reading: _Reading, names: Sequence[str], steps: Mapping[str, StepResult], *, is_over: bool
-) -> Iterator[tuple[tuple[str, str], bool]]:
-    """Yields the ends of each edge, and whether the run went that way. `names`: each operation's node, if it is drawn.
+) -> Iterator[tuple[tuple[str, str], tuple[bool, bool]]]:
+    """Yields the ends of each edge, whether the run went that way, and whether it is from what ended last.
+
+    `names`: each operation's node, if it is drawn.
 
     What follows something that was cancelled and something that was not went on from the latter.
     """
-    came: dict[tuple[str, str], bool] = {}
+    came: dict[tuple[str, str], tuple[bool, bool]] = {}
     for name, one in zip(names, reading.operations, strict=True):
         if name:
             ways = list(dict.fromkeys(names[index] or start for index in one.after)) or [start]
+            sure = {names[index] or start for index in one.after if index not in one.unsure} or {start}
             left = [before for before in ways if _is_left(steps.get(before))] or ways
             for before in ways:
-                came[before, name] = came.get((before, name), False) or (_has_begun(one) and before in left)
+                is_taken, is_sure = came.get((before, name), (False, False))
+                is_taken = is_taken or (_has_begun(one) and before in left)
+                came[before, name] = is_taken, is_sure or before in sure
     yield from came.items()
     for name in dict.fromkeys(names[index] for index in reading.tips if is_over):
         if name:
-            yield (name, END), _is_left(steps[name])
+            yield (name, END), (_is_left(steps[name]), True)
 
 
 def _is_left(before: StepResult | None) -> bool:
@@ -325,13 +348,13 @@ def _node(
     )
 
 
-def _edge(before: str, name: str, when: str | None) -> EdgeView:
+def _edge(before: str, name: str, when: str | None, *, is_sure: bool) -> EdgeView:
     return EdgeView(
         {
             "id": _edge_id(before, name),
             "from": before,
             "to": name,
-            "stage": "",
+            "stage": "" if is_sure else AFTER,
             "when": when,
             "foreach": None,
             "fail": None,

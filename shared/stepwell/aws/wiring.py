@@ -108,9 +108,13 @@ def open_aws(
     schedules = Schedules(deployment.schedule_group, deployment.schedule_role, queues)
     timers = SchedulerTimers(schedules, clients.scheduler, queue, clock)
     packed = read_packed(root)
+    catalog = Catalog(
+        partial(compile_document, trusted=True), unpack(packed), unpack_limits(packed), unpack_prices(packed)
+    )
+    catalog.functions = packed.get("functions", {})
     parts = assemble(
         Ports(store, store, store, store, store, store, queue, timers, blobs, clock),
-        Catalog(partial(compile_document, trusted=True), unpack(packed), unpack_limits(packed), unpack_prices(packed)),
+        catalog,
         steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,
         new_id=new_id,

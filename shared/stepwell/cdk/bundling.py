@@ -29,6 +29,7 @@ from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, remove, trim_compiled
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, StepwellError
 from stepwell.project import Project, name_of
+from stepwell.runtime.starts.facts import function_facts
 from stepwell.runtime.starts.pack import pack_folder
 from stepwell.scan import is_hidden
 
@@ -58,6 +59,7 @@ NOT_DEPLOYED = (
     "definition/signatures.py",
     "project.py",
     "runtime/starts/code.py",
+    "runtime/starts/facts.py",
     "runtime/starts/imports.py",
     "runtime/starts/own_names.py",
 )
@@ -150,7 +152,11 @@ def pack(project: Project, pools: Collection[str], http_hosts: Collection[str] =
             f"the workflows of {project.folder} run steps in pools that there are not: {', '.join(missing)} "
             f"(there are: {', '.join(sorted(pools))}; add to the context `pools`)"
         )
-    return {**packed, "paths": [f"{PROJECT}/{_inside(project, path)}" for path in project.paths]}
+    return {
+        **packed,
+        "functions": function_facts(project.folder, project.sources[1:]),
+        "paths": [f"{PROJECT}/{_inside(project, path)}" for path in project.paths],
+    }
 
 
 @cache

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import TypedDict
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
@@ -17,6 +18,14 @@ from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
+
+
+class FunctionFacts(TypedDict):
+    """What callers of a function need to know. `input_schema`: None if the code does not tell."""
+
+    input_schema: dict[str, Json] | None
+    queries: list[str]
+    updates: list[str]
 
 
 def durable_nodes(name: str, durable: Durable) -> dict[str, Node]:

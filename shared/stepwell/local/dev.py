@@ -31,7 +31,7 @@ from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.log_files import logging_runs
 from stepwell.local.pump import Pump
-from stepwell.local.reloading import Reloader, code_problems, tell_problems
+from stepwell.local.reloading import Reloader, code_facts, code_problems, tell_problems
 from stepwell.local.run_logs import Lines
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
@@ -77,6 +77,7 @@ def serve(
             lines=lines,
         )
         local.parts.catalog.flawed = loaded.flawed
+        local.parts.catalog.functions = code_facts(folder)
         try:
             return _serve(local, folder, loaded, listening, reload=reload, then=then)
         finally:

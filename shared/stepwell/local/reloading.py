@@ -9,6 +9,7 @@ from pathlib import Path
 
 from watchfiles import Change, DefaultFilter, watch
 
+from stepwell.definition.durable import FunctionFacts
 from stepwell.definition.graph import Graph, Json
 from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.webhooks import FILES
@@ -18,6 +19,7 @@ from stepwell.project import project_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.code import check_folder_code
 from stepwell.runtime.starts.deploys import tell_deployed
+from stepwell.runtime.starts.facts import function_facts
 from stepwell.runtime.starts.folder import is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
@@ -68,6 +70,7 @@ class Reloader:
         prices = None if broken & self._named(PRICE_FILES) or read_settings().prices else loaded.prices
         self._local.deploy(graphs, limits, prices)
         self._local.parts.catalog.flawed = loaded.flawed
+        self._local.parts.catalog.functions = code_facts(self._folder)
         if loaded.webhooks is not None or not broken & self._named(FILES):
             self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
@@ -118,6 +121,11 @@ def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tupl
 def code_problems(folder: Path) -> tuple[Problem, ...]:
     """What `stepwell check` finds in the code. It is served all the same: a run waits where it needs that code."""
     return check_folder_code(folder, project_of(folder).sources[1:])
+
+
+def code_facts(folder: Path) -> Mapping[str, FunctionFacts]:
+    """What the code tells of durable functions to those who call them."""
+    return function_facts(folder, project_of(folder).sources[1:])
 
 
 def tell_problems(problems: Iterable[Problem]) -> None:

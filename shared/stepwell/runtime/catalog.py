@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from stepwell.definition.built_in import BUILT_IN
+from stepwell.definition.durable import FunctionFacts
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound, Problem
@@ -33,6 +34,8 @@ class Catalog:
         """The prices for computing costs, also those of runs that ended before."""
         self.flawed: Mapping[str, Problem] = {}
         """Why a workflow is not deployed, by its name. A deployment on AWS has none of these."""
+        self.functions: Mapping[str, FunctionFacts] = {}
+        """What callers of a durable function need to know, by its path."""
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
         self._own: dict[str, Graph] = {}

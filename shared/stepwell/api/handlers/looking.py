@@ -26,8 +26,10 @@ async def list_workflows(call: Call) -> Answer:
 
 async def get_workflow(call: Call) -> Answer:
     call.asked(NoQuery)
-    graph = call.parts.catalog.named(call.path["name"])
-    return Answer(200, workflow_view(graph, stopping(await call.parts.workflow_pauses.all(), graph.name)))
+    catalog = call.parts.catalog
+    graph = catalog.named(call.path["name"])
+    pause = stopping(await call.parts.workflow_pauses.all(), graph.name)
+    return Answer(200, workflow_view(graph, pause, catalog.functions.get(graph.function)))
 
 
 async def check_definition(call: Call) -> Answer:

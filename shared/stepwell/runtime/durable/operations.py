@@ -44,6 +44,7 @@ class Operation(Coroutine[Any, Any, T]):
         if self.has_begun:
             return (yield from self._again())
         if self._by is None:
+            yield  # so that what finalizes a coroutine that catches all, and asks again, gives it up
             raise no_workflow()
         self.has_begun = True
         self.taken()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from stepwell.definition.code import read_code
+from stepwell.definition.code import Code, read_code
 from stepwell.definition.code_checks import check_code
 from stepwell.definition.code_limits import unknown_limits_of
 from stepwell.definition.code_names import check_names
@@ -24,11 +24,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
 
     `packages`: the project's packages beside the folder.
     """
-    texts = {
-        name: (str(file), text)
-        for name, file in _all_modules(path, packages)
-        if (text := read_text(file)[0]) is not None
-    }
+    texts = _texts(path, packages)
     code, own = read_code(texts), [module_name(path, file) for file in modules(path)]
     problems, targets = check_code(code), set[str]()
     limits = load_limits(path)
@@ -41,6 +37,20 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
             problems += check_targets(loaded, str(file), code, lambda name: _is_there(name, texts))
             problems += check_names(loaded, text, str(file), code, own)
     return (*problems, *check_imports(code, texts, targets))
+
+
+def read_folder_code(path: Path, packages: Collection[Path] = ()) -> Code:
+    """Reads the modules of the folder and of the packages."""
+    return read_code(_texts(path, packages))
+
+
+def _texts(path: Path, packages: Collection[Path]) -> Mapping[str, tuple[str, str]]:
+    """The file and the source of each module, by its name."""
+    return {
+        name: (str(file), text)
+        for name, file in _all_modules(path, packages)
+        if (text := read_text(file)[0]) is not None
+    }
 
 
 def _all_modules(path: Path, packages: Collection[Path]) -> Iterator[tuple[str, Path]]:

@@ -1,0 +1,72 @@
+"""What a durable function takes, read from its code without importing it: a JSON Schema, its queries and its updates.
+
+async def checkout(ctx, order: Order): …          the schema of Order: a sole model is given the whole input
+async def checkout(ctx, sku: str, count=1): …     {sku, count}
+
+The schema is for forms and examples. A start is not checked against it: the function's own types take the input.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from stepwell.definition.code import Code, Function
+from stepwell.definition.code_schemas import Schemas, default_of
+from stepwell.definition.durable import FunctionFacts
+from stepwell.definition.full_names import FullNames
+from stepwell.definition.graph import Json
+from stepwell.definition.signatures import CONTEXT
+
+_MARK = "workflow"
+
+
+def facts_of(code: Code) -> Mapping[str, FunctionFacts]:
+    """Returns the facts of each durable function, by its path: `python:module.name`."""
+    names = FullNames(code)
+    return {
+        f"python:{one.module.name}.{one.name}": FunctionFacts(
+            input_schema=_input_schema(names, one),
+            queries=_registered(one, "query"),
+            updates=_registered(one, "update"),
+        )
+        for one in code.functions()
+        if one.mark == _MARK
+    }
+
+
+def _input_schema(names: FullNames, function: Function) -> dict[str, Json] | None:
+    parameters = [(arg, value) for arg, value in _parameters(function.node.args) if arg.arg != CONTEXT]
+    takes_rest = function.node.args.kwarg is not None
+    schemas = Schemas(names)
+    made = {arg.arg: schemas.of(function.module, arg.annotation) for arg, _ in parameters}
+    if len(parameters) == 1 and not takes_rest:
+        sole = parameters[0][0]
+        if sole.annotation is not None and not made[sole.arg]:
+            return None  # of a library: it may be a model, which is given the whole input
+        if schemas.is_whole(made[sole.arg]):
+            return schemas.with_definitions(made[sole.arg])
+    properties = {arg.arg: made[arg.arg] | ({} if value is None else default_of(value)) for arg, value in parameters}
+    schema: dict[str, Json] = {"type": "object", "properties": properties}
+    if required := [arg.arg for arg, value in parameters if value is None]:
+        schema["required"] = required
+    return schemas.with_definitions(schema | ({"additionalProperties": True} if takes_rest else {}))
+
+
+def _parameters(given: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """Yields each parameter with its default, None for one that is required."""
+    plain = [*given.posonlyargs, *given.args]
+    yield from zip(plain, [*[None] * (len(plain) - len(given.defaults)), *given.defaults], strict=True)
+    yield from zip(given.kwonlyargs, given.kw_defaults, strict=True)
+
+
+def _registered(function: Function, kind: str) -> list[str]:
+    """The names that the function's own code gives to `ctx.query` or `ctx.update`."""
+    found: dict[str, None] = {}
+    for node in ast.walk(function.node):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="ctx"), attr=attr), args=[ast.Constant(value=str(name)), *_]
+            ) if attr == kind:
+                found[name] = None
+    return list(found)
