@@ -224,14 +224,13 @@ class Lines:
         is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
         if is_there and await self._members.has_ended(granted):
             board = await self._without(share, board, granted)
-        granted_others = [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]
         is_changed = False
-        for name, one in granted_others:
-            is_over = one == granted
-            if not await (self._members.tell(one) if is_over else self._remind(share, board, name)):
-                board, is_over = await self._without(share, board, one), True
-            if is_over:
-                await self._notes.drop_note(_kind(share.name), name)
+        for place, one in [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]:
+            is_told = one == granted
+            if not await (self._members.tell(one) if is_told else self._remind(share, board, place)):
+                board, is_told = await self._without(share, board, one), True
+            if is_told:
+                await self._notes.drop_note(_kind(share.name), place)
                 is_changed = True
         return await self.read(share) if is_changed else board
 
