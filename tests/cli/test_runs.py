@@ -28,6 +28,13 @@ def test_run_sends_input_id_key_and_tags_and_tells_the_id(api: FakeApi, cli: Cli
     assert call.headers["idempotency-key"] == "k"
 
 
+def test_run_has_a_priority_if_it_is_given(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", START, (201, RUN))
+    assert cli("run", "order-review", "--priority", "0").exit_code == 0
+    assert cli("run", "order-review").exit_code == 0
+    assert [call.body.get("priority") for call in api.calls] == [0, None]
+
+
 def test_run_starts_later_by_a_time_or_a_delay(api: FakeApi, cli: Cli) -> None:
     api.on("POST", START, (201, RUN))
     before = datetime.now(UTC)

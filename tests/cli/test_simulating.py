@@ -31,6 +31,11 @@ def test_a_contradiction_of_deadlines_is_told_and_is_the_exit_status() -> None:
     assert "p50" in told.stdout
 
 
+def test_a_run_whose_time_is_over_in_a_sleep_names_no_step(tmp_path: Path) -> None:
+    (tmp_path / "nap.yaml").write_text("workflow: nap\ntimeout: 1h\ntimeline: [{name: nap, sleep: 2h}]\n")
+    assert "  100.0%  timed_out: workflow_timeout\n" in simulate("nap", str(tmp_path)).stdout
+
+
 def test_deadlines_that_fit_end_well_and_are_told_as_json() -> None:
     told = simulate("invoice", str(FAULTS), "--step", "charge=2s,10%", "--json")
     assert told.exit_code == 0, told.output

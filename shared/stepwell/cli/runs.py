@@ -83,6 +83,12 @@ def run(
     delay: Annotated[
         str, typer.Option("--delay", metavar="DURATION", show_default=False, help="Not before 2h, 7d from now.")
     ] = "",
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority", metavar="N", show_default=False, help="Else the workflow's; a greater one goes first."
+        ),
+    ] = None,
     version: Annotated[
         str,
         typer.Option(
@@ -105,6 +111,8 @@ def run(
         options["start_at"] = start
     if version:
         options["version"] = version
+    if priority is not None:
+        options["priority"] = priority
     content = read_json(given, "-i") if given else {}
     with connect(url) as client:
         started, is_new = client.send(calls.start(workflow, content, **options))

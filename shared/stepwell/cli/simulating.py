@@ -157,7 +157,8 @@ def _show(found: Simulation, source: str) -> None:
     out = console()
     out.print(f"{found.runs:,} simulated runs of {found.workflow}, seed {found.seed}, {source}:", soft_wrap=True)
     for outcome in found.outcomes:
-        why = f": {outcome.error} in {outcome.step}" if outcome.error else ""
+        where = f" in {outcome.step}" if outcome.step else ""
+        why = f": {outcome.error}{where}" if outcome.error else ""
         out.print(printable(f"  {outcome.count / found.runs:>6.1%}  {outcome.status}{why}"), soft_wrap=True)
     if found.p50_seconds is not None:
         told = (("p50", found.p50_seconds), ("p95", found.p95_seconds), ("longest", found.max_seconds))
