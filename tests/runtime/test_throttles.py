@@ -448,3 +448,15 @@ def test_a_holder_is_told_at_once_only_by_who_lets_it_in() -> None:
     run_now(lines.leave(share, "a"))
     assert (members.told, members.reminded) == (["b"], ["b"])
     assert sorted(dict(run_now(store.notes("permits:@stripe")))) == ["h00", "w3#c", "w3#d"]
+
+
+def test_a_repeated_call_to_leave_tells_a_holder_at_once() -> None:
+    """The first call may have died after it had let the holder in."""
+    store, share, members = World().store, Share("@stripe", 1, "queue"), Waiting()
+    lines = Lines(store, members)
+    run_now(lines.enter(share, "a", place_of("1#a")))
+    run_now(lines.enter(share, "b", place_of("2#b")))
+    board = run_now(lines.read(share))
+    run_now(lines._replace(share, board, "h00", "a", ["b"]))
+    run_now(lines.leave(share, "a"))
+    assert (members.told, members.reminded) == (["b"], [])

@@ -10,7 +10,8 @@
 A waiter writes before it reads the holders again, and a holder that leaves reads the waiters after it has written: one
 of them sees the other. A holder whose place is still there was granted its permit by an actor that is about to tell it,
 or has died. Only that actor tells it at once: of two messages, two workers would run its step together. Whoever else
-reads that has a message sent a minute later, in case the actor has died, and marks the place, so that it is one.
+reads that has a message sent a minute later, in case the actor has died, and marks the place, so that it is one. Only a
+repeated call to leave tells at once, because the first call may have died.
 
     leave    my id goes out, b's goes in ──────────────────────── b is told ── b's place is deleted
     another                   reads ── a message for b in a minute ── b's place is marked
@@ -139,7 +140,7 @@ class Lines:
         """
         is_written, granted = False, ""
         for _ in range(LOCK_TRIES):
-            board = await self.seen_to(share, but=who, granted=granted)
+            board = await self.seen_to(share, but=who, granted=granted or who)
             if board.shard_of(who) is not None:
                 return await self._granted(share, board, own)
             room, first = board.room(share), min(board.left, default=own)
@@ -178,7 +179,7 @@ class Lines:
             granted = ""
             if shard is not None:
                 comes_again = False
-                granted = await self._replace(share, board, shard, who, left)
+                granted = await self._replace(share, board, shard, who, left) or who
             elif left and (room := board.room(share)) is not None:
                 granted = left[0] if await self._grant(share, room, board, left[0]) else ""
             elif left and comes_again and (gone := await self._newest_ended(board)):
@@ -218,15 +219,16 @@ class Lines:
     async def seen_to(self, share: Share, but: str, granted: str = "") -> Board:
         """Tells claimants that got a permit and may not know. Returns the limit as it is then.
 
-        `granted`: one that was just let in. If its place is gone, it may have left the line before.
+        `granted`: one that was just let in. If its place is gone, it may have left the line before. Without one, `but`
+        has come to leave: if it is out already, this is a repeated call, and the first may have died before it told.
         """
         board = await self.read(share)
         is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
-        if is_there and await self._members.has_ended(granted):
+        if granted != but and is_there and await self._members.has_ended(granted):
             board = await self._without(share, board, granted)
-        is_changed = False
+        is_changed, is_repeated = False, not granted and board.shard_of(but) is None
         for place, one in [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]:
-            is_told = one == granted
+            is_told = is_repeated or one == granted
             if not await (self._members.tell(one) if is_told else self._remind(share, board, place)):
                 board, is_told = await self._without(share, board, one), True
             if is_told:
