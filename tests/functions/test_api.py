@@ -60,6 +60,18 @@ def test_a_run_costs_what_the_deployed_table_of_prices_says(deployed: Deploy) ->
     assert cost["usd"] == pytest.approx(cost["write_units"], abs=0.001)
 
 
+def test_what_a_function_takes_is_known_without_its_code(deployed: Deploy) -> None:
+    """The deploy has read it, and packed it with the definitions."""
+    facts = {
+        "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "queries": ["total"],
+        "updates": [],
+    }
+    stack = deployed("workflow: flow\nfunction: python:m.flow", functions={"python:m.flow": facts})
+    status, workflow = stack.call("GET", "/workflows/flow")
+    assert (status, {key: workflow[key] for key in facts}) == (200, facts)
+
+
 @pytest.mark.parametrize("answer", ["approve", "reject"])
 @pytest.mark.parametrize(
     ("authorizer", "who", "named"), [({"iam": {"userArn": ARN}}, ARN, "eva"), ({"lambda": {}}, "eva", None)]
