@@ -184,6 +184,19 @@ async with ctx.lock("room"):
     assert run.error["type"] == "lock_in_task"
 
 
+def test_the_end_of_an_operation_is_told_by_its_name(flows: Flows) -> None:
+    """Of a wait and of a fork too, whose branch ends at the function."""
+    kit = flows(flow("""
+async def both():
+    return await ctx.all(ctx.step(double, 1), ctx.sleep(5))
+return len(await ctx.all(both(), ctx.event("never", timeout="1m"), ctx.sleep(2), return_exceptions=True))
+"""))  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1h")
+    ends = {one["token"]: one["step"] for one in run.history if one["type"].startswith("branch.")}
+    assert sorted(ends.values()) == ["all", "double", "never", "sleep"], (run.result, ends)
+
+
 def test_tasks_run_while_the_run_has_a_lock(flows: Flows, sessions: int) -> None:
     kit = flows(flow("""
 async with ctx.lock("room"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.api.histories import read_history
 from stepwell.errors import LeaseLost
 from stepwell.runtime.dispatch import give_up, is_exhausted
 from stepwell.runtime.log.door import Unlimited
@@ -49,6 +50,16 @@ def test_a_message_that_kills_its_worker_becomes_a_failure_that_a_rule_can_take(
     assert [call.node for call in world.steps.calls] == ["c"]
     assert world.token(run_id).steps["a"].error is not None
     assert world.header(run_id).status == "completed"
+
+
+def test_a_branch_that_had_not_begun_ends_at_its_first_node() -> None:
+    world = World("workflow: flow\nsteps: [{name: a, run: python:m.a}, {name: b, run: python:m.b, depends_on: [a]}]")
+    run_id = world.start()
+    handle(world, first_wake(world), Short(0))
+    run_now(world.parts.service.terminate(run_id, "enough", "ana"))
+    world.deliver()
+    told = run_now(read_history(world.parts.service, run_id, "", 100)).entries
+    assert [(one.step, one.token) for one in told if one.type == "branch.cancelled"] == [("a", "0/0.0"), ("b", "0/0.1")]
 
 
 def test_a_dead_letter_that_comes_twice_fails_the_step_once() -> None:

@@ -18,6 +18,7 @@ from stepwell.engine.records import (
     CALLERS,
     ENDED,
     ROOT,
+    TASKS,
     UPDATE,
     CleanUp,
     Compensate,
@@ -36,6 +37,7 @@ from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import coming_of, kind_named
 
+_OF_FUNCTIONS = frozenset({TASKS, "all", "first"})  # joins of operations, whose branches begin at the function
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
 
 
@@ -83,7 +85,8 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
     if held is not None and held.held and after.locks is None:
         tell.add("lock.released", step=held.node, data={"locks": list(held.names)})
     if after.end is not None:
-        (_tell_end if after.id == ROOT else _tell_branch_end)(tell, record, after, trigger)
+        ended = record if after.id == ROOT else replace(record, node=_branch_at(record, before))
+        (_tell_end if after.id == ROOT else _tell_branch_end)(tell, ended, after, trigger)
     return tuple(tell.entries)
 
 
@@ -356,6 +359,15 @@ def _tell_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None
     if record.reason:
         data["reason"] = record.reason
     tell.add(f"run.{after.end.status.value}", step=record.node, trigger=trigger, data=data or None)
+
+
+def _branch_at(record: Record, before: Token) -> str:
+    """Where a branch ended: a function's at its operation; one that had not begun at its first node."""
+    if record.kind is Kind.RETURNED and before.last is not None:
+        return before.last.node
+    branch = before.branch
+    is_of_graph = branch is not None and branch.join not in _OF_FUNCTIONS
+    return record.node or before.node or (branch.start if branch is not None and is_of_graph else "")
 
 
 def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None:
