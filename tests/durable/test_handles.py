@@ -124,6 +124,8 @@ def test_an_operation_that_is_left_behind_fails_the_run_with_its_line(flows: Flo
     kit.advance("1m")
     assert run.error is not None
     assert (run.error["type"], f"flow.py:{line}" in run.error["message"]) == ("never_awaited", True), run.error
+    named = "children nobody" if "child" in body else "step double"
+    assert run.error["message"].startswith(f"the operation {named} at")
 
 
 @pytest.mark.parametrize(
@@ -182,6 +184,7 @@ async with ctx.lock("room"):
     kit.advance("1m")
     assert run.error is not None
     assert run.error["type"] == "lock_in_task"
+    assert " at flow.py:17 " in run.error["message"]
 
 
 def test_the_end_of_an_operation_is_told_by_its_name(flows: Flows) -> None:

@@ -27,8 +27,10 @@ def ends_by_itself(asked: Asked) -> bool:
     return asked.wait is None and asked.call is None and not asked.branches
 
 
-def lock_in_task() -> Failure:
-    message = "a lock of the run is entered or left while other operations are in progress; use asyncio.Lock there"
+def lock_in_task(place: str) -> Failure:
+    message = (
+        f"a lock of the run is entered or left{place} while other operations are in progress; use asyncio.Lock there"
+    )
     return Failure("lock_in_task", "validation", message)
 
 

@@ -54,6 +54,9 @@ class Runner(Protocol):
     def place(self) -> str:
         """Where in users' code the function waits, as ` at file:line`; empty: not known."""
 
+    def place_of(self, pending: Pending) -> str:
+        """Where in users' code the operation is awaited, likewise."""
+
     @property
     def due_ms(self) -> int | None:
         """The time of its next timer."""

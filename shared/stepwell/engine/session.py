@@ -216,8 +216,8 @@ class Session:
                 return Suspended(Asked("sleep", "sleep", wait=wait), by=UNKNOWN if runner.is_shared else "")
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
             return Failed(never_ends(runner.place))
-        if any(one.asked.kind in OF_LOCKS for one in fresh):
-            return Failed(lock_in_task())
+        if (lock := next((one for one in fresh if one.asked.kind in OF_LOCKS), None)) is not None:
+            return Failed(lock_in_task(runner.place_of(lock)))
         begun = fresh[:TASKS_BEGUN]
         return Together(tuple(one.asked for one in begun), cancelled, runner.due_ms, by=tuple(one.by for one in begun))
 

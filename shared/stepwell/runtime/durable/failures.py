@@ -69,14 +69,14 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
         return OperationFailed(failure)
     if failure.category == "timeout" and failure.type != "step_timeout":
         return WaitTimedOut(failure)
-    if failure.type in _OF_CHILDREN or _is_child(asked):
+    if failure.type in _OF_CHILDREN or starts_runs(asked):
         return ChildFailed(failure)
     from stepwell.runtime.durable.raised import as_itself  # noqa: PLC0415 - pydantic, which the client does without
 
     return as_itself(failure, StepFailed)
 
 
-def _is_child(asked: Asked | None) -> bool:
+def starts_runs(asked: Asked | None) -> bool:
     """Tells whether the operation starts runs of other workflows, and nothing else."""
     from stepwell.engine.children import DETACHED  # noqa: PLC0415 - step code imports this module, and that takes long
 

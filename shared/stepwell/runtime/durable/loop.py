@@ -74,6 +74,9 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     def place(self) -> str:
         return waits_at(self.main.get_coro())
 
+    def place_of(self, pending: Pending) -> str:
+        return waits_at(pending.task.get_coro())
+
     @property
     def is_shared(self) -> bool:
         return bool(self.tasks)

@@ -6,6 +6,7 @@ from types import CodeType
 
 from stepwell.engine.records import Failure
 from stepwell.engine.turns import Asked
+from stepwell.runtime.durable.failures import starts_runs
 from stepwell.runtime.durable.places import caller, shown
 
 
@@ -36,5 +37,10 @@ class Made:
             return None
         asked, place = next(iter(self._unawaited.values()))
         more = f", and {len(self._unawaited) - 1} more" if len(self._unawaited) > 1 else ""
-        message = f"the operation {asked}{shown(place)} was made, and neither awaited nor started{more}"
+        message = f"the operation {_named(asked)}{shown(place)} was made, and neither awaited nor started{more}"
         return Failure("never_awaited", "validation", f"{message}; await it, or hold it with ctx.start")
+
+
+def _named(asked: Asked) -> str:
+    """A child run that nobody waits for is a step in the log."""
+    return f"children {asked.name}" if starts_runs(asked) else str(asked)
