@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 
 import pytest
@@ -198,6 +199,27 @@ return len(await ctx.all(both(), ctx.event("never", timeout="1m"), ctx.sleep(2),
     kit.advance("1h")
     ends = {one["token"]: one["step"] for one in run.history if one["type"].startswith("branch.")}
     assert sorted(ends.values()) == ["all", "double", "never", "sleep"], (run.result, ends)
+
+
+def test_code_that_awaits_more_than_once_at_its_end_is_left_quietly(flows: Flows, sessions: int) -> None:
+    """Python would tell on stderr of each coroutine that awaits again when it is closed."""
+    kit = flows(flow("""
+from contextlib import AsyncExitStack
+async def undo(n):
+    await ctx.step(double, n)
+async def within():
+    async with AsyncExitStack() as stack:
+        for n in range(3):
+            stack.push_async_callback(undo, n)
+        await ctx.sleep(60)
+await within()
+return "left"
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1h")
+    del kit
+    gc.collect()  # pytest fails a test whose coroutines could not be closed
+    assert run.result == "left"
 
 
 def test_tasks_run_while_the_run_has_a_lock(flows: Flows, sessions: int) -> None:

@@ -9,12 +9,15 @@ from stepwell.engine.turns import Asked
 from stepwell.runtime.durable.failures import starts_runs
 from stepwell.runtime.durable.places import caller, shown
 
+_LEAVES = 100  # operations that end closed code at once, before it is left to itself
+
 
 class Made:
     """The operations of one session. Their numbers are the same in every replay, unlike the hashes of objects."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._left = 0  # of those that were asked for as the session was closed
         self._unawaited: dict[int, tuple[Asked, tuple[CodeType, int] | None]] = {}  # by number: what, and where
 
     def add(self, asked: Asked) -> int:
@@ -26,6 +29,11 @@ class Made:
     def is_awaited(self, number: int) -> None:
         """Marks an operation as awaited, or as part of another one that will be."""
         self._unawaited.pop(number, None)
+
+    def leaves(self) -> bool:
+        """Tells whether users' code may be made to leave once more: it may catch all, and ask again and again."""
+        self._left += 1
+        return self._left <= _LEAVES
 
     def unawaited(self) -> list[Asked]:
         """Returns the operations that nobody has awaited yet."""

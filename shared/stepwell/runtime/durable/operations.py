@@ -107,7 +107,12 @@ class Operation(Coroutine[Any, Any, T]):
             self._steps.close()
 
     def raw(self) -> Generator[Asked, Json, Json]:
-        """Asks for the operation and returns its stored result: a branch leaves reading it to its parent."""
+        """Asks for the operation and returns its stored result: a branch leaves reading it to its parent.
+
+        While its session is closed it raises instead: Python would tell of a coroutine that still awaits something.
+        """
+        if self._by is not None and getattr(CURRENT.get(None), "is_closed", False) and self._by.leaves():
+            raise GeneratorExit
         return (yield self.asked)
 
     @property
