@@ -319,11 +319,14 @@ def lose(stack: Stack) -> None:
             stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=record["receiptHandle"])
     stack.pass_time(2 * HOUR_SECONDS)
     stack.send("dead", json.dumps({"type": "deadline", "run_id": "nobody"}))
-    stack.send("dead", json.dumps({"type": "deadline", "run_id": "a second", "v": 2}))
+    for name in ("a second", "a third"):
+        stack.send("dead", json.dumps({"type": "deadline", "run_id": name, "v": 2}))
     _, page = stack.call("GET", "/dlq")
-    letter = next(one["id"] for one in page["items"] if one["run_id"] == "a second")
+    letters = {one["run_id"]: one["id"] for one in page["items"]}
+    letter, unwanted = letters["a second"], letters["a third"]
     assert stack.call("GET", f"/dlq/{letter}")[1]["type"] == "deadline"
     assert stack.call("POST", "/dlq:redrive", {"ids": [letter]})[1]["sent"] == [letter]
+    assert stack.call("POST", "/dlq:delete", {"ids": [unwanted]})[1]["deleted"] == [unwanted]
     found = stack.sweep()
     assert (found["Overdue"], found["NoProgress"], found["Republished"]) == (1, 2, 1)
     for everything in (False, True):

@@ -113,7 +113,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 }
 _HELP = {
     "webhook": "Test a source of webhooks.yaml, and replay its deliveries.",
-    "dlq": "Look at messages that nobody could take, send them back, or delete them.",
+    "dlq": "List, send back or delete messages that nobody could take.",
 }
 for command in COMMANDS:
     app.command(epilog=epilog(command.__name__), cls=gate.Gate if command is gate.gate else None)(command)
