@@ -47,8 +47,8 @@ def furnish(dev: Dev) -> dict[str, str]:
         "big": start(dev, "big", {"way": 2}),
         "paused": start(dev, "lane", {"customer": "ana"}),
     }
-    reaches(dev, runs["paused"], "waiting")  # two of them are let in at once: it is one of those
-    for number in range(5):
+    for number in range(5):  # two of them are let in: the one that is paused, and the first in line
+        reaches(dev, runs["paused" if number == 0 else "line-0"], "waiting")
         runs[f"line-{number}"] = start(dev, "lane", {"customer": f"c{number}"})
     for number in range(ASKED):
         given = {"title": f"Order {number}", "kind": "order", "address": {"street": "Long Street 1", "city": "Vigo"},
