@@ -128,7 +128,7 @@ def test_a_worker_that_dies_at_any_call_leaves_no_run_behind_and_no_permit_taken
 def test_a_permit_that_is_granted_without_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutant: whoever reads that another was granted its permit, but may not know, leaves it."""
 
-    async def unseen(self: Lines, share: Any, but: str, granted: str = "") -> Any:
+    async def unseen(self: Lines, share: Any, but: str, granted: str = "", **_: object) -> Any:
         return await self.read(share)
 
     monkeypatch.setattr(Lines, "seen_to", unseen)

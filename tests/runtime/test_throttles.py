@@ -23,7 +23,7 @@ from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
-from stepwell.runtime.waits.lines import Lines, place_of
+from stepwell.runtime.waits.lines import Board, Lines, place_of
 from tests.runtime.kit import NOW_MS, World, fails
 
 FLOW = """
@@ -460,3 +460,19 @@ def test_a_repeated_call_to_leave_tells_a_holder_at_once() -> None:
     run_now(lines._replace(share, board, "h00", "a", ["b"]))
     run_now(lines.leave(share, "a"))
     assert (members.told, members.reminded) == (["b"], [])
+
+
+class Overtaken(Lines):
+    """The lines of a worker that finds, each time it lets another in, that somebody has done so a moment before."""
+
+    async def _grant(self, share: Share, shard: str, board: Board, who: str) -> bool:
+        await self._write(share.name, shard, board, (who, *board.holders[shard]))
+        return await super()._grant(share, shard, board, who)
+
+
+def test_a_holder_that_another_let_in_meanwhile_is_not_told_by_who_leaves() -> None:
+    store, one, two, members = World().store, Share("@stripe", 1, "queue"), Share("@stripe", 2, "queue"), Waiting()
+    for who in ("1#a", "2#b", "3#c"):
+        run_now(Lines(store, members).enter(one, who[2:], place_of(who)))
+    run_now(Overtaken(store, members).leave(two, "a"))
+    assert (members.told, members.reminded) == (["b"], ["c"])

@@ -38,7 +38,7 @@ def permit_taken_blindly() -> Iterator[None]:
 def permit_granted_untold() -> Iterator[None]:
     """Who lets the next run begin does not wake it."""
 
-    async def seen_to(self: Lines, share: Share, but: str, granted: str = "") -> Board:
+    async def seen_to(self: Lines, share: Share, but: str, granted: str = "", **_: object) -> Board:
         return await self.read(share)
 
     with mock.patch.object(Lines, "seen_to", seen_to):

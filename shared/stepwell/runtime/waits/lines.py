@@ -140,7 +140,7 @@ class Lines:
         """
         is_written, granted = False, ""
         for _ in range(LOCK_TRIES):
-            board = await self.seen_to(share, but=who, granted=granted or who)
+            board = await self.seen_to(share, but=who, granted=granted)
             if board.shard_of(who) is not None:
                 return await self._granted(share, board, own)
             room, first = board.room(share), min(board.left, default=own)
@@ -173,13 +173,13 @@ class Lines:
         if own:
             await self._notes.drop_note(_kind(share.name), own)
         granted, comes_again = "", not own
-        for _ in range(LOCK_TRIES):
-            board = await self.seen_to(share, but=who, granted=granted)
+        for number in range(LOCK_TRIES):
+            board = await self.seen_to(share, but=who, granted=granted, has_come_to_leave=number == 0)
             left, shard = [one for one in board.left.values() if one != who], board.shard_of(who)
             granted = ""
             if shard is not None:
                 comes_again = False
-                granted = await self._replace(share, board, shard, who, left) or who
+                granted = await self._replace(share, board, shard, who, left)
             elif left and (room := board.room(share)) is not None:
                 granted = left[0] if await self._grant(share, room, board, left[0]) else ""
             elif left and comes_again and (gone := await self._newest_ended(board)):
@@ -216,17 +216,17 @@ class Lines:
     async def ended(self, those: Sequence[str]) -> set[str]:
         return {one for one in those if not await self._members.lives(one)}
 
-    async def seen_to(self, share: Share, but: str, granted: str = "") -> Board:
+    async def seen_to(self, share: Share, but: str, granted: str = "", *, has_come_to_leave: bool = False) -> Board:
         """Tells claimants that got a permit and may not know. Returns the limit as it is then.
 
-        `granted`: one that was just let in. If its place is gone, it may have left the line before. Without one, `but`
-        has come to leave: if it is out already, this is a repeated call, and the first may have died before it told.
+        `granted`: one that was just let in. If its place is gone, it may have left the line before.
+        `has_come_to_leave`: if `but` is out already, this is a repeated call, and the first may have died before that.
         """
         board = await self.read(share)
         is_there = board.shard_of(granted) is not None and granted not in board.waiting.values()
-        if granted != but and is_there and await self._members.has_ended(granted):
+        if is_there and await self._members.has_ended(granted):
             board = await self._without(share, board, granted)
-        is_changed, is_repeated = False, not granted and board.shard_of(but) is None
+        is_changed, is_repeated = False, has_come_to_leave and board.shard_of(but) is None
         for place, one in [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]:
             is_told = is_repeated or one == granted
             if not await (self._members.tell(one) if is_told else self._remind(share, board, place)):
