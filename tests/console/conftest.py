@@ -36,8 +36,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     dev = Dev(DEMO, tmp_path_factory.mktemp("console") / "data")
-    yield Served(dev, furnish(dev))
-    dev.end(signal.SIGKILL)
+    try:
+        yield Served(dev, furnish(dev))
+    finally:
+        dev.end(signal.SIGKILL)
 
 
 @pytest.fixture

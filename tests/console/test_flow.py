@@ -22,9 +22,11 @@ from tests.local.kit import Dev, until
 def steered(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("flow")
     dev = Dev(lay_out(place / "workflows"), place / "data")
-    agent = reaches(dev, start(dev, "hiring", {"name": "Ana"}), "waiting")
-    yield Served(dev, {**flow(dev), "agent": agent})
-    dev.end(signal.SIGKILL)
+    try:
+        agent = reaches(dev, start(dev, "hiring", {"name": "Ana"}), "waiting")
+        yield Served(dev, {**flow(dev), "agent": agent})
+    finally:
+        dev.end(signal.SIGKILL)
 
 
 def send(page: Page, line: str) -> None:

@@ -21,8 +21,10 @@ from tests.local.kit import Dev
 def rich(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("rich")
     dev = Dev(lay_out(place / "workflows"), place / "data")
-    yield Served(dev, furnish(dev))
-    dev.end(signal.SIGKILL)
+    try:
+        yield Served(dev, furnish(dev))
+    finally:
+        dev.end(signal.SIGKILL)
 
 
 def open_run(rich: Served, page: Page, name: str, **asked: str) -> None:
