@@ -101,8 +101,7 @@ def serving(folder: Path, *, together: bool = False) -> Iterator[tuple[int, int]
         (workflows / f"{name}.yaml").write_text(text)
     command = [str(Path(sys.executable).with_name("stepwell")), "dev", str(workflows), "--port", "0"]
     command += ["--data", str(folder / "data")]
-    settings = os.environ | {"STEPWELL_LANES": "on" if together else "off"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=settings) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as server:
         try:
             yield server.pid, _port(server)
         finally:

@@ -10,10 +10,10 @@ from stepwell.errors import StepwellError
 # By extra, as in pyproject.toml: the modules that its commands import.
 _DEPLOY = ("aws_cdk", "boto3", "uv")
 MODULES: Mapping[str, tuple[str, ...]] = {
-    "dev": ("uvicorn", "watchfiles", "wsproto"),
+    "dev": ("httptools", "uvicorn", "watchfiles", "wsproto"),
     "deploy": _DEPLOY,
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-    "emulator": ("ministack", "cryptography", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
+    "emulator": ("ministack", "cryptography", "httptools", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
 }
 # What calls AWS needs beside `stepwell`, and how to get it.
 OF_AWS = frozenset({"boto3", "botocore"})

@@ -17,6 +17,7 @@ from stepwell.aws.clients import Clients, open_clients
 from stepwell.aws.lease import Lease
 from stepwell.aws.observing import ObservedSteps, Observing
 from stepwell.aws.wiring import Deployed, open_aws
+from stepwell.collector import relax_collector
 from stepwell.errors import PortError, UserError
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.assembly import Assembly
@@ -95,6 +96,7 @@ def open_entry(root: Path) -> Entry:
     observing = Observing(deployment.log_level, {}, trace=deployment.trace)
     aws = open_aws(deployment, root)
     _warm(aws)
+    relax_collector()
     return Entry(aws, observing)
 
 
@@ -105,6 +107,7 @@ def open_worker(root: Path, steps: Callable[[Deployment, Clients, Clock], Steps]
     observed = ObservedSteps(steps(deployment, clients, clock), observing, clock.now_ms)
     aws = open_aws(deployment, root, steps=observed, pool=deployment.pool, clients=clients, clock=clock)
     _warm(aws)
+    relax_collector()
     return Entry(aws, observing)
 
 

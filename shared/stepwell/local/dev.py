@@ -23,6 +23,7 @@ from stepwell.api.live import own_address, stream_routes
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
+from stepwell.collector import relax_collector
 from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, UserError
@@ -130,6 +131,7 @@ def _serve(
     if not is_built():
         log.warning(NOT_BUILT)
     server = Server(gateway, local.stopping, then, let_go=local.live.close)
+    relax_collector()
     try:
         server.run(sockets=[listening])
     finally:
@@ -163,6 +165,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=int(STOP_SECONDS),
             )
         )

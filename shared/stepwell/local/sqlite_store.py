@@ -84,6 +84,8 @@ REST_AFTER = (
 )
 SELECT_SLOT = "SELECT body FROM log WHERE run_id = ? AND token = ? AND slot = ?"
 SELECT_LOG = "SELECT slot, body FROM log WHERE run_id = ? AND token = ? AND slot > ? ORDER BY slot LIMIT ?"
+SELECT_LOGS = """SELECT token, slot, body FROM log
+    WHERE run_id = ? AND token IN (SELECT value FROM json_each(?)) ORDER BY token, slot"""
 SELECT_LOADED = """SELECT slot, body, 1 AS is_snapshot FROM snapshots WHERE run_id = :run_id AND token = :token
     UNION ALL SELECT slot, body, 0 FROM log WHERE run_id = :run_id AND token = :token AND slot >
     coalesce((SELECT slot FROM snapshots WHERE run_id = :run_id AND token = :token), -1)
@@ -268,8 +270,11 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         return replace(joined, lanes=await self.read_logs(run_id, lanes)) if lanes else joined
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        logs = {token: await self.read_log(run_id, token) for token in tokens}
-        return {token: log for token, log in logs.items() if log}
+        found: dict[str, list[Saved]] = {}
+        for token, slot, body in self._db.rows(SELECT_LOGS, (run_id, encode(list(tokens)))):
+            if not _is_mark(body):
+                found.setdefault(token, []).append(Saved(slot, body))
+        return found
 
     async def read_bodies(self, run_id: str, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
         found = {place: self._db.rows(SELECT_SLOT, (run_id, *place)) for place in places}

@@ -34,6 +34,7 @@ Answered: TypeAlias = "tuple[object, BaseException | None]"
 
 _CLEAN_UP_SECONDS = 1.0  # time for the `finally` of a cancelled async step
 BATON_SECONDS = 0.01  # a step that takes longer passes the baton on
+LINGER_SECONDS = BATON_SECONDS  # the watch sleeps at most so long after a step has begun: see there
 
 
 class StepInterrupted(BaseException):
@@ -238,11 +239,16 @@ class Attempt:
 
 
 class Watch:
-    """Watches the steps that run in their messages' threads, from a thread that sleeps until one takes long."""
+    """Watches the steps that run in their messages' threads, from a thread that sleeps until one takes long.
+
+    While short steps follow each other it looks every `LINGER_SECONDS`. To wake it for each of them would take longer
+    than they do.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._under_way: dict[Attempt, Callable[[], None]] = {}
+        self._is_busy = False  # a step has begun since it looked last
         self._wake = threading.Event()
         self._looks_at = inf  # when it looks next, unless it is woken
         self._thread: threading.Thread | None = None
@@ -251,6 +257,7 @@ class Watch:
     def add(self, attempt: Attempt, move: Callable[[], None]) -> None:
         """Has the rest moved if the attempt takes too long. Wakes the watch only if it would look too late."""
         self._under_way[attempt] = move
+        self._is_busy = True
         if attempt.look_at < self._looks_at:
             self._wake.set()
             self._start()
@@ -263,12 +270,15 @@ class Watch:
         """Moves the rest of attempts that take too long. Returns the seconds until the next is due; None if none is."""
         self._looks_at = inf  # until it is known, so that attempts added meanwhile wake it
         self._wake.clear()
+        is_busy, self._is_busy = self._is_busy, False
         now = self._now()
         for attempt, move in list(self._under_way.items()):
             if attempt.look_at <= now:
                 self.remove(attempt)
                 move()
-        self._looks_at = looks_at = min((attempt.look_at for attempt in list(self._under_way)), default=inf)
+        lingers_until = now + LINGER_SECONDS if is_busy else inf
+        looks_at = min((attempt.look_at for attempt in list(self._under_way)), default=inf)
+        self._looks_at = looks_at = min(looks_at, lingers_until)
         return None if looks_at == inf else max(looks_at - self._now(), 0)
 
     def _start(self) -> None:
