@@ -42,7 +42,7 @@ IDLE_SECONDS = 2  # the server closes a connection that idles for five
 
 class Stepwell:
     name = "Stepwell, stepwell dev"
-    durability = "SQLite, WAL, synchronous=FULL; a record for each step, one and an arrival for each branch"
+    durability = "SQLite, WAL, synchronous=FULL; a write for each step, and for ten short branches, which a crash repeats"
 
     def __init__(self, process_id: int, port: int) -> None:
         self._process_id = process_id

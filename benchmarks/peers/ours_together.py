@@ -1,4 +1,4 @@
-"""Stepwell with `durability: batch` and lanes: ours, with the records of ten steps or branches in one append."""
+"""Stepwell with `durability: batch`: ours, with the records of ten steps in one append."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rounds import serve
 
 
 class Together(Stepwell):
-    name = "Stepwell, `durability: batch` and lanes"
-    durability = "SQLite, WAL, synchronous=FULL; a write for ten steps or branches, which a crash repeats"
+    name = "Stepwell, `durability: batch`"
+    durability = "SQLite, WAL, synchronous=FULL; a write for ten short steps or branches, which a crash repeats"
 
 
 if __name__ == "__main__":
