@@ -43,6 +43,7 @@ CASES = (  # case, size, times in a round
     ("fan", 100, 5),
     ("fan", 1_000, 1),
     ("event", 1, 5),
+    ("tail", 1, 20),
     ("late", 1, 2),
 )
 TOLD = 600  # characters of a program's last words

@@ -36,6 +36,16 @@ def fan(width: int) -> int:
     return len([handle.get_result() for handle in handles])
 
 
+@DBOS.step()
+def clock() -> float:
+    return perf_counter()
+
+
+@DBOS.workflow()
+def clocks() -> float:
+    return clock()
+
+
 @DBOS.workflow()
 def waits() -> object:
     return DBOS.recv("go", timeout_seconds=60)
@@ -69,6 +79,10 @@ class Dbos:
         began = perf_counter()
         DBOS.start_workflow(naps).get_result()
         return perf_counter() - began - 1
+
+    def tail(self) -> float:
+        ended = DBOS.start_workflow(clocks).get_result()
+        return perf_counter() - ended
 
     def cpu_seconds(self) -> float:
         return process_time()

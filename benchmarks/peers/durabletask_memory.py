@@ -4,6 +4,7 @@
 # ///
 """The Durable Task SDK on its in-memory backend: nothing is durable."""
 
+import json
 from collections.abc import Generator
 from datetime import timedelta
 from time import perf_counter, process_time, sleep
@@ -31,6 +32,15 @@ def chain(ctx: task.OrchestrationContext, steps: int) -> Generator[Any, Any, Non
 def fan(ctx: task.OrchestrationContext, width: int) -> Generator[Any, Any, int]:
     found = yield task.when_all([ctx.call_activity(nothing, input=number) for number in range(width)])
     return len(found)
+
+
+def clock(_: task.ActivityContext, __: None) -> float:
+    return perf_counter()
+
+
+def clocks(ctx: task.OrchestrationContext, _: None) -> Generator[Any, Any, float]:
+    ended = yield ctx.call_activity(clock)
+    return float(ended)
 
 
 def waits(ctx: task.OrchestrationContext, _: None) -> Generator[Any, Any, None]:
@@ -67,22 +77,28 @@ class DurableTask:
         self._ended(self._client.schedule_new_orchestration(naps))
         return perf_counter() - began - 1
 
+    def tail(self) -> float:
+        state = self._ended(self._client.schedule_new_orchestration(clocks))
+        return perf_counter() - float(json.loads(state.serialized_output))
+
     def cpu_seconds(self) -> float:
         return process_time()
 
-    def _ended(self, name: str) -> None:
+    def _ended(self, name: str) -> Any:
         state = self._client.wait_for_orchestration_completion(name, timeout=SECONDS)
         if state is None or state.runtime_status.name != "COMPLETED":
             raise SystemExit(f"durabletask's run did not complete: {state}")
+        return state
 
 
 if __name__ == "__main__":
     backend = create_test_backend(port=PORT)
     address = f"localhost:{PORT}"
     with TaskHubGrpcWorker(host_address=address) as worker:
-        for orchestrator in (chain, fan, waits, naps):
+        for orchestrator in (chain, fan, clocks, waits, naps):
             worker.add_orchestrator(orchestrator)
         worker.add_activity(nothing)
+        worker.add_activity(clock)
         worker.start()
         serve(DurableTask(TaskHubGrpcClient(host_address=address)), IMPORT_MS)
     backend.stop()

@@ -22,7 +22,7 @@ SECONDS = 120
 
 
 @durable_execution
-def run(event: Any, context: Any) -> int:
+def run(event: Any, context: Any) -> float:
     """One handler, as a Lambda function has one."""
     match event["case"]:
         case "chain":
@@ -35,6 +35,8 @@ def run(event: Any, context: Any) -> int:
             context.create_callback(name="go").result()
         case "late":
             context.wait(Duration.from_seconds(1))
+        case "tail":
+            return float(context.step(lambda _: perf_counter(), name="clock"))
     return event["size"]
 
 
@@ -63,6 +65,10 @@ class LambdaDurable:
         began = perf_counter()
         self._run("late", 1)
         return perf_counter() - began - 1
+
+    def tail(self) -> float:
+        found = self._runner.run(input=_input("tail", 1), execution_timeout=SECONDS)
+        return perf_counter() - float(found.result)
 
     def cpu_seconds(self) -> float:
         return process_time()

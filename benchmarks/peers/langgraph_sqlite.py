@@ -23,7 +23,7 @@ IMPORT_MS = process_time() * 1000
 
 
 class State(TypedDict):
-    outs: Annotated[list[int], operator.add]
+    outs: Annotated[list[float], operator.add]
 
 
 class LangGraph:
@@ -34,7 +34,7 @@ class LangGraph:
         self._saver = SqliteSaver(sqlite3.connect(folder / "checkpoints.db", check_same_thread=False))
         self._saver.setup()
         self._threads = count()
-        self._chain, self._fan = cache(self._make_chain), cache(self._make_fan)
+        self._chain, self._fan, self._clock = cache(self._make_chain), cache(self._make_fan), cache(self._make_clock)
 
     def chain(self, steps: int) -> None:
         self._invoke(self._chain(steps), {"outs": []})
@@ -52,6 +52,10 @@ class LangGraph:
 
     def late(self) -> float:
         raise NotImplementedError  # it has no timers
+
+    def tail(self) -> float:
+        ended = self._invoke(self._clock(), {"outs": []})["outs"][0]
+        return perf_counter() - float(ended)
 
     def cpu_seconds(self) -> float:
         return process_time()
@@ -76,6 +80,13 @@ class LangGraph:
         graph.add_node("work", lambda given: {"outs": [given["item"]]})
         graph.add_conditional_edges(START, _to_each(width), ["work"])
         graph.add_edge("work", END)
+        return graph.compile(checkpointer=self._saver)
+
+    def _make_clock(self) -> Any:
+        graph = StateGraph(State)
+        graph.add_node("clock", lambda _: {"outs": [perf_counter()]})
+        graph.add_edge(START, "clock")
+        graph.add_edge("clock", END)
         return graph.compile(checkpointer=self._saver)
 
     def _waiting(self) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,11 @@ import stepwell.local.dev  # noqa: F401 - what the command needs to serve
 
 IMPORT_MS = process_time() * 1000
 STEPS = """
+from time import perf_counter
+
+def clock():
+    return perf_counter()
+
 def nothing():
     return None
 
@@ -35,6 +39,7 @@ nodes:
   gather: {fan_in: {policy: all, target: outs}}
 """
 WAITS = "workflow: waits\ntimeline:\n  - {name: go, wait: {for: event, name: go, key: '{{ run.id }}'}}\n"
+CLOCKS = "workflow: clocks\ntimeline:\n  - {name: clock, run: python:steps.clock}\n"
 NAPS = "workflow: naps\ntimeline:\n  - {name: nap, sleep: 1s}\n"
 CHAINS = (10, 100)
 IDLE_SECONDS = 2  # the server closes a connection that idles for five
@@ -42,7 +47,9 @@ IDLE_SECONDS = 2  # the server closes a connection that idles for five
 
 class Stepwell:
     name = "Stepwell, stepwell dev"
-    durability = "SQLite, WAL, synchronous=FULL; a write for each step, and for ten short branches, which a crash repeats"
+    durability = (
+        "SQLite, WAL, synchronous=FULL; a write for each step, and for ten short branches, which a crash repeats"
+    )
 
     def __init__(self, process_id: int, port: int) -> None:
         self._process_id = process_id
@@ -68,6 +75,10 @@ class Stepwell:
         began = perf_counter()
         self._ended(self._call("POST", "/workflows/naps/runs?wait=25", {"input": {}}))
         return perf_counter() - began - 1
+
+    def tail(self) -> float:
+        run = self._call("POST", "/workflows/clocks/runs?wait=25", {"input": {}})
+        return perf_counter() - float(run["result"])
 
     def cpu_seconds(self) -> float:
         return cpu_of(self._process_id)
@@ -97,7 +108,7 @@ def serving(folder: Path, *, together: bool = False) -> Iterator[tuple[int, int]
     workflows = folder / "workflows"
     workflows.mkdir()
     (workflows / "steps.py").write_text(STEPS)
-    for name, text in (("fan", fork), ("waits", WAITS), ("naps", NAPS), *chains):
+    for name, text in (("fan", fork), ("waits", WAITS), ("naps", NAPS), ("clocks", CLOCKS), *chains):
         (workflows / f"{name}.yaml").write_text(text)
     command = [str(Path(sys.executable).with_name("stepwell")), "dev", str(workflows), "--port", "0"]
     command += ["--data", str(folder / "data")]

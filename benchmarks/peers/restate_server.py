@@ -51,6 +51,11 @@ async def naps(ctx: restate.Context, _: int) -> int:
     return 1
 
 
+@peer.handler()
+async def clock(ctx: restate.Context, _: int) -> float:
+    return await ctx.run_typed("clock", _clock)
+
+
 @waits.main()
 async def run(ctx: restate.WorkflowContext, _: int) -> Any:
     return await ctx.promise("go").value()
@@ -66,6 +71,10 @@ app = restate.app([peer, waits])
 
 def _nothing() -> None:
     return None
+
+
+def _clock() -> float:
+    return perf_counter()
 
 
 class Restate:
@@ -95,6 +104,10 @@ class Restate:
         began = perf_counter()
         self._call("/peer/naps", 1)
         return perf_counter() - began - 1
+
+    def tail(self) -> float:
+        ended = self._call("/peer/clock", 1)
+        return perf_counter() - float(ended)
 
     def cpu_seconds(self) -> float:
         return sum(map(cpu_of, self._process_ids))

@@ -31,6 +31,9 @@ class Peer(Protocol):
     def late(self) -> float:
         """Wall seconds by which a start with a sleep of one second took longer than the sleep."""
 
+    def tail(self) -> float:
+        """Wall seconds from the end of a run's only step, which returns the time, to its result at the caller."""
+
     def cpu_seconds(self) -> float:
         """CPU time used so far, by all processes that do the work but not by those that only ask for it."""
 
@@ -62,7 +65,8 @@ def _round(peer: Peer, case: str, size: int, times: int) -> dict[str, float] | N
                 (peer.chain if case == "chain" else peer.fan)(size)
             took = perf_counter() - wall
         else:
-            took = sum((peer.event if case == "event" else peer.late)() for _ in range(times))
+            once = {"event": peer.event, "late": peer.late, "tail": peer.tail}[case]
+            took = sum(once() for _ in range(times))
     except NotImplementedError:
         return None
     each = times * size

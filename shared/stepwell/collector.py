@@ -10,9 +10,9 @@ YOUNG = 50_000  # containers made and kept since the last look, before the colle
 def relax_collector() -> None:
     """Has the collector pass over what the process has set up, and look less often at what it makes.
 
-    Call it once, when the process is ready to serve. What Stepwell makes holds no cycles, and a fork of a thousand makes
-    a hundred thousand values: by Python's own thresholds the collector walked through the whole process several times
-    for it, which took a quarter of the fork's CPU.
+    Call it once, when the process is ready to serve. A fork of a thousand makes a hundred thousand values, none
+    of them in a cycle. By Python's own thresholds the collector walked through the whole process several times
+    meanwhile, which took a fifth of the fork's CPU.
     """
     gc.collect()
     gc.freeze()

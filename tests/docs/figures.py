@@ -11,7 +11,7 @@ from tests.docs.tables import table
 FIGURES = Path(__file__).resolve().parents[2] / "benchmarks" / "figures.json"
 _CASES = {
     "chain 10": "chain of 10", "chain 100": "chain of 100", "fan 100": "fan-out of 100", "fan 1000": "fan-out of 1,000",
-    "event 1": "event to end", "late 1": "sleep of 1 s, late by",
+    "event 1": "event to end", "tail 1": "end of a step to its result", "late 1": "sleep of 1 s, late by",
 }  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def processor() -> str:
 
 
 def elapsed() -> str:
-    """Wall time of the same, of an event to the end of its run, and of a timer behind its time."""
+    """Wall time of the same, of an event to the end of its run, of a run's tail, and of a timer behind its time."""
     return _compared("wall_ms", list(_CASES))
 
 
