@@ -12,7 +12,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Pause
 from stepwell.errors import PortError
 from stepwell.limits import BODY_BYTES, DAY_MS, EVENT_PENDING
-from stepwell.runtime.calls.callbacks import step_callback
+from stepwell.runtime.calls.callbacks import step_callback, wait_callback
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.driving import run_now
@@ -146,6 +146,16 @@ def test_a_body_that_cannot_be_uses_nothing_up(body: str, status: int) -> None:
 # -- heartbeats
 
 
+def held_among(several: str) -> tuple[World, str, CallbackLink]:
+    """A run that waits for any or all of an approval and a callback, and the callback's link."""
+    world = World("workflow: hold\ntimeline:\n  - name: hold\n    wait:\n      timeout: 2h\n"
+                  f"      {several}: [{{for: approval}}, {{for: callback, heartbeat: 10m}}]\n")  # fmt: skip
+    run_id = world.start("hold")
+    callback = wait_callback(run_id, run_now(world.parts.service.standing(run_id)).token)
+    assert callback is not None
+    return world, run_id, CallbackLink(callback, START_MS + 9 * 3_600_000)
+
+
 def test_a_heartbeat_puts_the_end_off_and_silence_ends_the_wait() -> None:
     world, run_id, url = held(", heartbeat: 10m")
     for _ in range(3):
@@ -156,6 +166,27 @@ def test_a_heartbeat_puts_the_end_off_and_silence_ends_the_wait() -> None:
     run = world.get(f"/runs/{run_id}").json
     assert (run["status"], run["error"]["type"]) == ("timed_out", "heartbeat_timeout")
     assert post(world, f"{url}/heartbeat").status == 409
+
+
+def test_a_callback_among_other_waits_has_its_heartbeat_too() -> None:
+    world, run_id, link = held_among("any")
+    for _ in range(3):
+        world.advance(9 * 60)
+        run_now(world.parts.service.callbacks.beat(link))
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
+    world.advance(12 * 60)
+    run = world.get(f"/runs/{run_id}").json
+    assert (run["status"], run["error"]["type"]) == ("timed_out", "heartbeat_timeout")
+
+
+def test_a_callback_that_has_answered_needs_no_heartbeat_while_others_are_awaited() -> None:
+    world, run_id, link = held_among("all")
+    run_now(world.parts.service.callbacks.complete(link, 1))
+    world.advance(60 * 60)
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
+    run_now(world.parts.service.approve(run_id, {}, "ana"))
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"
 
 
 def test_heartbeats_that_come_all_the_time_leave_few_records() -> None:

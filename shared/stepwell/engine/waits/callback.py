@@ -32,10 +32,10 @@ class CallbackWait(WaitKind):
         return (callback_topic(f"{moment.run.run_id}|{token.id}|s{token.entered_slot}"),)
 
     def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
-        if parked.heartbeat_ms is None:
+        if parked.heartbeat_ms is None or any(one.arm == index and one.kind == "event" for one in received):
             return []
         since_ms = max(parked.since_ms, last_beat_ms(received))
-        return [(since_ms + parked.heartbeat_ms, Resumption("timeout", name=BEAT))]
+        return [(since_ms + parked.heartbeat_ms, Resumption("timeout", index, BEAT))]
 
     def value(self, arm: Arm, resumptions: Sequence[Resumption]) -> Json:
         return resumptions[-1].payload["body"] if resumptions else None

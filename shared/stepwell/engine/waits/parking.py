@@ -41,7 +41,7 @@ def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()
         is_all=kind_named(wait.kind).is_all,
         data=wait.data.evaluate(names) if wait.data else _data_of_arms(wait, names),
         since_ms=moment.now_ms,
-        heartbeat_ms=wait.heartbeat_ms,
+        heartbeat_ms=next((arm.heartbeat_ms for arm in arms if arm.heartbeat_ms is not None), None),
         escalate_ms=moment.now_ms + (escalate.escalate_after_ms or 0) if escalate else None,
         escalate_to=texts(escalate.escalate_to, names, "escalate.to") if escalate else (),
     )
