@@ -155,3 +155,85 @@ def test_a_branch_or_an_entry_that_is_not_there_is_refused(
     run_id = world.start("forked", input={"names": ["ana", "leo"]})
     page = world.get(f"/runs/{run_id}/history", **query)
     assert (page.status, page.json["code"]) == (status, code)
+
+
+GIVEN = """
+workflow: given
+nodes:
+  begin:
+    run: python:m.begin
+    input: {order: "{{ input.order }}", of: "{{ state }}"}
+    transitions: [{to: score, foreach: "{{ [7, 8] }}", as: name}]
+  score:
+    run: python:m.score
+    input: {name: "{{ state.name }}", first: "{{ state.begin }}"}
+    transitions: [{to: gather}]
+  gather:
+    fan_in: {policy: all}
+    run: python:m.total
+    retry: {max_retries: 1, on: [step]}
+    input: {all: "{{ state.gather }}"}
+"""
+GIVEN_DAG = """
+workflow: given
+steps:
+  - {name: a, run: python:m.a, input: {order: "{{ input.order }}"}}
+  - {name: b, run: python:m.b, depends_on: [a], input: {a: "{{ steps.a.output }}", state: "{{ state.a }}"}}
+  - {name: plain, run: python:m.plain, depends_on: [b]}
+"""
+
+
+@pytest.mark.parametrize("limit", [1, 50])
+def test_the_history_tells_what_each_attempt_of_a_step_was_called_with(limit: int) -> None:
+    """As the definition's `input` says, from the state as it was: the same as the step got."""
+    world, got = World(GIVEN), list[Any]()
+
+    def step(call: Any) -> Outcome:
+        got.append((call.node, call.input))
+        is_first = [node for node, _ in got].count("total") == 1 and call.node == "gather"
+        return Outcome(failure=Failure("Broken", "step", "no", call.node, 1)) if is_first else Outcome(call.node)
+
+    world.steps.functions |= {f"python:m.{name}": step for name in ("begin", "score", "total")}
+    run_id = world.start("given", input={"order": {"id": 5}})
+    world.advance(10)
+    started = [one for one in entries(world, run_id, limit=limit) if one["type"] == "step.started"]
+    shown = [(one["step"], one["data"]["input"]) for one in started]
+    assert sorted(shown, key=str) == sorted(got, key=str)
+    assert ("score", {"name": 8, "first": "begin"}) in shown
+
+
+def test_a_step_of_a_dag_tells_what_it_was_called_with_by_the_results_before_it() -> None:
+    world = World(GIVEN_DAG)
+    world.steps.functions |= {f"python:m.{name}": lambda call: Outcome(call.node) for name in ("a", "b", "plain")}
+    run_id = world.start("given", input={"order": 5})
+    started = {one["step"]: one["data"] for one in entries(world, run_id) if one["type"] == "step.started"}
+    assert started == {
+        "a": {"input": {"order": 5}}, "b": {"input": {"a": "a", "state": "a"}},
+        "plain": None,  # without an `input` of its own: the run's, and the state
+    }  # fmt: skip
+
+
+def test_what_a_fork_of_a_run_keeps_is_told_without_the_input_that_it_did_not_have() -> None:
+    world = World(
+        "workflow: kept\ntimeline: [{name: a, run: python:m.a, INPUT}, {name: b, run: python:m.b, INPUT}]".replace(
+            "INPUT", 'input: {order: "{{ input.order }}"}'
+        )
+    )
+    world.steps.functions |= {f"python:m.{name}": lambda call: Outcome(call.node) for name in ("a", "b")}
+    run_id = world.start("kept", input={"order": 5})
+    again = world.post(f"/runs/{run_id}/fork", {"at": 1, "input": {"order": 6}}).json["run_id"]
+    world.drain()
+    started = [one["data"] for one in entries(world, again) if one["type"] == "step.started"]
+    assert started == [None, {"input": {"order": 6}}]
+
+
+def test_a_run_whose_definition_is_lost_is_told_without_inputs() -> None:
+    world = World('workflow: lost\ntimeline: [{name: a, run: python:m.a, input: {order: "{{ input.order }}"}}]')
+    world.steps.functions["python:m.a"] = lambda call: Outcome(call.node)
+    run_id = world.start("lost", input={"order": 5})
+    whole = entries(world, run_id)
+    world.store._definitions.clear()
+    world.parts.catalog._versions.clear()
+    told = entries(world, run_id)
+    assert [one["id"] for one in told] == [one["id"] for one in whole]
+    assert [one["data"] for one in told if one["type"] == "step.started"] == [None]

@@ -12,11 +12,14 @@ import pytest
 from stepwell.api.histories import read_history
 from stepwell.aws.bus import Bus
 from stepwell.definition.graph import Json
+from stepwell.engine.actions import Outcome
 from stepwell.engine.entries import Entry, entry_json
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import TOLD, Notice
+from stepwell.runtime.steps.port import StepCall
 from tests.aws.stream_kit import Streamed, sort_of, streamed
 from tests.contract.kit import header
 from tests.runtime.kit import fails
@@ -27,6 +30,23 @@ EVENT = "workflow: flow\ntimeline: [{name: hold, wait: {for: event, name: paid, 
 NAP = "workflow: flow\ntimeline: [{name: nap, sleep: 20d}, {name: b, run: python:m.b}]"
 RETRY = "workflow: flow\ntimeline: [{name: a, run: python:m.a, retry: {max_retries: 2, on: [step]}}]"
 MANUAL = "workflow: flow\nstart: manual\ntimeline: [{name: a, run: python:m.a}]"
+FORK = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: a, foreach: "{{ [1, 2, 3] }}", max_concurrency: 2}]}
+  a: {run: python:m.a, retry: {max_retries: 1, on: [step]}, transitions: [{to: ok}]}
+  ok: {wait: {for: approval}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all, on_branch_failure: collect}, transitions: [{to: b}]}
+  b: {run: python:m.b}
+"""
+DAG = """
+workflow: flow
+steps:
+  - {name: a, run: python:m.a, retry: {max_retries: 1, on: [step]}}
+  - {name: bad, run: python:m.bad, on_failure: skip}
+  - {name: ok, wait: {for: approval}, depends_on: [a]}
+  - {name: b, run: python:m.b, depends_on: [ok, bad]}
+"""
 LOOP = """
 workflow: flow
 nodes:
@@ -84,6 +104,27 @@ def failed(at: Streamed) -> str:
     return run_id
 
 
+def branched(at: Streamed) -> str:
+    """A try that fails in each branch, an approval in each, and a step that fails for good."""
+    tried: set[str] = set()
+
+    def first_fails(call: StepCall) -> Outcome | None:
+        if call.token in tried:
+            return None
+        tried.add(call.token)
+        return fails()
+
+    at.world.steps.of |= {"a": first_fails, "bad": lambda _: fails()}
+    run_id = chained(at)
+    at.world.pass_time(HOUR_MS)
+    while at.world.header(run_id).status is Status.WAITING:
+        branches = run_now(at.world.service.standing(run_id)).branches
+        wait = next(one.id for one in branches if is_waiting(one))
+        run_now(at.world.service.approve(run_id, who="eva", wait=wait))
+        at.world.pass_time(HOUR_MS)
+    return run_id
+
+
 def started_later(at: Streamed) -> str:
     run_id = at.world.start(create_only=True)
     at.world.deliver()
@@ -113,6 +154,25 @@ def history(at: Streamed, run_id: str) -> list[dict[str, Json]]:
 def without_author(entry: dict[str, Json]) -> dict[str, Json]:
     """A run's start is told by its header, before any record says under which message it was."""
     return {**entry, "by": None} if entry["type"] == "run.started" else entry
+
+
+@pytest.mark.parametrize("definition", [FORK, DAG], ids=["fork", "dag"])
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+def test_the_bus_is_told_what_happened_in_branches(definition: str, size: int, cold: bool) -> None:
+    """In whatever order: that of the stream is not that of the history, which goes by time."""
+    with streamed(definition) as at:
+        run_id = branched(at)
+        records = at.records()
+        for begin in range(0, len(records), size):
+            at.take(records[begin : begin + size])
+            if cold:
+                at.restart()
+        told = {event["entry"]["id"]: without_author(event["entry"]) for event in at.events()}
+        assert told == {entry["id"]: without_author(entry) for entry in history(at, run_id)}
+        wanted = {"step.failed", "step.retry_scheduled", "step.completed", "approval.requested", "approval.received"}
+        assert wanted <= {entry["type"] for entry in told.values() if entry["token"].startswith("0/")}
+        assert at.world.header(run_id).status == "completed"
 
 
 @pytest.mark.parametrize(("definition", "live"), LIVES, ids=lambda one: getattr(one, "__name__", ""))

@@ -49,6 +49,7 @@ def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
     [
         lambda: step(name="a b"),
         lambda: step(timeout="soon"),
+        lambda: step(timeout="366d"),
         lambda: step(pool=""),
         lambda: step(at_most_once="yes"),  # type: ignore[call-overload]  # the mistake
         lambda: step(retry={"max_retry": 3}),

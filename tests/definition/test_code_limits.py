@@ -69,3 +69,35 @@ def test_without_the_file_none_is_known(folder: Path) -> None:
 def test_a_broken_file_is_told_for_itself_alone(folder: Path) -> None:
     (folder / "limits.yaml").write_text("limits: 3", encoding="utf-8")
     assert found(folder) == []
+
+
+LONG = """
+import stepwell
+from stepwell import step, workflow
+
+ALWAYS = "400d"
+
+@step(timeout="400d")
+def charge(n: int) -> int:
+    return n
+
+@stepwell.step(timeout="365d")
+def wait_for_it() -> None: ...
+
+@workflow
+async def flow(ctx):
+    await ctx.step(charge, 1, timeout=ALWAYS)
+    await ctx.run(lambda: 1, timeout=34_560_000)
+    await ctx.step(charge, 2, timeout="1h")
+    await ctx.step(charge, 3, timeout=None)
+    other(timeout="400d")
+"""
+
+
+def test_a_time_limit_of_a_step_over_a_year_is_named_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(LONG, encoding="utf-8")
+    problems = [one for one in check_folder_code(tmp_path) if one.code == "timeout_too_long"]
+    assert [(one.line, one.severity, one.hint) for one in problems] == [
+        (7, "error", "at most 365d"), (16, "error", "at most 365d"), (17, "error", "at most 365d"),
+    ]  # fmt: skip
+    assert problems[0].message == "`timeout` of 400d is over the maximum of a step"

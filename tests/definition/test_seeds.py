@@ -545,6 +545,30 @@ def test_a_wait_for_documents_refuses_what_is_none_of_them(starts: Starts, paylo
     assert run.waiting_for == "document"
 
 
+PAPERS = "{for: document, documents: [cv, id]}"
+PHOTO = "{for: document, documents: [photo]}"
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        f"steps: [{{name: a, wait: {PAPERS}}}, {{name: b, wait: {PHOTO}}}, {{name: ask, wait: {{for: approval}}}}]",
+        "nodes: {a: {fan_out: all, transitions: [{to: b}, {to: c}]}, "
+        f"b: {{wait: {PAPERS}}}, c: {{wait: {PHOTO}}}}}",
+        f"timeline: [{{name: a, wait: {{any: [{PAPERS}, {PHOTO}]}}}}]",
+    ],
+    ids=["dag", "fork", "any"],
+)
+def test_of_several_waits_for_documents_each_takes_its_own(starts: Starts, definition: str) -> None:
+    """An event is refused if none takes it, whatever the run shows to wait for."""
+    run = starts(f"workflow: seed\n{definition}")
+    assert run.status == "waiting"
+    with pytest.raises(InvalidInput, match="is not asked for: send cv, id; 'passport' is not asked for: send photo"):
+        run.event("DOCUMENT_UPLOADED", {"document": "passport"})
+    run.event("DOCUMENT_UPLOADED", {"document": "photo", "url": "s3://photo"})
+    assert "s3://photo" in json.dumps([entry for entry in run.history if entry["type"] == "event.received"])
+
+
 # -- events that Stepwell sends
 
 

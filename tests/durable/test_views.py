@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.api.explain import explain
 from stepwell.api.moments import state_view
+from stepwell.api.operations import read_drawn
+from stepwell.api.views import read_run
 from stepwell.runtime.calls import survey
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.loop.driving import run_now
@@ -119,6 +123,45 @@ def test_a_branch_that_has_no_record_yet_names_its_operation(flows: Flows) -> No
     shown = [(branch["status"], branch["current_step"]) for branch in run.branches("0/0")]
     assert shown == [("running", "ask"), ("pending", "ask")]
     assert [token["step"] for token in run.view["tokens"]] == ["ask"]
+
+
+TOGETHER = """
+from stepwell import workflow
+
+def bake(n: int):
+    return n
+
+@workflow
+async def oven(ctx):
+    await HOW
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        ("ctx.all(ctx.step(bake, 1), ctx.step(bake, 2))", "all"),
+        ("ctx.all(ctx.step(bake, 1), ctx.step(bake, 2), name='loaves')", "loaves"),
+        ("ctx.map(bake, [1, 2])", "bake"),
+    ],
+)
+def test_what_runs_together_shows_before_the_first_of_it_has_ended(flows: Flows, how: str, name: str) -> None:
+    """The log does not name yet what `ctx.all` runs, so it goes by the name of the whole."""
+    kit, seen = flows(TOGETHER.replace("HOW", how)), list[Any]()
+
+    def look(_: Any) -> int:
+        if not seen:
+            view = run_now(read_run(kit.service, "oven-1"))
+            states = run_now(read_drawn(kit.service, run_now(kit.service.standing("oven-1")))).states
+            seen.append({step: one["branches"] for step, one in view["steps"].items()})
+            seen.extend([[one["step"] for one in view["tokens"]], view["current_steps"], view["progress"], set(states)])
+        return 0
+
+    kit.mock("bake", returns=1, takes=look)
+    assert kit.start("oven", run_id="oven-1").status == "completed"
+    assert seen[:2] == [{name: {"total": 2, "running": 2}}, [name, name]]
+    assert seen[2:4] == [[name], "0/1"]
+    assert {"oven", name} <= seen[4]
 
 
 WIDE = """

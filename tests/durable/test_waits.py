@@ -249,11 +249,12 @@ async def flow(ctx, which: int):
         lambda: ctx.sleep("400d"), lambda: ctx.event("a", timeout="400d"), lambda: ctx.sleep(-1),
         lambda: ctx.approval(approvers=["a"], need=2), lambda: ctx.sleep(True),
         lambda: ctx.event("stepwell.update"), lambda: ctx.approval(approvers="ana"),
+        lambda: ctx.step(print, timeout="400d"), lambda: ctx.run(print, timeout="400d"),
     ][which]()
 """
     )
     codes = ["bad_name", "bad_key", "bad_duration", "timeout_too_long", "timeout_too_long", "bad_duration", "bad_value",
-             "bad_duration", "bad_name", "bad_value"]  # fmt: skip
+             "bad_duration", "bad_name", "bad_value", "timeout_too_long", "timeout_too_long"]  # fmt: skip
     for which, code in enumerate(codes):
         run = kit.start("flow", {"which": which})
         assert run.error is not None, (which, run.view["waiting_data"])

@@ -30,7 +30,7 @@ async def read_history(
     Raises NotFound, InvalidInput. `phases`: the changes of phase too.
     """
     found: list[Entry] = []
-    async for entry in (await service.narrator(run_id)).entries(token, after):
+    async for entry in (await service.whole_narrator(run_id)).entries(token, after):
         if entry.type == PHASE and not phases:
             continue
         if len(found) == limit:
@@ -43,7 +43,7 @@ async def entry_with(service: Service, run_id: str, entry_id: str) -> Entry:
     """Returns one entry of a history by its id. Raises NotFound."""
     token, (slot, _) = token_of(entry_id), place_of(entry_id) or (-1, 0)
     after = f"{token}@{slot - 1}.{_LAST}" if slot > 0 else ""
-    async for entry in (await service.narrator(run_id)).entries(token, after, slot):
+    async for entry in (await service.whole_narrator(run_id)).entries(token, after, slot):
         if entry.id == entry_id:
             return entry
     raise NotFound(f"run {run_id} has no entry {entry_id[:80]}", code="unknown_entry", hint="pass the `id` of an entry")

@@ -221,6 +221,8 @@ def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterato
     yield from branch.steps.items()
     name = _stands_at(graph, fork, branch)
     node = graph.nodes.get(name)
+    if node is not None and node.is_made:  # `all` or `first` of a durable function, whose operations are no nodes
+        node = None
     is_cancelled = branch.end is not None and branch.end.status is Status.CANCELLED
     if (branch.ended and not is_cancelled) or name in branch.steps or fork_at(branch) is not None:
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
 
 from typing_extensions import TypedDict
 
@@ -187,6 +186,7 @@ def run_view(
     who, reason = cancelled_by(token, status)
     parent = parent_id(header)
     steps = steps_of(tried_at(at, now_ms), tried_in(at, forks, now_ms))
+    tokens = list(tokens_of(at, forks))
     return RunView(
         run_id=header.run_id,
         workflow=header.workflow,
@@ -195,7 +195,7 @@ def run_view(
         status=status.value,
         phase=phase_of(at),
         outcome=outcome_of(at),
-        current_steps=current_steps(at),
+        current_steps=_current_steps(at, status, tokens),
         progress=progress(at, steps),
         waiting_for=_waiting_for(at, waiting, parked),
         waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
@@ -205,7 +205,7 @@ def run_view(
         input=at.run.input,
         state=state_of(token),
         steps=steps,
-        tokens=list(islice(tokens_of(at, forks), TOKENS_SHOWN)),
+        tokens=tokens[:TOKENS_SHOWN],
         forked=fork_view(token),
         result=token.result if status is Status.COMPLETED else None,
         error=error_view(error_of(token)),
@@ -225,6 +225,13 @@ def run_view(
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
         links=links(header.run_id, parent),
     )
+
+
+def _current_steps(at: Standing, status: Status, tokens: Sequence[TokenView]) -> list[str]:
+    """Returns the current nodes. Only its fork knows the operation of a function's branch that has no record yet."""
+    if at.graph.function and status is Status.RUNNING:
+        return list(dict.fromkeys(one["step"] for one in tokens))
+    return current_steps(at)
 
 
 _ESTIMATED = ["read_units", "queue_requests", "invocations"]

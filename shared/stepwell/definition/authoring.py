@@ -15,7 +15,7 @@ from stepwell.definition.options import WorkflowOptions
 from stepwell.definition.text import NAME, NAME_HINT, closest
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import DefinitionError
-from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS
+from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS, YEAR_MS
 
 Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -105,7 +105,7 @@ def step(
     defaults = StepDefaults(
         name=None if name is None else _name("name", name),
         retry=None if retry is None else _retry(retry).policy(),
-        timeout_ms=None if timeout is None else parse_duration(timeout),
+        timeout_ms=None if timeout is None else _step_timeout(timeout),
         at_most_once=at_most_once,
         pool=None if pool is None else _name("pool", pool),
     )
@@ -270,6 +270,14 @@ def _timeout(kind: str, value: Duration | None) -> int | None:
     if timeout_ms > schema.longest_ms:
         message = f"{show_duration(timeout_ms)} exceeds the maximum of a wait for `{kind}`"
         raise _bad(message, f"at most {show_duration(schema.longest_ms)}", code="timeout_too_long")
+    return timeout_ms
+
+
+def _step_timeout(value: Duration) -> int:
+    timeout_ms = parse_duration(value)
+    if timeout_ms > YEAR_MS:
+        message = f"`timeout` of {show_duration(timeout_ms)} is over the maximum of a step"
+        raise _bad(message, f"at most {show_duration(YEAR_MS)}", code="timeout_too_long")
     return timeout_ms
 
 

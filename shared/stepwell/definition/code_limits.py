@@ -1,14 +1,17 @@
-"""Checks the named limits that the code of a folder asks for, without running it."""
+"""Checks the named limits and the time limits of steps that the code of a folder asks for, without running it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from stepwell.definition.code import Code, Module
+from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.signatures import CONTEXT
 from stepwell.definition.text import closest
-from stepwell.errors import Problem
+from stepwell.errors import DefinitionError, Problem
+from stepwell.limits import YEAR_MS
 
 _EXAMPLE = "add it to limits.yaml: limits: {stripe: {concurrency: 5}}"
 
@@ -25,6 +28,44 @@ def unknown_limits_of(code: Code, known: Collection[str]) -> list[Problem]:
         for name, node in _names(module, function.node)
         if name not in known
     ]
+
+
+def long_timeouts_of(code: Code) -> list[Problem]:
+    """Returns a problem for each time limit of a step over a year: of `@step`, `ctx.step` and `ctx.run`."""
+    found = {
+        (module.file, node.lineno, node.col_offset): _too_long(module, node, limit_ms)
+        for module in code.modules.values()
+        for function in (*module.functions.values(), *module.methods.values())
+        for node, limit_ms in _timeouts(module, function.node)
+        if limit_ms > YEAR_MS
+    }
+    return list(found.values())
+
+
+def _timeouts(module: Module, function: ast.AST) -> Iterator[tuple[ast.expr, int]]:
+    for call in ast.walk(function):
+        if not isinstance(call, ast.Call) or not _takes_time(module, call.func):
+            continue
+        for given in call.keywords:
+            value = module.values.get(given.value.id) if isinstance(given.value, ast.Name) else given.value
+            if given.arg == "timeout" and isinstance(value, ast.Constant) and value.value is not None:
+                with suppress(DefinitionError):  # no duration: the import, or the run, says so
+                    yield given.value, parse_duration(value.value)
+
+
+def _takes_time(module: Module, called: ast.expr) -> bool:
+    match called:
+        case ast.Name(name):
+            return module.imports.get(name) == "stepwell.step"
+        case ast.Attribute(value=ast.Name(name), attr="step" | "run"):
+            return name == CONTEXT or module.imports.get(name) == "stepwell"
+    return False
+
+
+def _too_long(module: Module, node: ast.expr, limit_ms: int) -> Problem:
+    message = f"`timeout` of {show_duration(limit_ms)} is over the maximum of a step"
+    return Problem("timeout_too_long", message, hint=f"at most {show_duration(YEAR_MS)}", file=module.file,
+                   line=node.lineno, column=node.col_offset + 1)  # fmt: skip
 
 
 def _names(module: Module, function: ast.AST) -> Iterator[tuple[str, ast.expr]]:

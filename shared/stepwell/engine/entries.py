@@ -20,7 +20,7 @@ ENTRY_TYPES: dict[str, str] = {
     "run.redriven": "the run goes on from where the run `data.run_id` failed; the entries before it are of that run",
     "run.forked": "the run goes on from a slot of the run `data.run_id`; the entries before it are of that run",
     "branch.redriven": "the branch goes on from where it failed in the run `data.run_id`",
-    "step.started": "an attempt of the step began",
+    "step.started": "an attempt of the step began: `data.input` is what its definition's `input` gave it",
     "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went; "
     "`data.taken_from`: it did not run, its result is that of the run that failed",
     "step.failed": "an attempt failed: `data.error`",

@@ -10,21 +10,23 @@ unless it is a DAG: ask for one branch by its id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stepwell.engine.entries import Entry, place_of, token_of
-from stepwell.engine.fold import apply
+from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import is_branch_id, parent_of
 from stepwell.engine.history import opening, under_way
-from stepwell.engine.needs import causal_order
+from stepwell.engine.needs import ancestors, causal_order, knowing
 from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.limits import HISTORY_BRANCHES
+from stepwell.runtime.calls.givens import Givens
 from stepwell.runtime.log.conditions import narrate
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.standing import ForkedParent
 
 Place: TypeAlias = tuple[int, ...]  # where an entry is: (fork's slot, branch) for each fork on the way, slot, number
 Placed: TypeAlias = tuple[int, Place, Entry]  # by time, then by place
@@ -36,10 +38,11 @@ _OWN = -1  # instead of a branch: a token's own entries come before those of the
 
 @dataclass(frozen=True, slots=True)
 class Narrator:
-    """Reads the entries of one run."""
+    """Reads the entries of one run; with `givens`, also what its steps were called with."""
 
     logbook: Logbook
     run: RunInfo
+    givens: Givens | None = None
 
     async def entries(self, token_id: str = ROOT, after: str = "", until: int | None = None) -> AsyncIterator[Entry]:
         """Yields the entries that follow the one with the id `after`, up to the token's slot `until`.
@@ -79,8 +82,12 @@ class Narrator:
         async for record in self._records(token, until):
             before, token = token, apply(token, record)
             self.logbook.passed(self.run.run_id, token)
-            yield token, narrate(record, before, token, self.run)
+            yield token, self._told(record, before, token)
         yield Token(), under_way(token, self.run) if is_root else ()
+
+    def _told(self, record: Record, before: Token, after: Token) -> Sequence[Entry]:
+        entries = narrate(record, before, after, self.run)
+        return entries if self.givens is None else self.givens.added(entries, record, before)
 
     async def _records(self, token: Token, until: int | None) -> AsyncIterator[Record]:
         after, last = token.slot, _NO_SLOT if until is None else until
@@ -113,22 +120,42 @@ class Narrator:
         found: list[Placed] = []
         turns = {index: turn for turn, index in enumerate(causal_order(fork.fork))}
         for page in fork.fork.pages:
-            for branch, records in await self.logbook.page_logs(fork, page):
+            for branch, records in await self._logs(fork, page):
                 turn = turns[branch.branch.index] if branch.branch else 0
                 whole = await self.logbook.in_full(self.run.run_id, branch.id, records)
                 found += await self._of_branch(branch, whole, (token.slot, turn))
         return found
 
+    async def _logs(self, fork: ForkedParent, page: int) -> Sequence[tuple[Token, Sequence[Record]]]:
+        """Returns the branches of a page as they began, with their records.
+
+        Those of a DAG know the results of the steps before them: their inputs may read them.
+        """
+        logs = await self.logbook.page_logs(fork, page)
+        if self.givens is None or not fork.fork.needs:
+            return logs
+        folded = {begun.id: fold(records, begun) for begun, records in logs}
+        ended = {one.branch.index: one for one in folded.values() if one.ended and one.branch}
+        return [(_knowing(begun, fork.fork, ended), records) for begun, records in logs]
+
     async def _of_branch(self, token: Token, records: Sequence[Record], outer: Place) -> list[Placed]:
         found: list[Placed] = []
         for record in records:
             before, token = token, apply(token, record)
-            entries = narrate(record, before, token, self.run)
+            entries = self._told(record, before, token)
             found += [(one.at_ms, (*outer, record.slot, _OWN, number), one) for number, one in enumerate(entries)]
             if isinstance(record.next, Fork):
                 inner = await self._of_fork(token, record.next)
                 found += [(at_ms, (*outer, *place), entry) for at_ms, place, entry in inner]
         return found
+
+
+def _knowing(begun: Token, fork: Fork, ended: Mapping[int, Token]) -> Token:
+    branch = begun.branch
+    if branch is None:
+        return begun
+    known = knowing(branch, [ended[index] for index in ancestors(fork, branch.index) if index in ended])
+    return replace(begun, branch=replace(known, started_ms=branch.started_ms))
 
 
 def _by_time(placed: Placed) -> tuple[int, Place]:

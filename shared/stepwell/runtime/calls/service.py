@@ -18,7 +18,7 @@ from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
-from stepwell.errors import Conflict, NotFound
+from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
@@ -26,6 +26,7 @@ from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.branches import branches_from
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.gathering import Gatherer, check_gathered
+from stepwell.runtime.calls.givens import Givens
 from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
 from stepwell.runtime.calls.links import ApprovalLink
@@ -44,7 +45,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
-from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import FORK, RERUN, Header, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
 from stepwell.runtime.starts.versions import PIN, asked_of
@@ -243,6 +244,18 @@ class Service:
     async def narrator(self, run_id: str) -> Narrator:
         """Returns a reader of the run's history. Raises NotFound."""
         return Narrator(self._logbook, run_info(await self.header(run_id)))
+
+    async def whole_narrator(self, run_id: str) -> Narrator:
+        """Returns a reader that tells what steps were called with, too, if its definition is there. Raises NotFound."""
+        header = await self.header(run_id)
+        run = run_info(header)
+        try:
+            graph = await self.graph_of(header)
+        except EngineFault:
+            return Narrator(self._logbook, run)
+        run = (await self._standing(run_id)).run if run.gathers else run  # only its log has what it was given
+        given = Givens(graph, run, is_forked=header.origin.startswith(f"{FORK}:"))
+        return Narrator(self._logbook, run, given)
 
     def narrator_of(self, at: Standing) -> Narrator:
         """Returns a reader of the history of a run that has been loaded."""

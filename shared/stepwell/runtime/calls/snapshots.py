@@ -52,7 +52,7 @@ class Snapshots:
 
     async def _lines(self, at: Standing) -> AsyncIterator[str]:
         yield _line(await self._view(self._service, at))
-        narrator = await self._service.narrator(at.run_id)
+        narrator = await self._service.whole_narrator(at.run_id)
         async for entry in narrator.entries(until=at.token.slot):
             yield _line(entry_json(entry))
 

@@ -78,7 +78,7 @@ class Context(Combining):
         step = Step(
             run=reference(function),
             input=Given(input_of(function, args, named)),
-            timeout_ms=None if timeout is None else parse_duration(timeout),
+            timeout_ms=timeout_ms_of("a step", timeout),
             retry=None if retry is None else retry.policy(),
             at_most_once=at_most_once,
             pool=pool,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import child_id
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Failure, Topic
 from stepwell.engine.turns import SENDS
 from stepwell.engine.waits import event_topic, run_topic
@@ -55,18 +56,21 @@ class Sending:
     async def check_reaches(self, header: Header, run_id: str, name: str, payload: Json) -> None:
         """Raises Conflict or InvalidInput if the run cannot take the event.
 
-        The run's log is read only if its kind of wait checks payloads.
+        The run's log, and that of its branches, is read only if its definition has waits that check payloads.
         """
         if header.status.terminal:
             raise Conflict("the run has ended; no event can reach it", code="run_ended")
-        if not header.waiting_for or not kind_named(header.waiting_for).judges:
+        if not _judges(await self._logbook.graph_of(header)):
             return
         at = await self._logbook.load(run_id)
-        parked = at.token.parked if at is not None and at.token.resumption is None else None
-        for arm in parked.arms if parked is not None else ():
-            flaw = kind_named(arm.kind).flaw(arm, payload) if run_topic(name, run_id) in arm.topics else ""
-            if flaw:
-                raise InvalidInput(flaw, code="wrong_payload", hint="GET /runs/{id} shows what is missing")
+        at = await self._logbook.with_branches(at) if at is not None else None
+        tokens = (at.token, *at.branches) if at is not None else ()
+        parked = [one.parked for one in tokens if one.parked is not None and is_waiting(one)]
+        arms = [arm for one in parked for arm in one.arms if run_topic(name, run_id) in arm.topics]
+        flaws = [kind_named(arm.kind).flaw(arm, payload) for arm in arms]
+        if flaws and all(flaws):  # else one of the waits takes it
+            told = "; ".join(dict.fromkeys(flaws))
+            raise InvalidInput(told, code="wrong_payload", hint="GET /runs/{id} shows what is missing")
 
     async def signal(self, header: Header | None, run_id: str, event: Signal) -> Sent:
         """Sends an event to a run that exists, or, without a header, to one that is about to.
@@ -108,3 +112,9 @@ class Sending:
             if record.parked is not None and record.parked.children:
                 slot = record.slot
         return child_id(at.run_id, token, slot, 0)
+
+
+def _judges(graph: Graph) -> bool:
+    """Tells whether the graph has a wait that checks the payloads of events."""
+    waits = [node.wait for node in graph.nodes.values() if node.wait is not None]
+    return any(kind_named(arm.kind).judges for wait in waits for arm in (wait.arms or (wait,)))
