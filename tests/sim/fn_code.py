@@ -11,6 +11,7 @@ from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
 from stepwell.engine.records import Failure
+from stepwell.engine.transact import Update
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.context import Context
 from stepwell.runtime.durable.failures import OperationFailed
@@ -39,6 +40,8 @@ _OF_TASKS = frozenset(
         "any",
         "until",
         "under",
+        "lock",
+        "transact",
     }
 )
 
@@ -129,6 +132,8 @@ class _Interpreter:
                 | "any"
                 | "until"
                 | "under"
+                | "lock"
+                | "transact"
             ):
                 return await self._tasks(one, last)
         return shown(one, await self._awaitable(one, last))
@@ -162,11 +167,25 @@ class _Interpreter:
         async with self._ctx.limit(one["limit"]):
             return await self.sequence([one["of"]], last)
 
+    async def _locked(self, one: Statement, last: int) -> Any:
+        async with self._ctx.lock(one["name"]):
+            return await self.sequence(one["body"], last)
+
+    async def _transacted(self, one: Statement, last: int) -> Any:
+        """Puts one into the till that all runs share, or takes one out if there is one."""
+        takes = one["name"] == "take"
+        change, least = {"left": -1 if takes else 1, "times": 1}, {"left": 1} if takes else {}
+        try:
+            await self._ctx.transact([Update("till", {"id": 1}, add=change, at_least=least)], name=one["name"])
+        except OperationFailed as error:
+            return ["refused", error.type]
+        return change
+
     async def _tasks(self, one: Statement, last: int) -> Any:
         """What is written with asyncio."""
         own = {"race": self._race, "pool": self._pool, "call": self._call, "every": self._together,
                "any": self._together, "until": self._until, "under": self._under,
-               "late": self._late}.get(one["do"])  # fmt: skip
+               "late": self._late, "lock": self._locked, "transact": self._transacted}.get(one["do"])  # fmt: skip
         if own is not None:
             return await own(one, last)
         match one["do"]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.definition.child_names import child_names
-from stepwell.engine.journal import RUN
+from stepwell.engine.journal import RUN, TRANSACT
+from stepwell.engine.locks import UNLOCK
 from stepwell.engine.records import Fork, Kind, Parked, Record
 from stepwell.engine.waits.aside import CODE, LIMIT
 from tests.sim.fn_values import Statement
@@ -93,7 +94,9 @@ def kind_of(record: Record) -> str:
     """The operation that a record begins."""
     match record.kind:
         case Kind.STEP | Kind.BEGAN:
-            return "run" if RUN in record.rules else "step"
+            return next((kind for kind in (RUN, TRANSACT) if kind in record.rules), "step")
+        case Kind.MOVED if UNLOCK in record.rules:
+            return UNLOCK
         case Kind.MOVED if isinstance(record.next, Fork):
             return record.next.join
         case Kind.WAITING if record.parked:

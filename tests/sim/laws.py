@@ -44,6 +44,7 @@ from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
+from tests.sim.shared_laws import laws_of_tables
 from tests.sim.stream_laws import laws_of_streams
 from tests.sim.task_laws import laws_of_tasks
 from tests.sim.throttle_laws import laws_of_quiet_throttles, laws_of_throttles
@@ -68,6 +69,7 @@ def check_end(world: World) -> None:
         *laws_of_limits(world),
         *laws_of_throttles(world),
         *laws_of_gathering(world),
+        *laws_of_tables(world),
     ):
         raise BrokenLawError(broken)
 

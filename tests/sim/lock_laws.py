@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from stepwell.engine.locks import UNLOCK
 from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Record
 from stepwell.runtime.log.messages import Wake
 from tests.sim.world import World
@@ -73,7 +74,7 @@ def _holds(world: World) -> Iterator[_Hold]:
                 asked, since = record, -1
             elif record.kind is Kind.RESUMED and record.resumption and record.resumption.kind == "locked":
                 since = order[token, record.slot]
-            elif asked is not None and asked.parked and since >= 0 and _is_left(asked, record):
+            elif asked is not None and asked.parked and since >= 0 and _is_left(world, asked, record):
                 until = order[token, record.slot]
                 yield from (_Hold(name, f"{world.run_id} {token}", since, until) for name in asked.parked.locks)
                 asked = None
@@ -81,8 +82,10 @@ def _holds(world: World) -> Iterator[_Hold]:
             yield from (_Hold(name, f"{world.run_id} {token}", since, _FOREVER) for name in asked.parked.locks)
 
 
-def _is_left(asked: Record, record: Record) -> bool:
-    """A run's own locks are held to its end, a step's until its node is left."""
+def _is_left(world: World, asked: Record, record: Record) -> bool:
+    """A run's own locks are held to its end, a step's until its node is left, a function's until it says so."""
+    if world.program.graph.function:
+        return isinstance(record.next, End) or UNLOCK in record.rules
     return isinstance(record.next, End) or (bool(asked.node) and isinstance(record.next, Goto | Fork | Compensate))
 
 

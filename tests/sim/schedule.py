@@ -30,6 +30,7 @@ from tests.sim.gather_programs import make_gathered
 from tests.sim.handed_programs import make_handed
 from tests.sim.kept import CHECKED, kept_values
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
+from tests.sim.leases import Leased
 from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
 from tests.sim.overlap_programs import make_fork, with_times
@@ -37,6 +38,7 @@ from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.released_programs import make_released
+from tests.sim.shared_programs import make_shared
 from tests.sim.shown_programs import make_shown
 from tests.sim.stream_programs import make_streamed
 from tests.sim.task_programs import make_permitted, make_tasks
@@ -62,6 +64,7 @@ RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wa
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
 PERMITTED_FROM = 4_700_000_000  # seeds from here on are of durable functions whose tasks' steps are throttled
 STREAMS_FROM = 4_900_000_000  # seeds from here on are of durable functions whose steps emit live output
+SHARED_FROM = 4_950_000_000  # seeds from here on are of durable functions that share a table and locks
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 GATHERED_FROM = 3_900_000_000  # seeds from here on are of starts that become one run
@@ -76,25 +79,10 @@ FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
-class Leased:
-    """The budget of an actor: its lease, and now and then too little time for another step."""
-
-    def __init__(self, world: World, actor: Actor | None) -> None:
-        self._world, self._actor = world, actor
-
-    def left_ms(self) -> int | None:
-        return 0 if self._world.chances.hands_over and self._world.rng.random() <= 0.1 else None
-
-    def holds(self) -> bool:
-        return self._actor is None or not self._actor.is_zombie
-
-    def is_first(self) -> bool:
-        return self._actor is None or self._actor.envelope.deliveries == 1
-
-
 _MAKERS = (  # by the first of their seeds
     (SHOWN_FROM, make_shown),
     (RACES_FROM, make_race),
+    (SHARED_FROM, make_shared),
     (STREAMS_FROM, make_streamed),
     (ASKED_FROM, make_asked),
     (PERMITTED_FROM, make_permitted),

@@ -68,6 +68,13 @@ class PlainContext:
             async with asyncio.timeout(timeout):
                 await self.handlers.until(condition, self.loop.create_future())
 
+    def lock(self, name: str) -> AbstractAsyncContextManager[None]:
+        return _PlainLock(self.loop)
+
+    def transact(self, writes: Sequence[Any], *, name: str) -> Awaitable[Any]:
+        """Whether it is refused is the log's to say."""
+        return self.loop.ask(f"transact {name}")
+
     def limit(self, name: str) -> AbstractAsyncContextManager[None]:
         """How long a step waits for its permit is the log's to say."""
         return nullcontext()
@@ -95,11 +102,26 @@ class PlainContext:
         return self._chance.random()
 
 
+class _PlainLock(AbstractAsyncContextManager[None]):
+    """When a lock is taken is the log's to say."""
+
+    def __init__(self, loop: PlainLoop) -> None:
+        self._loop = loop
+
+    async def __aenter__(self) -> None:
+        await self._loop.ask("lock lock")
+
+    async def __aexit__(self, kind: Any, *raised: object) -> None:
+        if kind is not GeneratorExit:
+            await self._loop.ask("unlock unlock")
+
+
 class _Asked:
     """An operation, once a task has come to it."""
 
     def __init__(self, name: str, given: Any, future: asyncio.Future[Any]) -> None:
         self.name, self.given, self.future = name, given, future
+        self.is_of_lock = name in {"lock lock", "unlock unlock"}
 
 
 class _Timer(asyncio.TimerHandle):
@@ -131,6 +153,7 @@ class PlainLoop(BaseEventLoop):
         self._selector = SimpleNamespace(select=self._select, close=lambda: None)
         self._asked: list[_Asked] = []
         self._open: dict[str, _Asked] = {}
+        self._has_lock = False
         self._tasks: list[asyncio.Task[Any]] = []
         self._numbers = count()
         self._handlers = ctx.handlers
@@ -287,6 +310,12 @@ class PlainLoop(BaseEventLoop):
         else:
             self._alone(record)
 
+    def _fresh(self) -> list[_Asked]:
+        """What begins now: of what its tasks do with locks the first that can, once there is nothing else."""
+        fresh = [one for one in self._asked if not one.is_of_lock]
+        able = [one for one in self._asked if one.is_of_lock and (one.name != "lock lock" or not self._has_lock)]
+        return fresh or able[:1]
+
     def _updated(self, record: Record) -> None:
         self.now_ms = record.at_ms
         self._handlers.take(record, self)
@@ -295,10 +324,11 @@ class PlainLoop(BaseEventLoop):
         if record.parked is None:
             return
         begun = record.parked.data["begun"]
-        check(record, "its tasks begin", begun, [one.name for one in self._asked])
-        for index, one in enumerate(self._asked):
+        fresh = [one for one in self._asked if not one.is_of_lock]  # those wait until nothing is under way
+        check(record, "its tasks begin", begun, [one.name for one in fresh])
+        for index, one in enumerate(fresh):
             self._open[f"{record.slot}.{index}"] = one
-        self._asked = []
+        self._asked = [one for one in self._asked if one.is_of_lock]
         cancelled = [place for place, one in self._open.items() if one.future.cancelled()]
         check(record, "its tasks cancel", set(record.parked.cancelled), set(cancelled))
         for place in cancelled:
@@ -329,11 +359,14 @@ class PlainLoop(BaseEventLoop):
         """An operation beside which there is nothing, or a sleep of the tasks."""
         if self._open:
             raise OddLogError(f"slot {record.slot} is {record.kind} {record.node}, and tasks are under way")
-        if record.kind is Kind.WAITING and record.node == "sleep" and not self._asked:
+        fresh = self._fresh()
+        if record.kind is Kind.WAITING and record.node == "sleep" and not fresh:
             self.now_ms = self._next().at_ms
             return
-        check(record, "it begins", [record.node], [one.name.rpartition(" ")[2] for one in self._asked])
-        one = self._asked.pop()
+        check(record, "it begins", [record.node], [one.name.rpartition(" ")[2] for one in fresh])
+        one = fresh.pop()
+        self._asked.remove(one)
+        self._has_lock = one.name == "lock lock" or (self._has_lock and not one.is_of_lock)
         while record.kind in {Kind.BEGAN, Kind.WAITING} or not isinstance(record.next, Goto | type(None)):
             record = self._next()
             while record.resumption is not None and record.resumption.kind == UPDATE:

@@ -39,6 +39,7 @@ from tests.sim.schedule import (
     PARTS_FROM,
     PERMITTED_FROM,
     RACES_FROM,
+    SHARED_FROM,
     SHOWN_FROM,
     STREAMS_FROM,
     TASKS_FROM,
@@ -63,6 +64,7 @@ OF_FIRST = 60  # schedules of waits for the first of several things
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
+OF_SHARED = 40  # schedules of durable functions that share a table and locks
 OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
 OF_OUTPUTS = 40  # schedules of tasks whose outputs stand once
 OF_TASKS = 60  # schedules of durable functions with tasks
@@ -237,6 +239,11 @@ def test_every_function_with_callers_makes_each_update_once_and_tells_what_its_l
     assert lawful(range(ASKED_FROM, ASKED_FROM + OF_ASKED)) is None
 
 
+def test_every_transaction_is_written_once_and_tasks_take_their_turns_with_a_lock() -> None:
+    """Runs that share a table and locks: what the table has is what the logs have, and nobody is beside a holder."""
+    assert lawful(range(SHARED_FROM, SHARED_FROM + OF_SHARED)) is None
+
+
 def test_no_piece_of_live_output_hides_from_a_reader_and_tasks_await_child_runs() -> None:
     """Whatever the clocks say, whoever writes beside others, dies, or is told of an error that was none."""
     assert lawful(range(STREAMS_FROM, STREAMS_FROM + OF_STREAMS)) is None
@@ -264,7 +271,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|throttle|batches|starts|compensation|functions|tasks|callers|streams|replay|\w+ attempt",
+        r"|throttle|batches|starts|compensation|functions|tasks|callers|streams|transactions|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.sim.leases import Leased
+
 if TYPE_CHECKING:
     from tests.sim.actors import Actor, Envelope
     from tests.sim.world import World
@@ -53,9 +55,7 @@ def chance_of_death(world: World, actor: Actor) -> float:
 @contextmanager
 def lease_not_asked() -> Iterator[None]:
     """A worker appends without a look at its lease."""
-    from tests.sim import schedule  # noqa: PLC0415  # which needs this module
-
-    with mock.patch.object(schedule.Leased, "holds", return_value=True):
+    with mock.patch.object(Leased, "holds", return_value=True):
         yield
 
 

@@ -6,7 +6,7 @@ task b    ──▶ lock ── held back ─────▶ begins, alone
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from stepwell.engine.asking import OF_LOCKS, ends_by_itself
 from stepwell.engine.locks import UNLOCK
@@ -20,21 +20,24 @@ class HeldBack:
         self.waiting: list[Pending] = []
         self.is_held = False  # a lock of the run
 
-    def hold_back(self, fresh: list[Pending], under_way: Iterable[Pending], *, has_timer: bool) -> None:
+    def hold_back(
+        self, fresh: list[Pending], under_way: Iterable[Pending], cancelled: Collection[Pending], *, has_timer: bool
+    ) -> None:
         """Takes out of `fresh` the operations that are to wait, and puts in the one that may begin.
 
-        Beside what only the outside world ends, they would wait too long; so that fails. `has_timer`: a timer of the
-        tasks may still let one of them go on.
+        Beside what only the outside world ends, they would wait too long; so that fails. `cancelled`: what is under way
+        until a record says that it is over. `has_timer`: a timer of the tasks may still let one of them go on.
         """
         of_lock = [one for one in fresh if one.asked.kind in OF_LOCKS]
         if not of_lock and not self.waiting:
             return
         waiting = [one for one in (*self.waiting, *of_lock) if one.task.pending is one]
         fresh[:] = [one for one in fresh if one not in of_lock]
-        beside = [*fresh, *under_way]
+        given_up = {id(one) for one in cancelled}
+        beside = [*fresh, *(one for one in under_way if id(one) not in given_up)]
         following = next((one for one in waiting if one.asked.kind == UNLOCK or not self.is_held), None)
         if beside and following is not None and not any(ends_by_itself(one.asked) for one in beside):
             fresh.append(following)  # which is told as a failure
-        elif not beside and (following is not None or (waiting and not has_timer)):
+        elif not (beside or given_up) and (following is not None or (waiting and not has_timer)):
             fresh.append(following or waiting[0])  # within itself: that is told, too
         self.waiting = [one for one in waiting if one not in fresh]

@@ -83,6 +83,7 @@ class Journal:
                 return Entry(INTERRUPTED, record.reason, record.slot, ended_ms=record.at_ms)
             case Kind.MOVED if UNLOCK in record.rules:
                 self._began(record, UNLOCK)
+                self.has_tasks = False
                 return self._ended(record, None, None)
             case Kind.MOVED if isinstance(record.next, Fork):
                 began = self._began(record, record.next.join, record.next.width)
@@ -112,7 +113,7 @@ class Journal:
             if record.parked.of_tasks:
                 return self._tasks_wait(record, record.parked)
             if record.parked.of_function:
-                self._parked, self._received = record.parked, ()
+                self._parked, self._received, self.has_tasks = record.parked, (), False
                 return self._began(record, operation_of(record.parked), _width(record.parked))
             return self._now()  # a step's own
         if self._is_aside:

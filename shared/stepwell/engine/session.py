@@ -217,6 +217,8 @@ class Session:
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
             return Failed(never_ends(runner.place))
         if (lock := next((one for one in fresh if one.asked.kind in OF_LOCKS), None)) is not None:
+            if len(fresh) == 1 and not self.open and runner.due_ms is None:  # the tasks await nothing more
+                return Suspended(lock.asked, -1, self._is_whole, lock.by)
             return Failed(lock_in_task(runner.place_of(lock)))
         begun = fresh[:TASKS_BEGUN]
         return Together(tuple(one.asked for one in begun), cancelled, runner.due_ms, by=tuple(one.by for one in begun))
@@ -345,6 +347,7 @@ class Session:
             if pending.place is not None:
                 self.open.pop(pending.place, None)
         self._runner.cancelled.clear()
+        self._hold_back()
         self._fresh = []
 
     def _fits(self, entry: Entry, asked: Asked | None, result: Result) -> bool:
@@ -364,12 +367,16 @@ class Session:
         self._ahead = (records, following)
         try:
             self._runner.run(self.now_ms, self.slot + 1)
-            self._locks.hold_back(self._runner.fresh, self.open.values(), has_timer=self._runner.due_ms is not None)
+            self._hold_back()
             outcome = self._runner.outcome()
             if outcome is not None:
                 self._result = self._result_of(*outcome)
         finally:
             self._ahead = ([], 0)
+
+    def _hold_back(self) -> None:
+        runner = self._runner
+        self._locks.hold_back(runner.fresh, self.open.values(), runner.cancelled, has_timer=runner.due_ms is not None)
 
     def _result_of(self, value: object, error: BaseException | None) -> Result:
         if isinstance(error, Cancelled):

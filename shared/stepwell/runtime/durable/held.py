@@ -43,8 +43,9 @@ class Lock:
     async def __aenter__(self) -> None:
         await Operation[None](Asked(LOCK, LOCK, locks=self._names), nothing)
 
-    async def __aexit__(self, *raised: object) -> None:
-        await Operation[None](Asked(UNLOCK, UNLOCK), nothing)
+    async def __aexit__(self, raised: object, *more: object) -> None:
+        if raised is not GeneratorExit:  # a function that is closed awaits nothing more
+            await Operation[None](Asked(UNLOCK, UNLOCK), nothing)
 
 
 class Limit:

@@ -30,6 +30,7 @@ from stepwell.engine.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.places import foreign, here, waits_at
+from stepwell.runtime.durable.scopes import number_scopes
 from stepwell.runtime.durable.sending import ChildTask
 from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 
@@ -57,6 +58,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self._is_closed = self._is_last_round = False
         self._generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
         self.context = copy_context()
+        number_scopes()
         self.main = Task(body, self, context=self.context)
         self.ready.append(Ready(self.main))
 
@@ -190,6 +192,9 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
                     self._unwind()
                 for task in (*self.tasks, self.main):
                     task.close()
+                for task in self.tasks:
+                    if not task.done():  # made by one that was closed: it has not begun
+                        task.close()
                 for generator in list(self._generators):
                     self._close_generator(generator)
         finally:
