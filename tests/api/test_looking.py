@@ -12,6 +12,7 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from stepwell import cors
 from stepwell.api import checked
 from stepwell.api.console import console_routes, page_for
 from stepwell.api.examples import EXAMPLES
@@ -266,6 +267,17 @@ def test_the_document_has_the_refusal_of_a_page() -> None:
     refusal = page_for("application/json")
     described = document(console_routes(), "1")["paths"]["/"]["get"]["responses"][str(refusal.status)]
     assert refusal.content_type in described["content"]
+
+
+def test_a_page_of_another_origin_may_send_each_header_that_a_route_reads() -> None:
+    read = {name.lower() for route in ROUTES for name in route.headers}
+    assert "traceparent" in read
+    assert read <= {*cors.HEADERS}
+
+
+def test_a_page_of_another_origin_may_poll_with_etags() -> None:
+    assert "if-none-match" in cors.HEADERS
+    assert "etag" in cors.EXPOSED
 
 
 def test_the_page_of_the_api_fetches_the_document_and_runs_only_its_own_script(world: World) -> None:
