@@ -9,9 +9,10 @@ from typing import Any
 from stepwell.errors import UserError
 
 HEADERS = (  # that a page may send
-    "authorization", "content-type", "idempotency-key", "x-amz-date", "x-amz-security-token", "x-api-key",
+    "authorization", "content-type", "idempotency-key", "if-none-match", "traceparent",
+    "x-amz-date", "x-amz-security-token", "x-api-key",
 )  # fmt: skip
-EXPOSED = ("location", "retry-after")  # that a page may read
+EXPOSED = ("etag", "location", "retry-after")  # that a page may read
 KEPT_SECONDS = 600  # a browser asks again whether it may
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?")
 

@@ -12,8 +12,12 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from stepwell import cors
 from stepwell.api import checked
+from stepwell.api.console import console_routes, page_for
 from stepwell.api.examples import EXAMPLES
+from stepwell.api.openapi import document
+from stepwell.api.requests import VOCABULARIES
 from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
 from stepwell.engine.records import ROOT
@@ -248,6 +252,32 @@ def test_an_example_of_the_document_fits_its_schema(name: str) -> None:
     refused = {**whole, "components": {"schemas": {**components["schemas"], name: {"type": "null"}}}}
     with pytest.raises(fastjsonschema.JsonSchemaValueException):
         fastjsonschema.compile(refused)(EXAMPLES[name])
+
+
+@pytest.mark.parametrize("words", ["", *VOCABULARIES])
+def test_a_run_in_the_words_of_a_format_fits_the_document(world: World, words: str) -> None:
+    shown = world.get(f"/runs/{world.start('order')}", **{"as": words}).json
+    document = json.loads(openapi_text())
+    answer = document["paths"]["/runs/{run_id}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    fastjsonschema.compile({**answer, "components": document["components"]})(shown)
+
+
+def test_the_document_has_the_refusal_of_a_page() -> None:
+    """A program that asks for the console gets a problem document."""
+    refusal = page_for("application/json")
+    described = document(console_routes(), "1")["paths"]["/"]["get"]["responses"][str(refusal.status)]
+    assert refusal.content_type in described["content"]
+
+
+def test_a_page_of_another_origin_may_send_each_header_that_a_route_reads() -> None:
+    read = {name.lower() for route in ROUTES for name in route.headers}
+    assert "traceparent" in read
+    assert read <= {*cors.HEADERS}
+
+
+def test_a_page_of_another_origin_may_poll_with_etags() -> None:
+    assert "if-none-match" in cors.HEADERS
+    assert "etag" in cors.EXPOSED
 
 
 def test_the_page_of_the_api_fetches_the_document_and_runs_only_its_own_script(world: World) -> None:

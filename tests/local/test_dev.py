@@ -38,6 +38,7 @@ def test_a_run_goes_on_from_where_it_stood_after_a_kill(dev: Start, folder: Path
     second.end(signal.SIGKILL)  # in the middle of a step
     (folder / "go").touch()
     third = dev()
+    assert "1 message was under way when the last server ended" in third.errors
     status, run = third.call("GET", "/runs/r1/result?wait=20")
     assert (status, run["result"]) == (200, "v1")
     assert (folder / "tries").read_text() == "xx"  # the attempt that was killed, and the one that ended
@@ -93,6 +94,11 @@ def test_a_folder_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> 
     server = Dev(tmp_path / "nope", tmp_path / "data")
     assert (server.line, server.end()) == ("", 2)
     assert "there is no folder" in server.errors
+
+
+def test_a_folder_without_workflows_is_served_and_told(dev: Start, folder: Path) -> None:
+    (folder / "order.yaml").rename(folder / "order.txt")
+    assert f"there are no workflows in {folder}; write one there" in dev().errors
 
 
 def test_a_changed_definition_and_a_changed_module_are_taken_up(dev: Start, folder: Path) -> None:

@@ -106,7 +106,14 @@ def console_routes(login: Login | None = None, feed: str = "") -> tuple[Route, .
         return page_for(call.headers.get("accept", ""), feed, login=login)
 
     return (
-        Route("GET", "/", get_console, "The web console, for browsers", {200: "the page"}, media="text/html"),
+        Route(
+            "GET",
+            "/",
+            get_console,
+            "The web console, for browsers",
+            {200: "the page", 404: "the caller does not accept HTML"},
+            media="text/html",
+        ),
         Route(
             "GET",
             "/console/{file}",

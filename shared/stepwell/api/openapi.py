@@ -152,8 +152,9 @@ def _shape(names: str) -> Schema:
 
 
 def _response(route: Route, status: int, text: str) -> Schema:
+    refusal: Schema = {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(model="ProblemView")}}}
     if route.media == "text/html":
-        content: Schema = {route.media: {"schema": {"type": "string"}}}
+        content: Schema = {route.media: {"schema": {"type": "string"}}, **(refusal if status >= 400 else {})}
     elif status < 300:
         content = {JSON_TYPE: {"schema": _shape(route.shape)}} if route.shape else {}
         if route.media != JSON_TYPE:
@@ -162,5 +163,5 @@ def _response(route: Route, status: int, text: str) -> Schema:
     elif route.shape == "HealthView":
         content = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}}
     else:
-        content = {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(model="ProblemView")}}}
+        content = refusal
     return {"description": text, "content": content}

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic.alias_generators import to_camel
+from typing_extensions import TypedDict
 
 from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.states import CLEANING_UP, status_unpaused
 from stepwell.api.views import RunView
-from stepwell.definition.graph import END
+from stepwell.definition.graph import END, Json
 from stepwell.engine.records import Status
 from stepwell.engine.results import HISTORY
 from stepwell.engine.table import Phase
@@ -49,6 +50,22 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 
 
 WORDS = _rows(_TABLE)
+
+
+class AgentRunView(TypedDict):
+    """A run with `as=agent`: these, and the keys of RunView in camelCase."""
+
+    runId: str
+    workflow: str
+    status: str
+    currentActionId: str | None
+    nextActionId: str | None
+    waitingFor: str | None
+    variables: dict[str, Json]
+    conversationHistory: Json
+    completedAt: str | None
+    errorMessage: str | None
+    failedActionId: str | None
 
 
 def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:

@@ -108,7 +108,8 @@ def read_definition(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file or folder {str(path)!r}", code="no_such_file") from error
+        hint = "give a definition, or a folder with definitions; stepwell init DIR creates one"
+        raise NotFound(f"there is no file or folder {str(path)!r}", code="no_such_file", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
 

@@ -49,6 +49,8 @@ _SPELLINGS = {
     "workflow_call": "write run: workflow:name",
     "m_of_n": "write fan_in: {policy: {m_of_n: 2}}",
     "condition": "write when: the condition",
+    "step": "write run: python:module.function",
+    "next": "in nodes, write transitions: [{to: NODE}]",
     **dict.fromkeys(("merge", "target", "on_early_complete", "tolerate"), "write it in fan_in, beside its policy"),
 }
 _SHORT = {"fan_in": "write fan_in: {policy: all}, or any, or {m_of_n: 2}"}  # what a mapping is written as by mistake

@@ -65,6 +65,8 @@ def serve(
         listening = listen(port)
         loaded = load_folder(folder)
         tell_problems((*loaded.problems, *code_problems(folder)))
+        if not loaded.graphs and not loaded.errors:
+            log.warning("there are no workflows in %s; write one there, or give the folder that has them", folder)
         _tell_missing(project_of(folder))
         local = open_local(
             data,
@@ -109,7 +111,8 @@ def _serve(
     serve_webhooks(loaded.webhooks)  # before the first run moves: its endpoints are told of it
     again = local.inbox.reclaim()
     if again:
-        log.info("%d messages were under way when the last server ended; they come again", again)
+        were = "message was" if again == 1 else "messages were"
+        log.info("%d %s under way when the last server ended, and will be delivered again", again, were)
     _guarded(local.forget_lines)  # of a deletion that the last server did not end
     _guarded(partial(_sweep, local, 0))
     pump = Pump(local)

@@ -266,8 +266,8 @@ ASKING_ROUTES = (
         "/runs/{run_id}",
         get_run,
         "Show a run",
-        {200: "the run as its log has it", **_RUN},
-        "RunView",
+        {200: "the run as its log has it (with `as=agent`, its keys are in camelCase)", **_RUN},
+        "RunView|AgentRunView",
         query=RunQueryString,
     ),
     Route(
