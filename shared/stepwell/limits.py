@@ -38,6 +38,7 @@ LOCK_QUEUE = 1_000  # who hold and wait for one lock: `lock_queue_full`
 LOCK_TRIES = 100  # to change a lock's queue that others change too, before the message is to come again
 CONCURRENCY = 1_000  # runs at once that a limit may allow: `bad_value`
 LEDGERS_KEPT = 1_000  # runs of which a worker remembers what they have cost, where that has a limit
+OPEN_COST_KEPT_MS = 10_000  # for how long a worker takes what a run with an open fork has cost for true, at most
 BATCH_STARTS = 100  # starts that become one run: each of them reads the ones before: `bad_value`
 PERMITS_TOGETHER = 20  # holders of a limit in one item: what a write of it costs does not grow with the limit
 TURN_GRACE_MS = 5 * SECOND_MS  # how late one may come to its turn under a rate limit before it takes another

@@ -243,10 +243,15 @@ def test_an_engine_that_goes_on_after_a_rejection_is_noticed(monkeypatch: pytest
 
 @pytest.mark.parametrize("lane", [0, 10])
 def test_what_branches_have_spent_counts_before_the_next_step_of_the_run(lane: int) -> None:
-    """The root's own few records are far from the limit: its branches, and their lanes, have passed it."""
+    """The root's own few records are far from the limit: its branches, and their lanes, have passed it.
+
+    They were paused for that, and somebody has them go on.
+    """
     world = World(FORKED, lane=lane)
     alone = world.start(given={"items": []})
     run_id = world.start(given={"items": list(range(60))})
+    world.deliver()
+    run_now(world.service.unpause(run_id))
     world.deliver()
     wait = world.token(run_id).parked
     assert wait is not None
@@ -258,9 +263,113 @@ def test_what_branches_have_spent_counts_before_the_next_step_of_the_run(lane: i
     assert world.token(run_id).result == "tell"
 
 
-def test_no_branch_of_an_open_fork_is_stopped_however_far_it_is_beyond_the_limit() -> None:
-    """The limit is looked at between steps of the root: docs/cost.md says so, and what bounds a fork instead."""
-    world = World(FORKED.replace("0.000012", "0.000001"))
-    run_id = world.start(given={"items": list(range(60))})
+def paused_by(world: World, run_id: str) -> str:
+    header = world.header(run_id)
+    return header.paused_by if header.paused_ms else ""
+
+
+def forked(cap: str, width: int, lane: int = 0) -> tuple[World, str]:
+    world = World(FORKED.replace("0.000012", cap), lane=lane)
+    run_id = world.start(given={"items": list(range(width))})
+    world.deliver()
+    return world, run_id
+
+
+@pytest.mark.parametrize(("width", "cap"), [(60, "0.00005"), (400, "0.0002")])
+def test_an_open_fork_is_paused_once_its_run_has_cost_more_than_it_may(width: int, cap: str) -> None:
+    """Near the limit its worker looks before each step, so that few branches begin beyond it."""
+    world, run_id = forked(cap, width)
+    begun = len(world.steps.calls)
+    assert 25 < begun < 120
+    assert (world.header(run_id).status, paused_by(world, run_id)) == ("paused", f"its max_cost of {cap} USD")
+    cost = run_now(world.service.surveyed_with_cost(run_now(world.service.standing(run_id))))[1]
+    assert cost.steps == begun
+    told = explain(run_now(world.service.standing(run_id)), world.clock.now_ms(), None, {})
+    assert f"paused by its max_cost of {cap} USD since" in str(told["why"])
+    assert not told["nothing_can_wake_it"]
+
+
+@pytest.mark.parametrize("lane", [0, 10])
+def test_an_unpaused_fork_goes_on_to_its_join_and_the_run_asks_before_its_next_step(lane: int) -> None:
+    world, run_id = forked("0.00001", 60, lane)
+    assert (world.header(run_id).status, world.steps.calls) == ("paused", [])
+    run_now(world.service.unpause(run_id))
     world.deliver()
     assert (world.header(run_id).waiting_for, len(world.steps.calls)) == ("approval", 60)
+    run_now(world.service.approve(run_id, None, "ana"))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_branch_of_a_run_that_a_person_paused_too_asks_again() -> None:
+    """The last pause tells whether the limit counts: it does again, which is on the safe side."""
+    world, run_id = forked("0.00001", 60)
+    run_now(world.service.unpause(run_id))
+    run_now(world.service.pause(run_id, "wait", "kim"))
+    run_now(world.service.unpause(run_id))
+    world.deliver()
+    assert (paused_by(world, run_id), world.steps.calls) == ("its max_cost of 0.00001 USD", [])
+
+
+def test_a_later_fork_is_paused_at_the_limit_that_an_approval_has_set() -> None:
+    twice = FORKED.replace("tell: {run: python:m.tell}", """tell: {run: python:m.tell, transitions: [{to: again}]}
+  again: {transitions: [{to: more, foreach: "{{ input.items }}"}]}
+  more: {run: python:m.more, transitions: [{to: ended}]}
+  ended: {fan_in: {merge: append, target: more}}""").replace("0.000012", "0.00001")  # fmt: skip
+    world = World(twice)
+    run_id = world.start(given={"items": list(range(60))})
+    world.deliver()
+    run_now(world.service.unpause(run_id))
+    world.deliver()
+    run_now(world.service.approve(run_id, {"max_cost": 0.00014}, "ana"))
+    world.deliver()
+    assert paused_by(world, run_id) == "its max_cost of 0.00014 USD"
+    assert 61 < len(world.steps.calls) < 100
+    run_now(world.service.unpause(run_id))
+    world.deliver()
+    assert (world.header(run_id).status, len(world.steps.calls)) == ("completed", 121)
+
+
+def test_an_approval_without_a_limit_counts_for_later_forks_too() -> None:
+    begin = "begin: {run: python:m.begin, transitions:"
+    world = World(FORKED.replace("begin: {transitions:", begin).replace("0.000012", "0.000001"))
+    run_id = world.start(given={"items": list(range(60))})
+    world.deliver()
+    run_now(world.service.approve(run_id, None, "ana"))
+    world.deliver()
+    assert (world.header(run_id).status, len(world.steps.calls)) == ("completed", 62)
+
+
+def test_a_fork_without_a_limit_pays_nothing_for_it_and_one_far_from_it_a_few_reads() -> None:
+    counts = []
+    for cap in ("", "max_cost: 5\n"):
+        world = World(FORKED.replace("max_cost: 0.000012\n", cap))
+        run_id = world.start(given={"items": list(range(400))})
+        world.deliver()
+        assert world.header(run_id).status == "completed"
+        counts.append((world.store.writes, sum(world.store.calls.values())))
+    (writes, calls), (limited, more) = counts
+    assert limited == writes
+    assert more - calls <= 60
+
+
+@pytest.mark.parametrize(
+    "at_once", ["ctx.map(work, range(30))", "asyncio.gather(*(ctx.step(work, n) for n in range(30)))"]
+)
+def test_the_branches_and_tasks_of_a_function_are_paused_and_go_on_too(tmp_path: Path, at_once: str) -> None:
+    code = FUNCTION.replace("[await ctx.step(work, n) for n in range(30)]", f"await {at_once}")
+    (tmp_path / "mapping.py").write_text("import asyncio\n" + code.replace("0.00001", "0.0000001"))
+    kit = Stepwell(tmp_path)
+    run = kit.start("many", {})
+    assert run.status == "paused"
+    run.unpause()
+    assert run.status == "completed"
+    assert run.result == list(range(30))
+    kit.close()
+
+
+def test_an_engine_that_forgets_that_it_was_unpaused_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mutant: the limit counts again after the pause, so the fork never goes on."""
+    monkeypatch.setattr(spending, "_pauser", lambda cap: object())
+    with pytest.raises(AssertionError):
+        test_an_unpaused_fork_goes_on_to_its_join_and_the_run_asks_before_its_next_step(0)

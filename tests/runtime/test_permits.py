@@ -16,6 +16,7 @@ from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.runtime.log.door import UNLIMITED
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
@@ -198,6 +199,25 @@ def test_cancel_oldest_gives_the_newest_run_the_place_of_the_oldest() -> None:
     assert statuses(world, first, second, third) == ["cancelled", "cancelled", "waiting"]
     end(world, third)
     assert notes_of(world, "permits:flow") == {}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 25])
+def test_cancel_oldest_goes_by_the_age_of_the_runs_and_not_by_which_of_them_a_worker_takes_first(limit: int) -> None:
+    """Messages come in any order, and the holders of a large limit stand in several notes."""
+    world = World(OLDEST.replace("limit: 1", f"limit: {limit}"))
+    runs = []
+    for _ in range(limit + 2):
+        world.clock.set(world.clock.now_ms() + 1)
+        runs.append(world.start())
+    for run_id in reversed(runs):
+        at = run_now(world.service.standing(run_id))
+        run_now(world.parts.worker.handle(at.wake(), UNLIMITED))
+    world.deliver()
+    assert statuses(world, *runs) == ["cancelled"] * 2 + ["waiting"] * limit
+    assert world.header(runs[0]).status == "cancelled"
+    told = run_now(world.service.standing(runs[0])).token.last
+    assert told is not None
+    assert str(told.reason).startswith("a newer run, ")
 
 
 def test_a_run_below_one_that_has_the_permit_begins_under_it() -> None:

@@ -12,6 +12,7 @@ from tests.sim import (
     batch_mutants,
     child_mutants,
     code_mutants,
+    cost_mutants,
     dag_mutants,
     fn_mutants,
     fork_mutants,
@@ -36,6 +37,7 @@ from tests.sim import (
 from tests.sim.schedule import (
     ASKED_FROM,
     BATCHES_FROM,
+    COSTLY_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
@@ -136,6 +138,7 @@ _FAMILIES: tuple[tuple[tuple[Mutant, ...], int], ...] = (  # each with its first
     (asked_mutants.OF_ASKED, ASKED_FROM),
     (batch_mutants.OF_BATCHES, BATCHES_FROM),
     (child_mutants.OF_CHILDREN, FAMILIES),
+    (cost_mutants.OF_COSTS, COSTLY_FROM),
     (fn_mutants.OF_FUNCTIONS, DURABLE_FROM),
     (fork_mutants.OF_SHOWN, SHOWN_FROM),
     (gather_mutants.OF_GATHERING, GATHERED_FROM),

@@ -23,6 +23,7 @@ from tests.sim.asked_laws import laws_of_quiet_callers
 from tests.sim.batch_laws import laws_of_batches
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
+from tests.sim.cost_programs import laws_of_costs
 from tests.sim.dag_laws import laws_of_dags
 from tests.sim.fn_cancels import laws_of_clean_ups
 from tests.sim.fn_laws import laws_of_functions
@@ -88,6 +89,7 @@ def _check_end_of(world: World) -> None:
         *of_run,
         laws_of_races,
         laws_of_batches,
+        laws_of_costs,
         law_11_turns,
         laws_of_code,
         laws_of_parts,

@@ -21,6 +21,7 @@ from tests.sim.batch_programs import make_batched, with_batches
 from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.clients import addressed, call
 from tests.sim.code_laws import with_bad_deploys
+from tests.sim.cost_programs import make_costly
 from tests.sim.endless import most_of
 from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
@@ -59,6 +60,7 @@ LANES_FROM = 9_000_000_000  # seeds from here on are those of all families, with
 BATCHES_FROM = 10_000_000_000  # seeds from here on are of chains, and of all families, whose records are gathered
 OUTPUTS_FROM = 6_500_000_000  # seeds from here on are of tasks whose outputs stand once; odd ones of two versions
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
+COSTLY_FROM = 5_700_000_000  # seeds from here on are of forks of runs that have cost too much
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
@@ -80,6 +82,7 @@ EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
 _MAKERS = (  # by the first of their seeds
+    (COSTLY_FROM, make_costly),
     (SHOWN_FROM, make_shown),
     (RACES_FROM, make_race),
     (SHARED_FROM, make_shared),
@@ -135,6 +138,8 @@ _LANED = (0, SHOWN_FROM, OVERLAPS_FROM, DURABLE_FROM, DEPLOYS_FROM, ZOMBIES_FROM
 
 def with_lane(seed: int) -> tuple[int, int]:
     """The schedule of any family whose forks have lanes, and how many branches share one; 0 for all other seeds."""
+    if COSTLY_FROM <= seed < DEPLOYS_FROM:
+        return seed, 3 * (seed % 2)
     if not LANES_FROM <= seed < BATCHES_FROM:
         return seed, 0
     number, family = divmod(seed - LANES_FROM, len(_LANED))

@@ -73,3 +73,4 @@ class Seen:
     reads: list[Read] = field(default_factory=list)  # of it, in the order of their answers
     committed: dict[tuple[str, int], int] = field(default_factory=dict)  # (key, attempt) of a step -> when, in records
     ahead: list[str] = field(default_factory=list)  # of open batches: what was done too soon, or again
+    too_dear: list[str] = field(default_factory=list)  # steps of branches that began in a run that may cost nothing

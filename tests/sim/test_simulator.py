@@ -25,6 +25,7 @@ from tests.sim.rows import MET, counted, expected, met
 from tests.sim.schedule import (
     ASKED_FROM,
     BATCHES_FROM,
+    COSTLY_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
@@ -62,6 +63,7 @@ OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were re
 OF_RACES = 300  # schedules of one event against one wait
 OF_FIRST = 60  # schedules of waits for the first of several things
 OF_FUNCTIONS = 24  # schedules of durable functions
+OF_COSTS = 60  # schedules of forks of runs that have cost too much
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
 OF_SHARED = 40  # schedules of durable functions that share a table and locks
@@ -189,6 +191,11 @@ def test_a_function_whose_time_to_clean_up_is_over_leaves_no_branch_though_its_c
     assert lawful([CLEANED_UP_LATE]) is None
 
 
+def test_a_run_that_has_cost_too_much_is_paused_before_its_branches_begin_and_goes_on_once_unpaused() -> None:
+    """Whoever dies amid the pause or its end."""
+    assert lawful(range(COSTLY_FROM, COSTLY_FROM + OF_COSTS)) is None
+
+
 def test_every_law_holds_where_branches_are_written_together() -> None:
     """Lanes, in programs of every family. Some forks have none: their join needs only some, or they are bounded."""
     assert lawful(range(LANES_FROM, LANES_FROM + OF_LANES)) is None
@@ -271,7 +278,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|throttle|batches|starts|compensation|functions|tasks|callers|streams|transactions|replay|\w+ attempt",
+        r"|throttle|batches|costs|starts|compensation|functions|tasks|callers|streams|transactions|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

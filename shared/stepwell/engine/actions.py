@@ -87,7 +87,10 @@ class AskPermit:
 
 @dataclass(frozen=True, slots=True)
 class AskCost:
-    """Ask what the run has cost, then decide again. `cap_usd`: what it may cost without an approval."""
+    """Ask what the run has cost, then decide again. `cap_usd`: what it may cost without an approval.
+
+    A branch does not know what an approval of its run has made of that.
+    """
 
     cap_usd: float
 
@@ -99,7 +102,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Pause the run, or have it go on: in its header, because a pause is no record."""
+    """Pause the run, or have it go on: in its header, because a pause is no record.
+
+    `by` and `reason`: of a pause that the engine itself asks for.
+    """
+
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

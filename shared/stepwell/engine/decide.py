@@ -251,7 +251,7 @@ def _ends(action: Action) -> bool:
 
 
 def _before_step(moment: Moment, token: Token, action: RunStep) -> Action:
-    """Asks what the run has cost, and then for the step's permit."""
+    """Asks what the run has cost, which may pause it, and then for the step's permit."""
     asked = spending.ask(moment, token, action)
     if asked is None:
         return _throttled(moment, token, action)

@@ -35,6 +35,17 @@ class Undo:
 
 @quick
 @dataclass(frozen=True)
+class Spent:
+    """What a run has cost. The others are for its branches, which do not have them."""
+
+    usd: float
+    cost_cap: float = 0.0  # of the root token
+    is_paused: bool = False  # in which case nobody has looked at the cost
+    paused_by: str = ""  # by whom the run was paused last, if that pause is over
+
+
+@quick
+@dataclass(frozen=True)
 class Moment:
     """The inputs of a decision besides the token, passed in so that a repeated decision is the same."""
 
@@ -47,7 +58,7 @@ class Moment:
     rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
     turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
     permitted: bool = False  # the run has its permit
-    spent_usd: float | None = None  # what the run has cost, where somebody has looked
+    spent: Spent | None = None  # what the run has cost, where somebody has looked
     lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
 

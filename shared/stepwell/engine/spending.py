@@ -2,9 +2,11 @@
 
     STEP is next ── too dear? ── WAITING for an approval ── approved ── the step, under another limit or none
                                                        └── rejected ── the run fails, `max_cost`
+    of a branch  └── the run is PAUSED ── unpaused ── branches go on until the root has another limit
 
-The cost is worked out from the records, so it takes no write. Branches and child runs are not stopped: a fork's cost
-counts when it has joined.
+The cost is worked out from the records, so it takes no write. A branch cannot ask: its parent's log rests while the
+fork is open, so what an approval says would have no place. A pause has one: the header says who paused the run last.
+Child runs have limits of their own.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.definition.graph import Graph
-from stepwell.engine.actions import AskCost, Refuse, RunStep
-from stepwell.engine.names import Moment, usd
+from stepwell.engine.actions import AskCost, Hold, Refuse, RunStep
+from stepwell.engine.names import Moment, Spent, usd
 from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import COST
@@ -28,18 +30,41 @@ def cap_of(graph: Graph, token: Token) -> float | None:
     return (token.cost_cap or graph.max_cost_usd) if token.cost_cap >= 0 else None
 
 
-def ask(moment: Moment, token: Token, action: RunStep) -> AskCost | Record | None:
-    """Returns what comes before the step: a look at the cost, or the approval. None: the step."""
+def cap_of_branches(graph: Graph, spent: Spent) -> float | None:
+    """Returns what the run may cost while a fork is open; None if there is no limit, or it was unpaused at this one."""
+    cap_usd = (spent.cost_cap or graph.max_cost_usd) if spent.cost_cap >= 0 else None
+    return None if cap_usd is None or spent.paused_by == _pauser(cap_usd) else cap_usd
+
+
+def ask(moment: Moment, token: Token, action: RunStep) -> AskCost | Record | Hold | None:
+    """Returns what comes before the step: a look at the cost, the approval, or the pause of a fork. None: the step."""
     cap_usd = cap_of(moment.graph, token)
-    if cap_usd is None or token.branch is not None or action.undo is not None or token.cleaning is not None:
+    if cap_usd is None or action.undo is not None or token.cleaning is not None:
         return None
-    if moment.spent_usd is None:
+    spent = moment.spent
+    if spent is None:
         return AskCost(cap_usd)
-    return _asked(moment, token, action, cap_usd) if moment.spent_usd > cap_usd else None
+    if token.branch is not None:
+        return _of_branch(moment.graph, spent)
+    return _asked(moment, token, action, cap_usd, spent.usd) if spent.usd > cap_usd else None
 
 
-def _asked(moment: Moment, token: Token, action: RunStep, cap_usd: float) -> Record:
-    spent = round(moment.spent_usd or 0.0, 9)
+def _of_branch(graph: Graph, spent: Spent) -> Hold | None:
+    """Returns the run's pause, which it may have already."""
+    if spent.is_paused:
+        return Hold()
+    cap_usd = cap_of_branches(graph, spent)
+    if cap_usd is None or spent.usd <= cap_usd:
+        return None
+    return Hold(_pauser(cap_usd), f"it has cost {usd(spent.usd)} USD, and goes on once it is unpaused")
+
+
+def _pauser(cap_usd: float) -> str:
+    return f"its {MAX_COST} of {usd(cap_usd)} USD"
+
+
+def _asked(moment: Moment, token: Token, action: RunStep, cap_usd: float, spent_usd: float) -> Record:
+    spent = round(spent_usd, 9)
     data: dict[str, Any] = {"type": MAX_COST, "spent_usd": spent, "max_cost_usd": cap_usd, "step": action.node}
     parked = Parked("approval", (Arm("approval"),), data=data, since_ms=moment.now_ms)
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)

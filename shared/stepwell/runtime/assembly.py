@@ -118,7 +118,7 @@ def assemble(
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.usd),
+        Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.spent),
         coordinator,
         service,
         sweeper,

@@ -146,7 +146,20 @@ class Ledger:
             read += len(indexes)
             counts += await self._page(at, name, fork, page, fired)
         self._is_whole &= read == fork.width
-        return self._scaled(counts, fork.width, read) + await self._guests(at, name, fork)
+        width = fork.width if fired is not None or is_known or is_small else await self._reached(at, name, fork, read)
+        return self._scaled(counts, width, read) + await self._guests(at, name, fork)
+
+    async def _reached(self, at: Standing, name: str, fork: Fork, read: int) -> int:
+        """Returns for how many branches of an open fork those of its first page stand: the others may be behind them.
+
+        Pages spread over the fork tell it, by how many of their branches have ended.
+        """
+        pages = fork.pages[:: -(-len(fork.pages) // PAGES_READ)]
+        ended = []
+        for page in pages:
+            joined = await self._logs.page(at.run_id, fork, name, page)
+            ended.append(sum(is_arrival(member) for member in joined.members))
+        return round(read * sum(ended) / ended[0] * len(fork.pages) / len(pages)) if ended[0] else fork.width
 
     async def _guests(self, at: Standing, name: str, fork: Fork) -> Counts:
         """Counts the writes by which branches began branches of slower pages: no record mentions those."""

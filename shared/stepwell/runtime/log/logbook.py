@@ -378,7 +378,7 @@ class Logbook:
         now_ms = max(self._clock.now_ms(), forked_ms)
         return Moment(
             with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn,
-            at.permitted, at.spent_usd, self._lane,
+            at.permitted, at.spent, self._lane,
         )  # fmt: skip
 
     async def graph_of(self, header: Header) -> Graph:

@@ -9,7 +9,7 @@ from stepwell.engine.copying import changed, quick
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import Branches, fork_id
 from stepwell.engine.gathering import is_full
-from stepwell.engine.names import Undo, node_of
+from stepwell.engine.names import Spent, Undo, node_of
 from stepwell.engine.permits import Held
 from stepwell.engine.records import Fork, Kind, Record, RunInfo
 from stepwell.engine.starts import is_open, with_input
@@ -39,7 +39,7 @@ class Standing:
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
     is_marked: bool = False  # a mark holds up the next record; the header was looked at since
     permitted: bool = False  # its start is permitted, once that was asked
-    spent_usd: float | None = None  # what the run has cost, once that was computed for its next record
+    spent: Spent | None = None  # what the run has cost, once that was computed for its next record
     held: Held | None = None  # to be shown: what it waits for before it begins
     lane: RunLane | None = None  # the lane in which the branch began, wherever it is now
     batch: OpenBatch | None = None  # collects its worker's records; None: each is appended by itself
@@ -98,7 +98,7 @@ class Standing:
 
     def after(self, record: Record) -> Standing:
         token = apply(self.token, record)
-        return changed(self, token=token, run=with_input(self.run, token), turn=None, is_marked=False, spent_usd=None)
+        return changed(self, token=token, run=with_input(self.run, token), turn=None, is_marked=False, spent=None)
 
 
 @dataclass(frozen=True, slots=True)

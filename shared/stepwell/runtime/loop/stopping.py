@@ -47,6 +47,16 @@ class Stopping:
             await self.goes_on(header)
         return True
 
+    async def pause(self, run_id: str, pause: Pause) -> bool:
+        """Pauses a run on behalf of one of its branches, unless it is. Returns False if the run can no longer pause.
+
+        `pause`: by nobody if the run was found paused.
+        """
+        root = await self._logbook.load(run_id)
+        if root is None:
+            return False
+        return not pause.by or root.run.is_paused or await self._pausing.pause(root, pause) is None
+
     async def is_due(self, at: Standing) -> bool:
         """Tells whether the token's worker should look before its next step: its workflow was lately paused."""
         return at.run.workflow not in BUILT_IN and await self._pauses.lately(at.run.workflow) is not None

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
-from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
+from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Hold, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
 from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import is_held
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
-from stepwell.engine.names import state_of
+from stepwell.engine.names import Spent, state_of
 from stepwell.engine.pushing import is_stale
 from stepwell.engine.records import Status
 from stepwell.engine.retry import Policy, resolve_policy
@@ -46,14 +46,14 @@ from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.loop.sharing import Share, Sharing
 from stepwell.runtime.loop.stopping import Stopping
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Lane, Pause, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.lines import Turn
 
 _logger = logging.getLogger("stepwell.worker")
 
 
-Spending: TypeAlias = Callable[[Standing, float], Awaitable[float]]
+Spending: TypeAlias = Callable[[Standing, float], Awaitable[Spent]]
 
 
 class Worker:
@@ -73,7 +73,7 @@ class Worker:
         sharing: Sharing,
         spending: Spending,
     ) -> None:
-        """`spending`: returns what a run has cost in USD, given the run and its limit."""
+        """`spending`: returns what a run has cost, given one of its tokens and its limit in USD."""
         self._spending = spending
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
@@ -161,6 +161,8 @@ class Worker:
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
             case Rest() if is_held(answer.at.run, answer.at.token):
                 return await self._rests(answer.at)
+            case Hold() as action:
+                return await self._held(answer.at, action)
             case RunStep() as action if action.taken:
                 found, own = await taken(self._logbook, action), resolve_policy(action.step, StepDefaults())
                 return await self._ended(answer.at, action, found, own, turn)
@@ -171,6 +173,12 @@ class Worker:
             case Write():  # it writes to the user's tables, which may be the default pool's alone
                 await self._hand_over(at, DEFAULT_POOL, turn)
         return None
+
+    async def _held(self, at: Standing, action: Hold) -> Standing | None:
+        """Pauses the run before a branch's step. If the run can no longer pause, the branch goes on."""
+        if await self._stopping.pause(at.run_id, Pause(action.by, action.reason)):
+            return await self._rests(changed(at, spent=None))
+        return changed(at, spent=Spent(0.0))
 
     async def _closed(self, at: Standing, turn: _Turn) -> Standing | None:
         """Closes the open batch. Returns the token, to be decided again; None if another actor has moved it."""
@@ -195,7 +203,7 @@ class Worker:
                     return Answer(answer.at, Rest(reply.at_ms))
                 at = changed(answer.at, permitted=True)
             elif isinstance(answer.action, AskCost):
-                at = changed(answer.at, spent_usd=await self._spending(answer.at, answer.action.cap_usd))
+                at = changed(answer.at, spent=await self._spending(answer.at, answer.action.cap_usd))
             elif isinstance(answer.action, AskFunction):
                 if at.turn is not None:
                     raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")

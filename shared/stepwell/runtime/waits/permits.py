@@ -70,7 +70,9 @@ class Permits:
             own,
             may_wait=share.on_limit != "cancel_newest" or not may_refuse,
             looks_at_all=share.on_limit != "queue",
-            then=partial(self._cancel_oldest, at.run_id, share) if share.on_limit == "cancel_oldest" else None,
+            then=partial(self._cancel_oldest, at.header, share, may_refuse)
+            if share.on_limit == "cancel_oldest"
+            else None,
         )
         if turn is Turn.REFUSED:
             under_way = "run is" if share.most == 1 else "runs are"
@@ -89,12 +91,21 @@ class Permits:
         now = await self._logbook.load(at.run_id)
         return now is None or not shares.holds_first(now.token)
 
-    async def _cancel_oldest(self, run_id: str, share: Share) -> None:
-        """Cancels as many of the oldest runs, under way or waiting, as are over the limit."""
+    async def _cancel_oldest(self, own: Header, share: Share, may_refuse: bool) -> None:
+        """Cancels as many of the oldest runs, under way or waiting, as are over the limit.
+
+        That may be the run itself: messages come in any order. `may_refuse`: else it is not cancelled for the limit.
+        """
         board = await self._lines.read(share)
-        others = [one for one in (*board.under_way, *board.left.values()) if one != run_id]
-        for oldest in others[: max(len(others) + 1 - share.most, 0)]:
-            await self._ports.queue.send(Lane.RESUME, to_json(EndRun(run_of(oldest), run_id, ROOT, -1)))
+        others = [one for one in (*board.under_way, *board.left.values()) if one != own.run_id]
+        ages = [(await self._since_ms(one), run_of(one)) for one in others]
+        by_age = sorted([*ages, (_since_ms(own), own.run_id)]) if may_refuse else [*sorted(ages), (0, own.run_id)]
+        for _, oldest in by_age[: -share.most]:
+            await self._ports.queue.send(Lane.RESUME, to_json(EndRun(oldest, by_age[-1][1], ROOT, -1)))
+
+    async def _since_ms(self, who: str) -> int:
+        header = await self._ports.runs.get_run(run_of(who))
+        return _since_ms(header) if header is not None else 0
 
     async def give_back(self, at: Standing) -> None:
         """Returns an ended run's permit, so that the next one begins, and deletes its turn under a rate limit."""
@@ -159,6 +170,11 @@ class Permits:
             return at
         before = sorted(board.left).index(own)
         return replace(at, held=Held(share.name, share.most, before, board.under_way[:LOOKED_AT]))
+
+
+def _since_ms(header: Header) -> int:
+    """Returns since when the run wants to begin, in ms."""
+    return max(header.created_ms, header.start_at_ms)
 
 
 def _place_of(header: Header) -> str:
