@@ -204,8 +204,8 @@ function Facts({ run }: { run: Run }): JSX.Element {
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
         {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
         {fact("Outcome", run.result_summary && <Brief text={run.result_summary} />)}
-        {fact("Cancelled by", run.cancelled_by)}
-        {fact("Reason", run.cancel_reason)}
+        {fact("Cancelled by", run.cancelled_by && <Brief text={run.cancelled_by} />)}
+        {fact("Reason", run.cancel_reason && <Brief text={run.cancel_reason} />)}
         {fact("Tags", Object.keys(run.tags).length ? <>{Object.entries(run.tags).map(([name, value]) => <a class="tag" key={name} href={"#/runs" + query({ tag: `${name}=${value}` })}>{name}={value}</a>)}</> : null)}
         {fact("Cost", run.cost && <span title={`On AWS, at the prices of ${run.cost.prices_as_of}: ${counted(run.cost.write_units, "write unit")}, ${counted(run.cost.invocations, "message")}, ${counted(run.cost.schedules, "schedule")}`}>{run.cost.usd.toFixed(7)} USD{!TERMINAL.has(run.status) && " so far"}, {counted(run.cost.steps, "step call")}<br /><span class="muted">{priced(run.cost.usd)}</span></span>)}
         {fact("Child runs", run.children.length ? <>{run.children.map((child) => <div key={child.run_id}><a href={`#/runs/${encodeURIComponent(child.run_id)}`}>{child.name || shortId(child.run_id)}</a> {child.status && <Status value={child.status} />}</div>)}</> : null)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -55,6 +57,28 @@ def test_a_card_of_a_page_says_so_too(served: Served, page: Page) -> None:
         page.route(path, refuse)
     page.goto(f"{served.dev.url}/#/workflows/order")
     expect(page.locator(".empty")).to_contain_text(["The versions cannot be listed", "What failed cannot be listed"])
+
+
+@pytest.mark.parametrize(
+    ("route", "place", "said"),
+    [
+        ("**/logs?*", "#/runs/{waiting}", r"GET /runs/run_…\w+/logs\."),
+        ("**/graph?*", "#/runs/{waiting}", r"GET /runs/run_…\w+/graph\."),
+        ("**/limits", "#/workflows", r"GET /limits\."),
+        ("**/schedules", "#/workflows/order", r"GET /schedules\."),
+    ],
+)
+def test_a_page_names_what_its_reader_may_not_see(
+    served: Served, page: Page, route: str, place: str, said: str
+) -> None:
+    """By its route, as permissions do; the next page has nothing of it."""
+    page.route(route, refuse)
+    page.goto(f"{served.dev.url}/{place.format(**served.runs)}")
+    expect(page.locator(".forbidden")).to_contain_text("You may not see all of this page.")
+    expect(page.locator(".forbidden")).to_have_text(re.compile(said))
+    page.get_by_role("link", name="Inbox").click()
+    expect(page.locator(".inbox")).to_be_visible()
+    expect(page.locator(".forbidden")).to_have_count(0)
 
 
 def test_a_dialog_without_workflows_says_why(served: Served, page: Page) -> None:
