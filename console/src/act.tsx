@@ -51,7 +51,7 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
           </button>
           {!done && (
             <button type="submit" class={action.isDanger && !isDry ? "danger" : "primary"} disabled={isBusy}>
-              {isDry ? "Only tell" : action.verb}
+              {isDry ? (action.dryVerb ?? "Only tell") : action.verb}
             </button>
           )}
         </footer>

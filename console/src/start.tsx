@@ -54,6 +54,7 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const [value, setValue] = useState<Value>(() => first(root, schema) ?? {});
   const [text, setText] = useState("{}");
   const [refused, setRefused] = useState<{ refused: Refusal } | { failed: string } | null>(null);
+  const [isBusy, setBusy] = useState(false); // a second start would be a second run
   const place = useRef<HTMLFormElement>(null);
   const wrong = placed(refused && "refused" in refused ? (refused.refused.problem.errors ?? []) : []);
   useEffect(() => place.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus(), [refused]);
@@ -66,12 +67,14 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if ("mistake" in given) return setRefused({ failed: given.mistake });
+    setBusy(true);
     try {
       const answer = await post<Run>(`/workflows/${encodeURIComponent(name)}/runs`, { input: given.value });
       onClose();
       location.hash = `/runs/${encodeURIComponent(answer.body.run_id)}`;
     } catch (error) {
       setRefused(error instanceof Refusal ? { refused: error } : { failed: "The server does not answer. Look at the list of runs before you try again." });
+      setBusy(false);
     }
   };
   return (
@@ -99,7 +102,7 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
         <button type="button" onClick={onClose}>
           Leave it
         </button>
-        <button type="submit" class="primary">
+        <button type="submit" class="primary" disabled={isBusy}>
           Start
         </button>
       </footer>

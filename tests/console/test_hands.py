@@ -91,3 +91,18 @@ def test_a_page_stays_as_it_is_while_its_server_is_too_busy(served: Served, page
     answer.value.finished()
     page.evaluate("new Promise(requestAnimationFrame)")  # it has been drawn
     assert page.locator(".title .status").all_inner_texts() == ["completed"]
+
+
+def test_a_second_click_starts_no_second_run(served: Served, page: Page) -> None:
+    """A function of AWS that starts takes seconds to answer."""
+    held: list[Route] = []
+    page.route("**/workflows/launch/runs", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it calls
+    page.goto(f"{served.dev.url}/#/runs?workflow=launch")
+    page.get_by_role("button", name="Start a run").click()
+    begin = page.get_by_role("button", name="Start", exact=True)
+    begin.click()
+    expect(begin).to_be_disabled()
+    begin.click(force=True)
+    assert len(held) == 1
+    held[0].fulfill(status=503, json={"title": "Busy", "status": 503, "code": "busy"})
+    expect(begin).to_be_enabled()
