@@ -19,7 +19,7 @@ export function Start({ workflow, onClose }: { workflow: string; onClose: () => 
     <Dialog title="Start a run" onClose={onClose}>
       <label>
         Workflow
-        <select value={name} onChange={(event) => choose(event.currentTarget.value)}>
+        <select autofocus value={name} onChange={(event) => choose(event.currentTarget.value)}>
           {names.map((one) => (
             <option key={one}>{one}</option>
           ))}

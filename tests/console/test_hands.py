@@ -30,6 +30,26 @@ def test_an_order_is_started_and_approved_by_the_keyboard_alone(served: Served, 
     expect(page.locator(".entry", has_text="approval.received")).to_contain_text("by ana")
 
 
+def test_the_focus_goes_where_the_reader_goes_on(served: Served, page: Page) -> None:
+    """Into a dialog's first field, and back to the menu that was left, or whose dialog was."""
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
+    menu = page.locator(".menu summary")
+    menu.focus()
+    for leave in ("Escape", "Enter"):
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.locator(".menu button").first).to_be_focused()
+        page.keyboard.press(leave)
+        if leave == "Enter":
+            expect(page.locator("dialog")).to_be_visible()
+            page.keyboard.press("Escape")
+            expect(page.locator("dialog")).to_have_count(0)
+        expect(menu).to_be_focused()
+    page.goto(f"{served.dev.url}/#/runs")
+    page.keyboard.press("n")
+    expect(page.get_by_label("Workflow").last).to_be_focused()
+
+
 def tab_to(page: Page, field: Locator) -> None:
     for _ in range(12):
         if field.evaluate("field => field === document.activeElement"):
