@@ -50,6 +50,7 @@ export function RunsPage({ asked, stats, refused, recount }: { asked: Asked; sta
       <Filters stats={stats} refused={refused} filters={filters} go={go} />
       <Spark filters={filters} />
       {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
+      {!live.value && !live.error && <p class="muted loading">Reading the runs …</p>}
       {live.value && !runs.length && (
         <Empty title={isFiltered ? "No run fits" : "No runs yet"}>
           {isFiltered ? <a href="#/runs">Show all runs</a> : <>Start one here, or with <code>stepwell run WORKFLOW</code>.</>}

@@ -107,3 +107,23 @@ def test_what_is_due_is_told_to_the_nearest_unit(served: Served, page: Page) -> 
     """A wait of 24 hours that began a moment ago is not one of 23."""
     page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
     expect(page.locator(".why")).to_contain_text("in 1 d")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("runs", "Reading the runs"), ("inbox", "Reading what waits"), ("workflows", "Reading the workflows")],
+)
+def test_a_page_says_that_it_reads_while_its_server_takes_long(
+    served: Served, page: Page, place: str, said: str
+) -> None:
+    """Of what is read at once it says nothing: that would flicker."""
+    held: list[Route] = []
+    page.route(re.compile(r"/(runs\?|workflows$)"), lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it calls
+    page.goto(f"{served.dev.url}/#/{place}")
+    expect(page.locator(".loading")).to_contain_text(said)
+    for route in held:
+        route.abort()
+    page.unroute_all()
+    page.reload()
+    expect(page.locator(".runs, .inbox, .tiles .card").first).to_be_visible()
+    expect(page.locator(".loading")).to_have_count(0)
