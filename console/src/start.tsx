@@ -7,7 +7,7 @@ import { Fields, Unchecked, Wrong } from "./fields";
 import { alternatives, fieldsOf, first, isEmpty, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
 import { Told } from "./told";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
-import { Command, Dialog } from "./ui";
+import { Command, Dialog, showOutcome } from "./ui";
 import { commandLine } from "./words";
 
 export function Start({ workflow, onClose }: { workflow: string; onClose: () => void }): JSX.Element {
@@ -57,7 +57,11 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const [isBusy, setBusy] = useState(false); // a second start would be a second run
   const place = useRef<HTMLFormElement>(null);
   const wrong = placed(refused && "refused" in refused ? (refused.refused.problem.errors ?? []) : []);
-  useEffect(() => place.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus(), [refused]);
+  useEffect(() => {
+    const mistaken = place.current?.querySelector<HTMLElement>("[aria-invalid]");
+    if (mistaken) mistaken.focus();
+    else if (refused) showOutcome(place.current?.querySelector("[type=submit]"));
+  }, [refused]);
   const given = asJson ? parse(text) : { value: value ?? {} };
   const toggle = (): void => {
     if (!asJson) setText(JSON.stringify(value ?? {}, null, 2));

@@ -50,6 +50,52 @@ def test_the_focus_goes_where_the_reader_goes_on(served: Served, page: Page) -> 
     expect(page.get_by_label("Workflow").last).to_be_focused()
 
 
+def test_a_refused_action_leaves_the_focus_on_its_button(served: Served, page: Page) -> None:
+    """A button that is disabled while the server is asked loses it."""
+    page.route("**/cancel", lambda route: route.fulfill(status=409, json={"title": "Busy", "status": 409, "code": "x"}))
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator("dialog .told.is-refused")).to_be_visible()
+    expect(page.locator("dialog button[type=submit]")).to_be_focused()
+
+
+def test_an_update_that_fails_can_be_corrected_and_sent_again(served: Served, page: Page) -> None:
+    run_id = served.runs["function"]
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    answers = iter([{"type": "step_input", "message": "name is missing"}, None])
+
+    def update(route: Route) -> None:
+        route.fulfill(json={"run_id": run_id, "name": "bid", "pending": False, "error": next(answers)})
+
+    page.route("**/updates/bid?*", update)
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name="Update", exact=True).click()
+    page.get_by_label("Name, as in").fill("bid")
+    given = page.get_by_label("Input, as JSON")
+    for text, told in (('{"nom": 1}', "step_input"), ('{"name": 1}', "Done.")):
+        given.fill(text)
+        page.locator("dialog button[type=submit]").click()
+        expect(page.locator("dialog .told")).to_contain_text(told)
+    expect(given).to_be_disabled()
+
+
+def test_what_came_of_an_action_is_in_sight_on_a_phone(served: Served, page: Page) -> None:
+    """The dialog is longer than the screen, and its buttons stay at the bottom."""
+    page.set_viewport_size({"width": 390, "height": 600})
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
+    page.get_by_role("button", name="look back").click()
+    page.get_by_role("button", name="Fork from here").click()
+    page.get_by_label("Input, as JSON").fill("{")
+    page.locator("dialog button[type=submit]").click()
+    told, footer = page.locator("dialog .told"), page.locator("dialog footer")
+    expect(told).to_contain_text("this is not JSON")
+    expect(told).to_be_in_viewport(ratio=1)
+    assert (told.bounding_box() or {})["y"] + (told.bounding_box() or {})["height"] <= (footer.bounding_box() or {})[
+        "y"
+    ]
+
+
 def tab_to(page: Page, field: Locator) -> None:
     for _ in range(12):
         if field.evaluate("field => field === document.activeElement"):
