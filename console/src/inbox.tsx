@@ -87,7 +87,7 @@ function nextOf(run: Run): string {
 
 /** What waits for other systems: nothing that a person answers, and something to look at when it is late. */
 function Callbacks(): JSX.Element | null {
-  const live = useLive<Page<RunSummary>>("/runs" + query({ waiting_for: "callback", status: "waiting", limit: LISTED }), { isFed: true });
+  const live = useLive<Page<RunSummary>>("/runs" + query({ waiting_for: "callback", status: "waiting", limit: LISTED }), { isFed: true, isLate: true });
   const runs = [...(live.value?.items ?? [])].sort((one, other) => due(one) - due(other));
   if (!runs.length) return null;
   const more = live.value?.next_cursor ? "at least " : "";

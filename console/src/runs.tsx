@@ -101,7 +101,7 @@ function Statuses(given: { stats: Stats | null; refused: string; workflow: strin
 }
 
 function Filters({ stats, refused, filters, go }: { stats: Stats | null; refused: string; filters: Asked; go: (more: Asked) => void }): JSX.Element {
-  const names = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS }).value?.items.map((one) => one.name) ?? [];
+  const names = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS, isLate: true }).value?.items.map((one) => one.name) ?? [];
   const known = refused ? [...FOR_PEOPLE, ...FOR_OTHERS] : Object.keys(stats?.waits ?? {});
   const waits = [...new Set([...known, filters["waiting_for"] ?? ""])].filter(Boolean).sort();
   const sinces = { "": "any time", "1": "last hour", "24": "last day", "168": "last week" };
