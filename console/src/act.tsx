@@ -4,18 +4,20 @@ import { Fragment, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Action, Field } from "./actions";
 import { get, post, Refusal, remove, useLive } from "./api";
-import { Told, type Outcome } from "./told";
+import { failureOf, Told, type Outcome } from "./told";
 import type { Json, Workflow } from "./types";
-import { Command, Dialog } from "./ui";
+import { Command, Dialog, showOutcome } from "./ui";
 
 export function Act({ action, onClose, onDone }: { action: Action; onClose: () => void; onDone?: () => void }): JSX.Element {
   const [texts, setTexts] = useState(() => Object.fromEntries(action.fields.map((field) => [field.name, field.value ?? ""])));
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const [isBusy, setBusy] = useState(false);
   const isDry = Boolean(texts["dry"]);
-  const done = outcome !== null && "status" in outcome && action.method !== "GET" && !isDry;
+  const done = outcome !== null && "status" in outcome && action.method !== "GET" && !isDry && !failureOf(outcome);
   const close = useRef<HTMLButtonElement>(null);
+  const send = useRef<HTMLButtonElement>(null);
   useEffect(() => void (done && close.current?.focus()), [done]); // the field that had the focus takes none now
+  useEffect(() => void (outcome && showOutcome(send.current)), [outcome]);
   const fill = (name: string, text: string): void => {
     setTexts({ ...texts, [name]: text });
     setOutcome(null); // it is not of what stands there now
@@ -50,8 +52,8 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
             {done ? "Close" : "Leave it"}
           </button>
           {!done && (
-            <button type="submit" class={action.isDanger && !isDry ? "danger" : "primary"} disabled={isBusy}>
-              {isDry ? "Only tell" : action.verb}
+            <button type="submit" ref={send} class={action.isDanger && !isDry ? "danger" : "primary"} disabled={isBusy}>
+              {isDry ? (action.dryVerb ?? "Only tell") : action.verb}
             </button>
           )}
         </footer>
@@ -92,7 +94,10 @@ function Input(given: { field: Field; value: string; autofocus: boolean; disable
   return <input value={value} required={field.required ?? false} disabled={disabled} autofocus={autofocus} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} />;
 }
 
+/** Shows a long text from its start, when it is first come to. */
 function fromItsStart(area: HTMLTextAreaElement): void {
+  if (area.dataset["shown"]) return;
+  area.dataset["shown"] = "yes";
   area.setSelectionRange(0, 0);
   area.scrollTop = 0;
 }

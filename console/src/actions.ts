@@ -16,6 +16,7 @@ export interface Field {
 export interface Action {
   title: string;
   verb: string;
+  dryVerb?: string; // of what changes nothing, if its field `dry` is set
   about: string;
   fields: Field[];
   method?: "GET" | "DELETE";
@@ -220,6 +221,7 @@ export function together(filters: Record<string, string>): Action | null {
   return {
     title: "Act on all runs that fit",
     verb: "Act on all",
+    dryVerb: "Only count",
     about: `All runs with ${Object.entries({ workflow, status, tag, since, failure }).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ")}. It is a run of its own, whose page tells how far it is.`,
     fields: [
       { name: "action", label: "Action", kind: "choice", choices: TOGETHER, required: true },

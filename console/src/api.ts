@@ -79,6 +79,17 @@ function problemOf(status: number, found: unknown): Problem {
   return { ...given, title, status, detail: given.detail ?? title } as Problem;
 }
 
+/** What the caller may not read here, and who hears of it. */
+export const forbidden = { paths: new Set<string>(), listeners: new Set<() => void>() };
+
+function note(path: string, isForbidden: boolean): void {
+  const place = path.replace(/\?.*/, "");
+  if (forbidden.paths.has(place) === isForbidden) return;
+  if (isForbidden) forbidden.paths.add(place);
+  else forbidden.paths.delete(place);
+  forbidden.listeners.forEach((listen) => listen());
+}
+
 let underWay = 0;
 const inLine: { isLate: boolean; begin: () => void }[] = [];
 
@@ -96,7 +107,12 @@ async function read(path: string, asking: Asking = {}): Promise<Answer<unknown>>
     queueMicrotask(letIn); // not before all that one change of the page asks for stands in line
   });
   try {
-    return await call("GET", path, asking);
+    const answer = await call("GET", path, asking);
+    note(path, false);
+    return answer;
+  } catch (error) {
+    if (error instanceof Refusal && error.problem.status === 403) note(path, true);
+    throw error;
   } finally {
     underWay -= 1;
     letIn();
@@ -228,6 +244,21 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
     feed.listeners.delete(told);
     document.removeEventListener("visibilitychange", seen);
   };
+}
+
+/** The paths that the caller may not read, of those that this page asked for. */
+export function useForbidden(page: string): string[] {
+  const [, render] = useState(0);
+  useEffect(() => {
+    const listen = (): void => render((count) => count + 1);
+    forbidden.listeners.add(listen);
+    return () => void forbidden.listeners.delete(listen);
+  }, []);
+  useEffect(() => {
+    forbidden.paths.clear();
+    render((count) => count + 1);
+  }, [page]);
+  return [...forbidden.paths];
 }
 
 /** Renders again when the connection is lost or found, and every second while it is lost. */

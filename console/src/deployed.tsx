@@ -66,7 +66,7 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
 
 /** The limits of workflows and of steps, with who holds a permit and who waits for one. */
 export function Limits({ workflow = "" }: { workflow?: string }): JSX.Element | null {
-  const all = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS, isFed: true, isAging: true }).value?.items ?? [];
+  const all = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS, isFed: true, isAging: true, isLate: true }).value?.items ?? [];
   const found = workflow ? all.filter((one) => one.of === "runs" && one.name === workflow) : all;
   if (!found.length) return null;
   return (
@@ -154,7 +154,7 @@ function replaying(delivery: Delivery): Action {
 /** Stored deliveries, newest first, a page at a time; of one source, if the reader chose it. */
 export function Deliveries(): JSX.Element | null {
   const [{ source, cursor }, turn] = useState({ source: "", cursor: "" });
-  const live = useLive<Page<Delivery>>("/deliveries" + query({ source, cursor, limit: LISTED }), { soonestMs: SELDOM_MS });
+  const live = useLive<Page<Delivery>>("/deliveries" + query({ source, cursor, limit: LISTED }), { soonestMs: SELDOM_MS, isLate: true });
   const last = useRef(live.value); // while the next page is read
   last.current = live.value ?? last.current;
   const [action, setAction] = useState<Action | null>(null);

@@ -145,7 +145,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {entry.type}
       </span>
       <span class="step">
-        <span>{entry.step}</span>
+        {entry.step && <span>{entry.step}</span>}
         {entry.attempt !== null && entry.attempt > 1 && <span class="muted"> attempt {entry.attempt}</span>}
         {entry.token !== "0" && follow && (
           <button type="button" class="quiet" title="Only this branch" onClick={() => follow(entry.token)}>

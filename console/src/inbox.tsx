@@ -26,6 +26,7 @@ export function Inbox(): JSX.Element {
   const at = Math.max(runs.findIndex((run) => run.run_id === chosen), 0);
   const current = answered ?? runs[at];
   const list = useInSight(chosen);
+  const more = live.value?.next_cursor || dated.value?.next_cursor ? "at least " : "";
   useKeys({
     j: () => choose(runs[Math.min(at + 1, runs.length - 1)]?.run_id ?? ""),
     k: () => choose(runs[Math.max(at - 1, 0)]?.run_id ?? ""),
@@ -35,12 +36,13 @@ export function Inbox(): JSX.Element {
     <>
       <div class="bar">
         <h1>Inbox</h1>
-        {runs.length > 0 && <span class="muted">{counted(runs.length, "run")} waiting for an answer</span>}
+        {runs.length > 0 && <span class="muted">{more}{counted(runs.length, "run")} waiting for an answer</span>}
         <p class="keys muted">
           <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> answer or approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
         </p>
       </div>
       {(live.error ?? dated.error) && <Empty title="What waits cannot be listed">{(live.error ?? dated.error)?.message}</Empty>}
+      {!current && !(live.value && dated.value) && !(live.error ?? dated.error) && <p class="muted loading">Reading what waits …</p>}
       {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals, questions, and documents that are missing appear here, of all runs, the next one due on top.</Empty>}
       {current && (
         <div class="inbox">
@@ -85,7 +87,7 @@ function nextOf(run: Run): string {
 
 /** What waits for other systems: nothing that a person answers, and something to look at when it is late. */
 function Callbacks(): JSX.Element | null {
-  const live = useLive<Page<RunSummary>>("/runs" + query({ waiting_for: "callback", status: "waiting", limit: LISTED }), { isFed: true });
+  const live = useLive<Page<RunSummary>>("/runs" + query({ waiting_for: "callback", status: "waiting", limit: LISTED }), { isFed: true, isLate: true });
   const runs = [...(live.value?.items ?? [])].sort((one, other) => due(one) - due(other));
   if (!runs.length) return null;
   const more = live.value?.next_cursor ? "at least " : "";

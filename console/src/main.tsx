@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useConnection, useLive } from "./api";
+import { useConnection, useForbidden, useLive } from "./api";
 import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
 import { watch } from "./live";
@@ -14,7 +14,8 @@ import { RunPage } from "./run";
 import { RunsPage } from "./runs";
 import type { Stats } from "./types";
 import { Empty } from "./ui";
-import { clock, FOR_PEOPLE, span, tally } from "./words";
+import "./visible";
+import { clock, FOR_PEOPLE, shortId, span, tally } from "./words";
 import { WorkflowPage, WorkflowsPage } from "./workflows";
 
 const COUNTED_MS = 5000; // between two looks at the counts where they are the page
@@ -108,6 +109,7 @@ function Console(): JSX.Element {
         <Theme />
       </header>
       <Lost />
+      <Forbidden page={place.path.join("/")} />
       <main id="main">
         <Page place={place} stats={stats} refused={counts.error?.message ?? ""} recount={counts.again} />
       </main>
@@ -135,6 +137,20 @@ function Lost(): JSX.Element {
           <strong>The server does not answer</strong> since {clock(lostAt)}
           {seenAt > 0 && <>; what you see is from {clock(seenAt)}</>}. Runs lose nothing by it. Trying again every second
           {Date.now() - lostAt > 10_000 && <> for {span((Date.now() - lostAt) / 1000)}</>}.
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Says what of the page is missing because its reader may not see it; by the routes, which permissions name. */
+function Forbidden({ page }: { page: string }): JSX.Element {
+  const paths = useForbidden(page);
+  return (
+    <div role="status" class={paths.length ? "forbidden" : "found"}>
+      {paths.length > 0 && (
+        <>
+          <strong>You may not see all of this page.</strong> The server refuses {paths.map((path, at) => <>{at > 0 && ", "}<code>GET {path.split("/").map((part) => shortId(decode(part))).join("/")}</code></>)}.
         </>
       )}
     </div>

@@ -19,7 +19,7 @@ import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
 import { Brief, Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
-import { counted, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
+import { counted, forPeople, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
 
 const KIN = "10"; // runs made of this one that are listed
 const KEYS: Record<string, string> = { Reject: "r", "Send event": "e" };
@@ -149,12 +149,13 @@ function Head(given: { run: Run; why: Explanation | null; pause: WorkflowPause |
 function More({ actions, choose }: { actions: [string, Action][]; choose: (action: Action) => void }): JSX.Element {
   const place = useRef<HTMLDetailsElement>(null);
   const close = (): void => void (place.current && (place.current.open = false));
+  const leave = (): void => (close(), place.current?.querySelector("summary")?.focus()); // what had the focus cannot be seen now
   return (
-    <details class="menu" ref={place} onKeyDown={(event) => event.key === "Escape" && close()} onFocusOut={(event) => !place.current?.contains(event.relatedTarget as Node | null) && close()}>
+    <details class="menu" ref={place} onKeyDown={(event) => event.key === "Escape" && leave()} onFocusOut={(event) => !place.current?.contains(event.relatedTarget as Node | null) && close()}>
       <summary>More</summary>
       <div>
         {actions.map(([name, one]) => (
-          <button type="button" key={name} class={one.isDanger ? "danger" : ""} onClick={() => (close(), choose(one))}>
+          <button type="button" key={name} class={one.isDanger ? "danger" : ""} onClick={() => (leave(), choose(one))}>
             {name}
           </button>
         ))}
@@ -203,9 +204,9 @@ function Facts({ run }: { run: Run }): JSX.Element {
         {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
         {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
-        {fact("Outcome", run.result_summary && <Brief text={run.result_summary} />)}
-        {fact("Cancelled by", run.cancelled_by)}
-        {fact("Reason", run.cancel_reason)}
+        {fact("Outcome", run.result_summary && <Brief text={forPeople(run.result_summary)} />)}
+        {fact("Cancelled by", run.cancelled_by && <Brief text={run.cancelled_by} />)}
+        {fact("Reason", run.cancel_reason && <Brief text={run.cancel_reason} />)}
         {fact("Tags", Object.keys(run.tags).length ? <>{Object.entries(run.tags).map(([name, value]) => <a class="tag" key={name} href={"#/runs" + query({ tag: `${name}=${value}` })}>{name}={value}</a>)}</> : null)}
         {fact("Cost", run.cost && <span title={`On AWS, at the prices of ${run.cost.prices_as_of}: ${counted(run.cost.write_units, "write unit")}, ${counted(run.cost.invocations, "message")}, ${counted(run.cost.schedules, "schedule")}`}>{run.cost.usd.toFixed(7)} USD{!TERMINAL.has(run.status) && " so far"}, {counted(run.cost.steps, "step call")}<br /><span class="muted">{priced(run.cost.usd)}</span></span>)}
         {fact("Child runs", run.children.length ? <>{run.children.map((child) => <div key={child.run_id}><a href={`#/runs/${encodeURIComponent(child.run_id)}`}>{child.name || shortId(child.run_id)}</a> {child.status && <Status value={child.status} />}</div>)}</> : null)}

@@ -50,6 +50,7 @@ export function RunsPage({ asked, stats, refused, recount }: { asked: Asked; sta
       <Filters stats={stats} refused={refused} filters={filters} go={go} />
       <Spark filters={filters} />
       {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
+      {!live.value && !live.error && <p class="muted loading">Reading the runs …</p>}
       {live.value && !runs.length && (
         <Empty title={isFiltered ? "No run fits" : "No runs yet"}>
           {isFiltered ? <a href="#/runs">Show all runs</a> : <>Start one here, or with <code>stepwell run WORKFLOW</code>.</>}
@@ -100,7 +101,7 @@ function Statuses(given: { stats: Stats | null; refused: string; workflow: strin
 }
 
 function Filters({ stats, refused, filters, go }: { stats: Stats | null; refused: string; filters: Asked; go: (more: Asked) => void }): JSX.Element {
-  const names = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS }).value?.items.map((one) => one.name) ?? [];
+  const names = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS, isLate: true }).value?.items.map((one) => one.name) ?? [];
   const known = refused ? [...FOR_PEOPLE, ...FOR_OTHERS] : Object.keys(stats?.waits ?? {});
   const waits = [...new Set([...known, filters["waiting_for"] ?? ""])].filter(Boolean).sort();
   const sinces = { "": "any time", "1": "last hour", "24": "last day", "168": "last week" };

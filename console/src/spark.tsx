@@ -13,7 +13,7 @@ const HEIGHT = 28;
 const FAILED = new Set(["failed", "timed_out"]);
 
 export function Spark({ filters }: { filters: Record<string, string> }): JSX.Element | null {
-  const runs = useLive<Page<RunSummary>>("/runs" + query({ ...filters, limit: String(LOOKED_AT) }), { soonestMs: SELDOM_MS }).value?.items ?? [];
+  const runs = useLive<Page<RunSummary>>("/runs" + query({ ...filters, limit: String(LOOKED_AT) }), { soonestMs: SELDOM_MS, isLate: true }).value?.items ?? [];
   const now = Math.ceil(useNow() / SELDOM_MS) * SELDOM_MS;
   if (runs.length < 2) return null;
   const began = Math.min(...runs.map((run) => Date.parse(run.created_at)));

@@ -7,7 +7,7 @@ import { Fields, Unchecked, Wrong } from "./fields";
 import { alternatives, fieldsOf, first, isEmpty, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
 import { Told } from "./told";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
-import { Command, Dialog } from "./ui";
+import { Command, Dialog, showOutcome } from "./ui";
 import { commandLine } from "./words";
 
 export function Start({ workflow, onClose }: { workflow: string; onClose: () => void }): JSX.Element {
@@ -19,7 +19,7 @@ export function Start({ workflow, onClose }: { workflow: string; onClose: () => 
     <Dialog title="Start a run" onClose={onClose}>
       <label>
         Workflow
-        <select value={name} onChange={(event) => choose(event.currentTarget.value)}>
+        <select autofocus value={name} onChange={(event) => choose(event.currentTarget.value)}>
           {names.map((one) => (
             <option key={one}>{one}</option>
           ))}
@@ -54,9 +54,14 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const [value, setValue] = useState<Value>(() => first(root, schema) ?? {});
   const [text, setText] = useState("{}");
   const [refused, setRefused] = useState<{ refused: Refusal } | { failed: string } | null>(null);
+  const [isBusy, setBusy] = useState(false); // a second start would be a second run
   const place = useRef<HTMLFormElement>(null);
   const wrong = placed(refused && "refused" in refused ? (refused.refused.problem.errors ?? []) : []);
-  useEffect(() => place.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus(), [refused]);
+  useEffect(() => {
+    const mistaken = place.current?.querySelector<HTMLElement>("[aria-invalid]");
+    if (mistaken) mistaken.focus();
+    else if (refused) showOutcome(place.current?.querySelector("[type=submit]"));
+  }, [refused]);
   const given = asJson ? parse(text) : { value: value ?? {} };
   const toggle = (): void => {
     if (!asJson) setText(JSON.stringify(value ?? {}, null, 2));
@@ -66,12 +71,14 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if ("mistake" in given) return setRefused({ failed: given.mistake });
+    setBusy(true);
     try {
       const answer = await post<Run>(`/workflows/${encodeURIComponent(name)}/runs`, { input: given.value });
       onClose();
       location.hash = `/runs/${encodeURIComponent(answer.body.run_id)}`;
     } catch (error) {
       setRefused(error instanceof Refusal ? { refused: error } : { failed: "The server does not answer. Look at the list of runs before you try again." });
+      setBusy(false);
     }
   };
   return (
@@ -99,7 +106,7 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
         <button type="button" onClick={onClose}>
           Leave it
         </button>
-        <button type="submit" class="primary">
+        <button type="submit" class="primary" disabled={isBusy}>
           Start
         </button>
       </footer>

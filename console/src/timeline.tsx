@@ -40,7 +40,7 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
       {rows.map((row) => (
         <button type="button" key={row.name} class={row.name === chosen ? "row is-chosen" : "row"} aria-pressed={row.name === chosen} onClick={() => choose(row.name === chosen ? "" : row.name)}>
           <span class="name">{row.name}</span>
-          {row.to && row.to <= from ? <Kept /> : <Track row={row} from={from} to={to} />}
+          {row.to && row.to < from ? <Kept /> : <Track row={row} from={from} to={to} />}
           <span class="took">{span(((row.to || now) - row.from) / 1000)}</span>
         </button>
       ))}

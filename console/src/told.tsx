@@ -12,11 +12,18 @@ const BATCH = "stepwell:batch"; // the workflow that acts on many runs
 
 export type Outcome = { status: number; body: Json } | { refused: Refusal } | { failed: string };
 
+/** What an update failed with: its answer is an answer all the same. */
+export function failureOf(outcome: Outcome | null): { type: string; message: string } | null {
+  const body = outcome && "status" in outcome ? (outcome.body as { name?: string; error?: { type: string; message: string } | null } | null) : null;
+  return (body?.name && body.error) || null;
+}
+
 export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] }): JSX.Element {
   if ("status" in outcome) {
-    const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; workflow?: string; name?: string; kept?: number; pending?: boolean; error?: { type: string; message: string } | null };
+    const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; workflow?: string; name?: string; kept?: number; pending?: boolean };
     if (body.workflow === BATCH && body.run_id) return <Batch id={body.run_id} />;
-    if (body.name && body.error) return <div class="told is-refused" role="alert"><strong>{body.error.type}</strong> {body.error.message}</div>;
+    const failure = failureOf(outcome);
+    if (failure) return <div class="told is-refused" role="alert"><strong>{failure.type}</strong> {failure.message}</div>;
     if (body.deleted_runs) return <div class="told is-done" role="status"><strong>Done.</strong> Deleted {counted(body.deleted_runs, "run")}. <a href="#/runs">All runs</a></div>;
     const isOther = body.run_id && typeof run === "string" && !run.startsWith(`/runs/${encodeURIComponent(body.run_id)}/`);
     return (

@@ -147,6 +147,12 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   );
 }
 
+/** Brings what came of an action into sight, and the focus back to its button, which lost it while it was disabled. */
+export function showOutcome(button: HTMLElement | null | undefined): void {
+  if (document.activeElement === document.body) button?.focus();
+  document.querySelector("dialog .told")?.scrollIntoView({ block: "nearest" });
+}
+
 /** Keeps what the keyboard chose in sight. */
 export function useInSight(chosen: string | number): { current: HTMLElement | null } {
   const list = useRef<HTMLElement>(null);

@@ -29,6 +29,7 @@ export function WorkflowsPage({ stats, refused, recount }: { stats: Stats | null
       </div>
       <Pauses pauses={stats?.paused ?? []} again={recount} />
       {error && <Empty title="The workflows cannot be listed">{error.message}</Empty>}
+      {!page && !error && <p class="muted loading">Reading the workflows …</p>}
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served, or let <code>stepwell init</code> write one.</Empty>}
       <div class="tiles">
         {page?.items.map((one) => (

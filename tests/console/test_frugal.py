@@ -83,6 +83,21 @@ def test_a_page_that_opens_asks_for_each_thing_once_and_for_two_at_a_time(served
     assert asked.most <= AT_ONCE
 
 
+@pytest.mark.parametrize(
+    ("place", "first"),
+    [("runs", {"/runs?limit=50", "/stats"}), ("workflows", {"/workflows", "/stats"})],
+)
+def test_a_list_is_asked_for_before_what_stands_beside_it(
+    served: Served, page: Page, place: str, first: set[str]
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(served.dev.url)))
+    page.goto(f"{served.dev.url}/#/{place}")
+    expect(page.locator(".runs tbody tr, .tiles .card").first).to_be_visible()
+    called = [one for one in asked if one != "/" and not one.startswith(("/console/", "/#"))]
+    assert {*called[:2]} == first
+
+
 def test_a_graph_that_takes_longer_to_read_than_the_run_takes_to_move_is_drawn(served: Served, page: Page) -> None:
     """An answer that is late by a change is shown; the next one is asked for when it is there."""
     held: list[Route] = []

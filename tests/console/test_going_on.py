@@ -21,7 +21,7 @@ def test_all_runs_that_fit_are_counted_and_then_acted_on_together(served: Served
     page.locator("dialog select").first.select_option("cancel")
     line = page.locator("dialog .command code")
     expect(line).to_contain_text("stepwell batch cancel --tag made=together --dry-run")
-    page.get_by_role("button", name="Only tell").click()
+    page.get_by_role("button", name="Only count").click()
     expect(page.locator(".told.is-done")).to_contain_text("3 runs fit. Nothing was changed.")
     page.get_by_label("Count them only").uncheck()  # and now in earnest
     expect(line).not_to_contain_text("--dry-run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -106,3 +107,42 @@ def test_a_limit_of_each_key_tells_who_has_its_permits_once_the_key_is_named(ser
     card = page.locator(".card", has_text="Limits")
     expect(card.locator("a")).to_have_count(3)
     expect(card).to_contain_text("Under way: ")
+
+
+def test_characters_that_cannot_be_seen_are_drawn_and_what_is_edited_keeps_them(served: Served, page: Page) -> None:
+    """Else a right-to-left override would show one name as another."""
+    order = {"order_id": "gpj\u202eexe.\u001b[31m", "amount": 1}
+    run_id = reaches(served.dev, start(served.dev, "order", order), "waiting")
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.locator(".o-values", has_text="Input")).to_contain_text(r"gpj\u202eexe.\u001b[31m")
+    page.get_by_role("button", name="look back").click()
+    page.get_by_role("button", name="Fork from here").click()
+    given = page.get_by_label("Input, as JSON")
+    assert json.loads(given.input_value()) == order
+    expect(page.locator("dialog .command code")).to_have_text(f"stepwell fork {run_id} --at 1")
+
+
+def test_a_word_without_an_end_stays_within_its_card(served: Served, page: Page) -> None:
+    def with_an_endless_message(route: Route) -> None:
+        run = route.fetch().json()
+        route.fulfill(json={**run, "error": {**run["error"], "message": "x" * 4000}, "cancel_reason": "y" * 4000})
+
+    page.route(f"**/runs/{served.runs['failed']}", with_an_endless_message)
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
+    expect(page.locator(".failure")).to_contain_text("xxx")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("dd .brief", has_text="yyy").evaluate("one => one.clientHeight") < 80
+
+
+def test_a_step_that_ended_as_its_run_began_is_of_this_run(served: Served, page: Page) -> None:
+    """Times are of milliseconds, and a step may take none."""
+
+    def as_it_began(route: Route) -> None:
+        run = route.fetch().json()
+        route.fulfill(json={**run, "started_at": run["steps"]["check"]["ended_at"]})
+
+    page.route(f"**/runs/{served.runs['done']}", as_it_began)
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
+    check = page.locator(".timeline .row", has_text="check")
+    expect(check.locator(".track")).to_have_count(1)
+    expect(check).not_to_contain_text("before this run")

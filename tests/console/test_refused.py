@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -57,6 +59,28 @@ def test_a_card_of_a_page_says_so_too(served: Served, page: Page) -> None:
     expect(page.locator(".empty")).to_contain_text(["The versions cannot be listed", "What failed cannot be listed"])
 
 
+@pytest.mark.parametrize(
+    ("route", "place", "said"),
+    [
+        ("**/logs?*", "#/runs/{waiting}", r"GET /runs/run_…\w+/logs\."),
+        ("**/graph?*", "#/runs/{waiting}", r"GET /runs/run_…\w+/graph\."),
+        ("**/limits", "#/workflows", r"GET /limits\."),
+        ("**/schedules", "#/workflows/order", r"GET /schedules\."),
+    ],
+)
+def test_a_page_names_what_its_reader_may_not_see(
+    served: Served, page: Page, route: str, place: str, said: str
+) -> None:
+    """By its route, as permissions do; the next page has nothing of it."""
+    page.route(route, refuse)
+    page.goto(f"{served.dev.url}/{place.format(**served.runs)}")
+    expect(page.locator(".forbidden")).to_contain_text("You may not see all of this page.")
+    expect(page.locator(".forbidden")).to_have_text(re.compile(said))
+    page.get_by_role("link", name="Inbox").click()
+    expect(page.locator(".inbox")).to_be_visible()
+    expect(page.locator(".forbidden")).to_have_count(0)
+
+
 def test_a_dialog_without_workflows_says_why(served: Served, page: Page) -> None:
     page.route("**/*", refuse)
     page.goto(f"{served.dev.url}/#/runs")
@@ -83,3 +107,23 @@ def test_what_is_due_is_told_to_the_nearest_unit(served: Served, page: Page) -> 
     """A wait of 24 hours that began a moment ago is not one of 23."""
     page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
     expect(page.locator(".why")).to_contain_text("in 1 d")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("runs", "Reading the runs"), ("inbox", "Reading what waits"), ("workflows", "Reading the workflows")],
+)
+def test_a_page_says_that_it_reads_while_its_server_takes_long(
+    served: Served, page: Page, place: str, said: str
+) -> None:
+    """Of what is read at once it says nothing: that would flicker."""
+    held: list[Route] = []
+    page.route(re.compile(r"/(runs\?|workflows$)"), lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it calls
+    page.goto(f"{served.dev.url}/#/{place}")
+    expect(page.locator(".loading")).to_contain_text(said)
+    for route in held:
+        route.abort()
+    page.unroute_all()
+    page.reload()
+    expect(page.locator(".runs, .inbox, .tiles .card").first).to_be_visible()
+    expect(page.locator(".loading")).to_have_count(0)
