@@ -91,9 +91,10 @@ def test_what_came_of_an_action_is_in_sight_on_a_phone(served: Served, page: Pag
     told, footer = page.locator("dialog .told"), page.locator("dialog footer")
     expect(told).to_contain_text("this is not JSON")
     expect(told).to_be_in_viewport(ratio=1)
-    assert (told.bounding_box() or {})["y"] + (told.bounding_box() or {})["height"] <= (footer.bounding_box() or {})[
-        "y"
-    ]
+    above, below = told.bounding_box(), footer.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] + above["height"] <= below["y"]
 
 
 def tab_to(page: Page, field: Locator) -> None:
