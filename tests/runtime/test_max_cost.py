@@ -289,6 +289,17 @@ def test_an_open_fork_is_paused_once_its_run_has_cost_more_than_it_may(width: in
     assert not told["nothing_can_wake_it"]
 
 
+@pytest.mark.parametrize("width", [60, 400])
+def test_an_approval_of_a_run_that_is_paused_for_its_cost_is_told_what_has_it_go_on(width: int) -> None:
+    world, run_id = forked("0.00001", width)
+    with pytest.raises(Conflict) as refused:
+        approve(world, run_id)
+    assert (refused.value.code, refused.value.hint) == (
+        "paused_for_cost",
+        "stepwell unpause RUN has its branches go on",
+    )
+
+
 @pytest.mark.parametrize("lane", [0, 10])
 def test_an_unpaused_fork_goes_on_to_its_join_and_the_run_asks_before_its_next_step(lane: int) -> None:
     world, run_id = forked("0.00001", 60, lane)

@@ -23,6 +23,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import ended_record
 
 MAX_COST = "max_cost"  # the type of the approval, and of the error of a run that does not get it
+_PAUSER = f"its {MAX_COST} of "  # before the limit, which an unpause lifts for branches
 
 
 def cap_of(graph: Graph, token: Token) -> float | None:
@@ -60,7 +61,12 @@ def _of_branch(graph: Graph, spent: Spent) -> Hold | None:
 
 
 def _pauser(cap_usd: float) -> str:
-    return f"its {MAX_COST} of {usd(cap_usd)} USD"
+    return f"{_PAUSER}{usd(cap_usd)} USD"
+
+
+def is_pauser(who: str) -> bool:
+    """Tells whether a run was paused for its cost. `who`: by whom it was paused."""
+    return who.startswith(_PAUSER)
 
 
 def _asked(moment: Moment, token: Token, action: RunStep, cap_usd: float, spent_usd: float) -> Record:

@@ -13,6 +13,7 @@ from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, Fork, Resumption
+from stepwell.engine.spending import is_pauser
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
@@ -54,6 +55,7 @@ class Approvals:
         was woken. Raises Conflict if several wait, or may: more than a page of branches is not read for an answer.
         """
         if (width := _wide(at)) is not None:
+            _check_cost(at)
             raise Conflict(f"some of {width} branches wait for an approval", code="several_waits",
                            hint="name one as `wait`, or --step, by its id in GET /runs/{id}/branches")  # fmt: skip
         there = [one for one in (await self._forked(at)).branches if name in {"", one.node}]
@@ -63,6 +65,8 @@ class Approvals:
             names = ", ".join(one.id for one in waiting[:SHOWN]) + (" …" if waiting[SHOWN:] else "")
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
                            hint=f"name one of them as `wait`, or --step: {names}")  # fmt: skip
+        if not waiting:
+            _check_cost(at)
         return await self._standing(at.run_id, waiting[0].id) if waiting else at
 
     async def answer(self, run_id: str, resumption: Resumption, wait: str = "", slot: int | None = None) -> None:
@@ -109,6 +113,13 @@ def _wide(at: Standing) -> int | None:
     there = at.token.last.next if at.token.last is not None and not at.token.ended else None
     is_wide = isinstance(there, Fork) and len(there.pages) > 1 and not at.graph.first.members
     return there.width if isinstance(there, Fork) and is_wide else None
+
+
+def _check_cost(at: Standing) -> None:
+    """Raises Conflict for a run that was paused because its branches have cost too much: no approval ends that."""
+    if at.run.is_paused and is_pauser(at.header.paused_by):
+        raise Conflict(f"the run is paused by {at.header.paused_by}, which no approval ends", code="paused_for_cost",
+                       hint="stepwell unpause RUN has its branches go on")  # fmt: skip
 
 
 def _has_had(token: Token, resumption: Resumption) -> bool:
