@@ -152,9 +152,11 @@ def test_what_runs_together_shows_before_the_first_of_it_has_ended(flows: Flows,
     def look(_: Any) -> int:
         if not seen:
             view = run_now(read_run(kit.service, "oven-1"))
-            states = run_now(read_drawn(kit.service, run_now(kit.service.standing("oven-1")))).states
+            at = run_now(kit.service.standing("oven-1"))
+            states = run_now(read_drawn(kit.service, at)).states
             seen.append({step: one["branches"] for step, one in view["steps"].items()})
             seen.extend([[one["step"] for one in view["tokens"]], view["current_steps"], view["progress"], set(states)])
+            seen.append(explain(at, 0, None, {})["current_steps"])
         return 0
 
     kit.mock("bake", returns=1, takes=look)
@@ -162,6 +164,7 @@ def test_what_runs_together_shows_before_the_first_of_it_has_ended(flows: Flows,
     assert seen[:2] == [{name: {"total": 2, "running": 2}}, [name, name]]
     assert seen[2:4] == [[name], "0/1"]
     assert {"oven", name} <= seen[4]
+    assert seen[5] == [name]
 
 
 WIDE = """

@@ -154,13 +154,17 @@ def current_steps(at: Standing) -> list[str]:
         return at_work(step_views(at))
     if is_shown_waiting(at):
         return [at.header.waiting_node]
-    found = dict.fromkeys(_place_of(at.graph, one) for one in live_tokens(at))
+    found = dict.fromkeys(_place_of(at, one) for one in live_tokens(at))
     return list(found) or [node_of(at.graph, at.token)]
 
 
-def _place_of(graph: Graph, token: Token) -> str:
-    wait = wait_of(graph, token)
-    return node_of(graph, token) if wait is None else wait[1]
+def _place_of(at: Standing, token: Token) -> str:
+    """Returns the node; of a function's branch that has no record yet, the name of its fork."""
+    fork = fork_at(at.token)
+    if at.graph.function and token.branch and token.last is None and fork is not None and not fork.is_of_tasks:
+        return node_of(at.graph, at.token)
+    wait = wait_of(at.graph, token)
+    return node_of(at.graph, token) if wait is None else wait[1]
 
 
 _AT_WORK = frozenset({"running", "waiting", "pending"})
