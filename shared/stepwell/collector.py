@@ -14,6 +14,5 @@ def relax_collector() -> None:
     of them in a cycle. By Python's own thresholds the collector walked through the whole process several times
     meanwhile, which took a fifth of the fork's CPU.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, 20, 100)
