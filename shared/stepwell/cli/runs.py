@@ -33,6 +33,7 @@ from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
     from stepwell.client import Client, Handle
+    from stepwell.client.requests import Page
 
 
 Statuses = Annotated[
@@ -116,20 +117,30 @@ def run(
     content = read_json(given, "-i") if given else {}
     with connect(url) as client:
         started, is_new = client.send(calls.start(workflow, content, **options))
-        started_id = str(started.get("run_id"))
-        if watch_it and not as_json:
-            _exit_like(follow(client, started_id, console()))
-        elif wait or watch_it:
-            ended = wait_until_ended(client, started_id)
-            _show(ended, as_json)
-            _exit_like(ended)
+        if wait or watch_it:
+            _wait_for(client, started, watch=watch_it and not as_json, as_json=as_json)
         elif as_json:
             print_json(started)
         else:
-            folded = "became part of" if started.get("folded") else "already started:"
-            told = "started" if is_new else folded
-            console().print(f"{told} {started_id} ({workflow}), {started.get('status')}")
-            console().print(f"follow it: stepwell watch {started_id}", style="dim")
+            _tell_start(started, workflow, is_new=is_new)
+
+
+def _wait_for(client: Client, started: JsonObject, *, watch: bool, as_json: bool) -> None:
+    """Follows the run, or waits and shows it, and exits as it ended."""
+    started_id = str(started.get("run_id"))
+    if watch:
+        _exit_like(follow(client, started_id, console()))
+        return
+    ended = wait_until_ended(client, started_id)
+    _show(ended, as_json)
+    _exit_like(ended)
+
+
+def _tell_start(started: JsonObject, workflow: str, *, is_new: bool) -> None:
+    folded = "became part of" if started.get("folded") else "already started:"
+    told = "started" if is_new else folded
+    console().print(f"{told} {started.get('run_id')} ({workflow}), {started.get('status')}")
+    console().print(f"follow it: stepwell watch {started.get('run_id')}", style="dim")
 
 
 def runs(
@@ -198,7 +209,11 @@ def runs(
         page = found.page(limit, cursor)
     if as_json:
         print_json(page.document)
-        return
+    else:
+        _print_page(page)
+
+
+def _print_page(page: Page) -> None:
     from stepwell.cli.render import WIDE, runs_table  # noqa: PLC0415 - rich
 
     if not page.items:
