@@ -76,7 +76,7 @@ class Throttle:
     key: Expression | None = None  # the limit is for each value by itself
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: a durable function makes one for each operation, as a copy
 class Step:
     """User code that a node runs. None means: the definition is silent, the function's own defaults apply."""
 

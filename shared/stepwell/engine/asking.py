@@ -29,7 +29,8 @@ def ends_by_itself(asked: Asked) -> bool:
 
 def lock_in_task(place: str) -> Failure:
     message = (
-        f"a lock of the run is entered or left{place} while other operations are in progress; use asyncio.Lock there"
+        f"a lock of the run is entered or left{place} while other operations, or a time limit, are in progress; "
+        "use asyncio.Lock there"
     )
     return Failure("lock_in_task", "validation", message)
 

@@ -29,8 +29,6 @@ class HeldBack:
         until a record says that it is over. `has_timer`: a timer of the tasks may still let one of them go on.
         """
         of_lock = [one for one in fresh if one.asked.kind in OF_LOCKS]
-        if not of_lock and not self.waiting:
-            return
         waiting = [one for one in (*self.waiting, *of_lock) if one.task.pending is one]
         fresh[:] = [one for one in fresh if one not in of_lock]
         given_up = {id(one) for one in cancelled}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import Json
+from stepwell.engine.copying import quick
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.records import (
     ENDED,
@@ -36,7 +37,8 @@ INPUTS = frozenset({INTERRUPTED, ENDED, TIMER})  # what comes to the function; i
 LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Entry:
     """One operation, as the log has it."""
 

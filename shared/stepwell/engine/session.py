@@ -256,8 +256,9 @@ class Session:
             self._result = Stuck(fails_now(record.slot, resumption.name, failure))
 
     def _take(self, record: Record, records: list[Record], following: int) -> None:
-        for update in record.answers or ():
-            self.answers.pop(update, None)
+        if record.answers:
+            for update in record.answers:
+                self.answers.pop(update, None)
         if record.resumption is not None and record.resumption.kind == UPDATE:
             self._update_again(record, record.resumption)
             if self._result is None and self._can_go_on():
@@ -376,6 +377,12 @@ class Session:
 
     def _hold_back(self) -> None:
         runner = self._runner
+        if not self._locks.waiting:
+            for one in runner.fresh:
+                if one.asked.kind in OF_LOCKS:
+                    break
+            else:  # as for nearly all operations
+                return
         self._locks.hold_back(runner.fresh, self.open.values(), runner.cancelled, has_timer=runner.due_ms is not None)
 
     def _result_of(self, value: object, error: BaseException | None) -> Result:

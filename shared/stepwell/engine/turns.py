@@ -17,6 +17,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from stepwell.definition.graph import Call, Json, Step, Wait
+from stepwell.engine.copying import quick
 from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
@@ -39,7 +40,8 @@ class Given:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Asked:
     """An operation that a function awaits: a step, a wait, child runs, locks, writes, or branches. One is there."""
 

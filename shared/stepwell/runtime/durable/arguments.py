@@ -12,7 +12,7 @@ from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Json, Throttle
+from stepwell.definition.graph import Json, Step, Throttle
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.engine.turns import Given
 from stepwell.errors import ExpressionError, InvalidInput
@@ -45,6 +45,13 @@ def reference(function: Callable[..., Any]) -> str:
     if hasattr(function, WORKFLOW_MARK):
         raise InvalidInput(f"{name} is a workflow and no step", code="bad_step", hint="run it with ctx.child")
     return f"python:{module}.{name}"
+
+
+@lru_cache(maxsize=1_024)
+def step_of(function: Callable[..., Any]) -> tuple[Step, str]:
+    """Returns the function's step, of which each call takes a copy, and its name. Raises InvalidInput as above."""
+    own = getattr(getattr(function, "__stepwell__", None), "name", None)
+    return Step(reference(function)), own or function.__name__
 
 
 def is_of_module(function: Callable[..., Any]) -> bool:

@@ -13,6 +13,7 @@ from uuid import UUID
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
+from stepwell.engine.copying import changed
 from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import InvalidInput
@@ -23,7 +24,7 @@ from stepwell.runtime.durable.arguments import (
     condition,
     event_name,
     limit_ms_of,
-    reference,
+    step_of,
     throttle_of,
     timeout_ms_of,
 )
@@ -75,8 +76,9 @@ class Context(Combining):
         {"limit": NAME, "key": KEY}; else that of the `ctx.limit` around it. Raises InvalidInput for arguments that do
         not fit.
         """
-        step = Step(
-            run=reference(function),
+        known, own = step_of(function)
+        step = changed(
+            known,
             input=Given(input_of(function, args, named)),
             timeout_ms=timeout_ms_of("a step", timeout),
             retry=None if retry is None else retry.policy(),
@@ -84,9 +86,7 @@ class Context(Combining):
             pool=pool,
             throttle=limited_by(throttle),
         )
-        own = getattr(getattr(function, "__stepwell__", None), "name", None)
-        asked = Asked("step", checked_name(name or own or function.__name__), step=step)
-        return Operation(asked, result_reader(function))
+        return Operation(Asked("step", checked_name(name or own), step=step), result_reader(function))
 
     def run(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from stepwell.definition.graph import Json, Throttle
 from stepwell.engine.locks import LOCK, UNLOCK
@@ -51,6 +51,8 @@ class Lock:
 class Limit:
     """A named limit. Within its block each attempt of a step, or of `ctx.run`, takes a permit and gives it back."""
 
+    is_known: ClassVar = False  # whether any block of one was entered in this process: most have none to look for
+
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
 
@@ -61,6 +63,7 @@ class Limit:
             both = f"ctx.limit({self.throttle.limit!r}) within ctx.limit({other.limit!r})"
             raise InvalidInput(f"{both}: a step has one permit", code="limit_nested",
                                hint="leave the one before you enter the other")  # fmt: skip
+        Limit.is_known = True
         task.throttle = self.throttle
 
     async def __aexit__(self, *raised: object) -> None:
@@ -88,7 +91,7 @@ def _entered(task: Any) -> Throttle | None:
 def limited_by(given: str | Mapping[str, Json] | Limit | None) -> Throttle | None:
     """Returns the throttle of an operation: the one that it names, else that of the block around it."""
     if given is None:
-        return _entered(running_task())
+        return _entered(running_task()) if Limit.is_known else None
     return given.throttle if isinstance(given, Limit) else throttle_of(given)
 
 

@@ -130,18 +130,32 @@ class Operation(Coroutine[Any, Any, T]):
 def input_of(function: Callable[..., object], args: tuple[object, ...], named: dict[str, object]) -> dict[str, Json]:
     """Returns a call's arguments by name, as JSON. Raises InvalidInput if they do not fit."""
     signature, plain = _signature(function)
-    name = getattr(function, "__qualname__", None) or repr(function)
     if not named and len(args) <= len(plain):
         arguments: dict[str, Any] = dict(zip(plain, args, strict=False))
     else:
         try:
             arguments = dict(signature.bind_partial(*args, **named).arguments)
         except TypeError as error:
-            raise InvalidInput(f"the arguments do not fit {name}: {error}", code="step_input") from error
+            raise InvalidInput(f"the arguments do not fit {_name_of(function)}: {error}", code="step_input") from error
         for one in signature.parameters.values():
             if one.kind is one.VAR_KEYWORD:
                 arguments |= arguments.pop(one.name, {})
-    return {key: stored(value, f"{name}: {key}") for key, value in arguments.items()}
+    for key, value in arguments.items():
+        if not _is_plain(value):
+            arguments[key] = stored(value, f"{_name_of(function)}: {key}")
+    return arguments
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _is_plain(value: object) -> bool:
+    """Tells whether it can be stored without a check."""
+    kind = type(value)
+    if kind is int:
+        return -_PLAIN < value < _PLAIN  # type: ignore[operator]  # an int
+    return value is None or kind is bool or (kind is str and value.isascii())  # type: ignore[attr-defined]  # a str
 
 
 @lru_cache(maxsize=1_024)
@@ -158,8 +172,7 @@ def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tupl
 
 def stored(value: Any, what: str) -> Json:
     """Returns the value as JSON. Raises InvalidInput, naming `what`, for one that cannot be stored."""
-    kind = type(value)
-    if value is None or kind is bool or (kind is str and value.isascii()) or (kind is int and -_PLAIN < value < _PLAIN):
+    if _is_plain(value):
         return value
     try:
         return to_json(value)
