@@ -59,7 +59,7 @@ def test_export_writes_json_lines(api: FakeApi, cli: Cli, lines: list[Any], tmp_
 def test_a_run_that_fits_replays(api: FakeApi, cli: Cli, lines: list[Any], folder: Path) -> None:
     result = cli("replay", "r1", "--folder", str(folder))
     assert result.exit_code == 0
-    assert result.stdout == "r1 (order) replays: 1 operations, would now await event paid\n"
+    assert result.stdout == "r1 (order) replays: 1 operation, would now await event paid\n"
 
 
 def test_a_file_that_does_not_fit_exits_with_1(cli: Cli, lines: list[Any], folder: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_run_that_was_terminated_and_one_that_has_no_record_replay(tmp_path: P
     run, idle = kit.start("tidy"), kit.start("tidy", create_only=True)
     assert run.status == "waiting"
     run.terminate()
-    assert str(kit.replay(run)[0]).endswith("1 operations, failed where it would await event never")
+    assert str(kit.replay(run)[0]).endswith("1 operation, failed where it would await event never")
     assert str(kit.replay(idle)[0]).endswith("0 operations, would now await step book")
 
 
@@ -149,7 +149,7 @@ def test_a_branch_that_has_not_begun_is_no_matter(tmp_path: Path) -> None:
     run = kit.start("order")
     assert run.status == "failed"
     assert [str(one) for one in kit.replay(run)] == [
-        f"{run.id} (order) replays: 1 operations, then raise ZeroDivisionError, as it did"
+        f"{run.id} (order) replays: 1 operation, then raise ZeroDivisionError, as it did"
     ]
 
 

@@ -81,7 +81,8 @@ class Replayed:
     def __str__(self) -> str:
         if self.difference is not None:
             return f"{self.run_id} ({self.workflow}) differs: {self.difference}"
-        return f"{self.run_id} ({self.workflow}) replays: {self.operations} operations, {self.stands}"
+        operations = "1 operation" if self.operations == 1 else f"{self.operations} operations"
+        return f"{self.run_id} ({self.workflow}) replays: {operations}, {self.stands}"
 
 
 def read_exports(path: Path) -> list[Export]:
