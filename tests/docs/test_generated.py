@@ -44,6 +44,13 @@ def test_errors_of_packages_and_of_the_client_are_listed_too() -> None:
     assert {"no_wheel", "other_stepwell", "not_packed", "unreachable", "not_stepwell"} <= {one.code for one in told()}
 
 
+def test_every_property_of_the_construct_has_a_meaning() -> None:
+    page = (DOCS / "reference" / "props.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`\w+`) \|[^|]*\|(.*)\|$", page, re.MULTILINE)
+    assert len(rows) > 30
+    assert [property_ for property_, meaning in rows if not meaning.strip()] == []
+
+
 def test_every_block_is_on_some_page() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in pages())
     assert [block for block in BLOCKS if f"<!-- generated: {block} -->" not in text] == []

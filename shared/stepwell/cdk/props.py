@@ -74,12 +74,17 @@ class EngineProps:
     pools: the workers by name; `default` is among them.
     auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
         `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
-    removal_policy: of the table, the bucket, the queues, the secrets and the logs when the stack is deleted. RETAIN
-        protects the table from deletion too; DESTROY deletes all data.
+    jwt_issuer: with `jwt`: the URL of who issues the tokens, as their `iss` has it: `https://login.example.com/`.
+    jwt_audience: with `jwt`: the audiences, of which a token must name one.
+    removal_policy: what happens to the table, the bucket, the queues, the secrets and the logs when the stack is
+        deleted. RETAIN also protects the table from deletion; DESTROY deletes all data.
     auto_delete_objects: with DESTROY, empties the bucket first, by a function of the CDK's.
     kms_key: a key for the table, the bucket, the queues, the bus, the logs, the alarms' topic and the API key; they
         are encrypted under keys of AWS without it. A key of the same app is opened to the services that need it.
-    alarms: alarms and the dashboard. `alarm_email` is told of them, once it has confirmed its subscription.
+    alarms: whether the stack has alarms and a dashboard.
+    alarm_email: who gets the alarms by mail, after confirming the subscription.
+    log_retention: how long CloudWatch keeps the logs of the functions and of the API.
+    log_level: the least level that the functions log: `debug`, `info`, `warning` or `error`.
     vpc, vpc_subnets: where the functions run. They need a way to DynamoDB, S3, SQS, EventBridge and its Scheduler,
         CloudWatch Logs and Secrets Manager: endpoints, or a NAT.
     open_rate_per_second: how many calls of each route that asks for no signature of the API (webhooks, callbacks,
@@ -89,18 +94,18 @@ class EngineProps:
         property of `[tool.stepwell]` lets them call `stepwell dev`.
     max_steps: the most records of one run, which bounds every loop.
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
-    tracing: X-Ray traces.
+    tracing: whether the functions send traces to X-Ray.
     aws_client: what the functions call AWS with: `thin`, Stepwell's own client where it can serve, or `boto3`.
-    compress: what runs store in the table is compressed where that takes fewer write units: from about 1 KB on.
-        0.1 cannot read it, so set it once you will not roll back to that.
-    lanes: branches of a fork that one message brings are written together: see `docs/cost.md`. 0.1 cannot read such
+    compress: compresses the records of runs where that takes fewer write units, from about 1 KB on. 0.1 cannot read
+        them, so set it once you will not roll back to 0.1.
+    lanes: writes the branches of a fork that one message brings together: see `docs/cost.md`. 0.1 cannot read such
         forks, so turn it off for the deploy over 0.1, and before you roll back to it: see `docs/upgrading.md`.
     snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
-        charges for keeping and restoring it, and needs Python 3.12 or later. Modules of steps are in the snapshot: what
-        they make when they are imported, such as a connection or a random number, every copy has.
+        charges for keeping and restoring it, and needs Python 3.12 or later. The modules of your steps are in the
+        snapshot: a connection or a random number that they make when they are imported is the same in every copy.
     otel_endpoint: where traces of runs are sent by OpenTelemetry's protocol over HTTP: `https://collector.example.com`.
-    events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
-        about as much as the write of a step.
+    events: what the event bus gets: `all`; `runs`, all but successful steps and branches; `none`. An event costs about
+        as much as the write of a step.
     http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
         `*.example.com`, `api.example.com:8443`. A folder that calls another one is not deployed.
     public_url: where others reach the API, for the links of callbacks and approvals, if not at API Gateway's own URL.
