@@ -318,6 +318,11 @@ def test_stats_are_tables(api: FakeApi, cli: Cli) -> None:
     assert "overdue: 1" in output
 
 
+def test_stats_without_runs_say_so(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/stats", (200, {"total": 0, "statuses": {}, "workflows": {}, "waits": {}, "overdue": 0}))
+    assert cli("stats").stdout == "no runs\n"
+
+
 def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli) -> None:
     said = {"name": "nightly:1", "workflow": "nightly", "schedule": "cron(30 2 * * ? *)", "timezone": "Europe/Madrid"}
     over = {**said, "name": "over", "next": []}

@@ -134,7 +134,7 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
     for name, counts in (stats.get("workflows") or {}).items():
         told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
         workflows.add_row(plain(name), plain(sum(counts.values())), plain(told))
-    parts: list[RenderableType] = [statuses, Text(""), workflows]
+    parts: list[RenderableType] = [statuses, Text(""), workflows] if stats.get("statuses") else [Text("no runs")]
     if costs := stats.get("costs"):
         parts += [Text(""), _costs_table(costs)]
     if stats.get("waits"):
