@@ -164,6 +164,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 gateway,
                 lifespan="off",
+                http="httptools",
                 ws="wsproto",
                 log_config=None,
                 access_log=False,
