@@ -20,7 +20,7 @@ from stepwell.engine.actions import Drop, Refuse
 from stepwell.engine.forks import live_forks
 from stepwell.engine.inputs import Paused, Unpaused
 from stepwell.engine.lines import awaited
-from stepwell.engine.records import ROOT
+from stepwell.engine.records import ROOT, Status
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
@@ -111,6 +111,12 @@ class Pausing:
         return at
 
     async def _held(self, at: Standing, pause: Pause) -> bool:
+        """Pauses the run in its header. Returns False if that has changed, or says that the run ends.
+
+        It was read after the token, which may not have ended then.
+        """
+        if at.header.status.terminal or at.header.status is Status.COMPENSATING:
+            return False
         return await self._ports.runs.hold(at.header, pause, self._ports.clock.now_ms())
 
     async def _again(self, at: Standing) -> Standing:
