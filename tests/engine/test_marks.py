@@ -1,0 +1,47 @@
+"""Marks: what a fork's join says of branches that wait, by numbers that only grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stepwell.engine.marks import branch_mark, is_in_lines, place_of_branches, place_of_page, waits_of
+from stepwell.engine.records import Arm, Fork, Group, Parked
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token
+from stepwell.limits import PAGE_BRANCHES
+
+WAITS = Token(phase=Phase.WAITING_FOR_APPROVAL, parked=Parked("approval", (Arm("approval"),)))
+GOES_ON = replace(WAITS, phase=Phase.EXECUTING_STEP, parked=None)
+
+
+def test_branches_wait_once_all_of_them_do() -> None:
+    """One that says nothing has only begun, unless its own branches say that they wait."""
+    both = {0: branch_mark(WAITS), 1: branch_mark(WAITS)}
+    found = waits_of([0, 1], both)
+    assert found is not None
+    assert (set(found.ranks), found.inside) == ({0, 1}, [])
+    assert waits_of([0, 1], {0: branch_mark(WAITS), 1: branch_mark(GOES_ON)}) is None
+    assert waits_of([0, 1], {0: branch_mark(WAITS)}) is None
+    assert waits_of([], both) is None
+
+
+def test_a_branch_whose_own_branches_have_waited_may_wait() -> None:
+    found = waits_of([0, 1], {0: branch_mark(WAITS), place_of_branches(1): 1})
+    assert found is not None
+    assert (set(found.ranks), found.inside) == ({0}, [1])
+
+
+def test_the_numbers_of_branches_and_of_their_branches_have_places_of_their_own() -> None:
+    """They are stored: these places stay."""
+    assert [place_of_branches(index) for index in range(3)] == [-1, -2, -3]
+    assert [place_of_page(page) for page in range(3)] == [-1, -2, -3]
+
+
+@pytest.mark.parametrize(("most", "is_so"), [(10, True), (10 * PAGE_BRANCHES, True), (10 * PAGE_BRANCHES + 1, False)])
+def test_a_fork_is_in_lines_if_few_of_its_branches_run_at_once(most: int, is_so: bool) -> None:
+    """Its pages cannot say by themselves whether their branches have begun, and only so many are read."""
+    fork = Fork((Group("n0.transitions[0]", "n1", 50 * PAGE_BRANCHES, max_concurrency=most),), "j", by_arrival=True)
+    assert is_in_lines(fork) is is_so
+    assert not is_in_lines(replace(fork, by_arrival=False))
