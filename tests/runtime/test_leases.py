@@ -1,0 +1,52 @@
+"""A message whose lease runs out while it is handled: whoever has it now writes what follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.engine.inputs import Approved
+from stepwell.engine.records import ROOT, Kind, Resumption
+from stepwell.engine.waits import event_topic
+from stepwell.errors import LeaseLost
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event
+from tests.runtime.kit import World
+
+BOTH = """
+workflow: flow
+timeline:
+  - {name: hold, wait: {all: [{for: approval}, {for: event, name: paid, key: k}], timeout: 7d}}
+"""
+
+
+class Expires(Unlimited):
+    """The budget of a worker that still has its message when it asks for the first time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def holds(self) -> bool:
+        self.asked += 1
+        return self.asked == 1
+
+
+def test_what_an_effect_finds_is_not_written_once_the_lease_has_run_out() -> None:
+    """The answer is in the log; the event that its effect finds is left to the next delivery."""
+    world = World(BOTH)
+    run_id = world.start()
+    world.deliver()
+    at = run_now(Logbook(world.parts.ports, world.catalog).load(run_id, ROOT))
+    assert at is not None
+    now_ms = world.clock.now_ms()
+    event = Event(event_topic("paid", "k"), "e1", 7, now_ms, now_ms + 60_000)  # its message was lost
+    run_now(world.parts.ports.mailbox.put_event(event))
+    given, budget = Approved(Resumption("approved", payload={}, by="ana")), Expires()
+    with pytest.raises(LeaseLost):
+        run_now(world.parts.coordinator._advance.take(at, given, "a", budget))
+    assert budget.asked == 2
+    assert [one.kind for one in run_now(world.service.records(run_id))] == [Kind.WAITING, Kind.RECEIVED]
+    run_now(world.parts.coordinator._advance.take(at, given, "a"))
+    kinds = [one.kind for one in run_now(world.service.records(run_id))]
+    assert kinds == [Kind.WAITING, Kind.RECEIVED, Kind.RESUMED]
