@@ -15,9 +15,10 @@ from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
 from tests.lifecycle.schedules import RUN, redrive
 from tests.sim import fork_programs
+from tests.sim.clients import post_clients
 from tests.sim.dag_programs import make_dag
 from tests.sim.programs import Program, Undoing
-from tests.sim.schedule import _play, _post_clients
+from tests.sim.schedule import _play
 from tests.sim.world import World
 
 FAILED = {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}
@@ -68,7 +69,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     """None if every law held, or nothing failed; else which law did not hold."""
     program = program_of(seed)
     world = World(seed, program, tell)
-    _post_clients(world)
+    post_clients(world)
     _play(world)
     old = logs_of(world, RUN)
     end = fold(old.get(ROOT, []), Token()).end

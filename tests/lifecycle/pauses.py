@@ -13,6 +13,7 @@ from unittest import mock
 from stepwell.errors import EngineFault
 from tests.sim import schedule
 from tests.sim.actors import Actor, Envelope
+from tests.sim.clients import post_clients
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.laws import check_end, check_parked, check_quiet
 from tests.sim.programs import SUFFIX, Program
@@ -86,7 +87,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> tuple[
 def broken_law(of: World, *checks: Callable[[World], None]) -> str | None:
     """Plays the schedule to its end. Which law did not hold, of these and of those that hold at every end."""
     try:
-        schedule._post_clients(of)
+        post_clients(of)
         schedule._play(of)
         for check in (*checks, check_quiet, check_parked, check_end):
             check(of)

@@ -12,8 +12,9 @@ from stepwell.engine.records import ROOT, Goto, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
 from tests.sim.actors import Envelope
+from tests.sim.clients import post_clients
 from tests.sim.programs import Program, Undoing, make_timeline
-from tests.sim.schedule import _play, _post_clients
+from tests.sim.schedule import _play
 from tests.sim.world import World
 
 RUN = "run_sim"
@@ -33,7 +34,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     """None if every law held, or nothing failed; else which law did not hold."""
     program = program_of(seed)
     world = World(seed, program, tell)
-    _post_clients(world)
+    post_clients(world)
     _play(world)
     old = log_of(world, RUN)
     token = fold(old, Token())

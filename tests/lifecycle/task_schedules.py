@@ -14,9 +14,10 @@ from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
 from tests.lifecycle.fork_schedules import FAILED, logs_of
 from tests.lifecycle.schedules import RUN, redrive
+from tests.sim.clients import post_clients
 from tests.sim.fn_programs import Durable
 from tests.sim.fn_values import Statement
-from tests.sim.schedule import _play, _post_clients
+from tests.sim.schedule import _play
 from tests.sim.task_programs import TaskMaker, make_world
 from tests.sim.world import World
 
@@ -97,7 +98,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     """None if every law held, or nothing failed; else which law did not hold."""
     program = program_of(seed)
     world = World(seed, program, tell)
-    _post_clients(world)
+    post_clients(world)
     _play(world)
     old = logs_of(world, RUN)
     end = fold(old.get(ROOT, []), Token()).end

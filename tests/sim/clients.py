@@ -8,12 +8,15 @@ from typing import Any
 
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
+from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import OUTPUT_PENDING, YEAR_MS
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import CallbackLink
+from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.starts.starting import Signal, Start
-from tests.sim.actors import START_MS
+from tests.sim.actors import START_MS, Envelope
 from tests.sim.gather_programs import GATHERS
 from tests.sim.programs import Program
 from tests.sim.seen import Read, Told
@@ -77,6 +80,24 @@ async def _read(world: World, reader: str, run_id: str) -> str:
     return f"{len(pieces)} pieces"
 
 
+def post_clients(world: World) -> None:
+    """Posts the calls and events of the program."""
+    if not any(ask["type"] == "signal" for ask in world.program.asks):  # else they start it
+        world.post(Envelope("client", {"type": "start"}, START_MS))
+    world.awaited = [ask for ask in world.program.asks if "phase" in ask]
+    for ask in (one for one in world.program.asks if "phase" not in one):
+        world.post(Envelope("client", ask, START_MS + ask["after_s"] * 1_000))
+    for operation, after_seconds in world.program.calls:
+        world.post(Envelope("client", {"type": operation}, START_MS + after_seconds * 1_000))
+    for name, event_id, n in world.program.events:
+        topic = (
+            run_topic(name, RUN) if world.rng.random() < 0.3 else event_topic(name, world.rng.choice(["k", "k", ""]))
+        )
+        at_ms = START_MS + world.rng.choice([0, 0, 30_000, 4_000_000])
+        event = Event(topic, event_id, {"n": n, "document": f"d{n}"}, at_ms, at_ms + 600_000_000)
+        world.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), at_ms))
+
+
 async def call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:
     """A client's call: an answer that says no is an answer."""
     service, wait = world.parts.service, str(body.get("wait", ""))
@@ -115,6 +136,8 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         raise PortError("newer code is needed: try again") from newer
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
+    if operation == "pause" and answer is None and "held_s" in body:
+        world.post(Envelope("client", {"type": "unpause"}, world.now_ms + 1_000 * body["held_s"]))
     if operation in ASKING:
         told = Told(operation, body["name"], body["id"], body.get("input"), answer, before, records_of(world, run_id))
         world.seen_of[run_id].told.append(told)

@@ -26,9 +26,9 @@ def laws_of_gathering(world: World) -> Iterator[str]:
         if not is_over:
             yield f"law 5: {run_id} gathers starts for ever"
         yield from _laws_of_delays(world, run_id, log, starts)
-    for ask in world.program.asks:
+    for ask in (one for one in world.program.asks if one["type"] == "gather"):
         by = f"start:{id_of_key(GATHERS, ask['id'])}"
-        if ask["type"] == "gather" and len(found[by]) != bool(ask["name"]):
+        if len(found[by]) != bool(ask["name"]):
             yield f"starts: {by} is in {found[by]}"
 
 

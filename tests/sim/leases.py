@@ -17,7 +17,8 @@ class Leased:
         self._world, self._actor = world, actor
 
     def left_ms(self) -> int | None:
-        return 0 if self._world.chances.hands_over and self._world.rng.random() <= 0.1 else None
+        chances = self._world.chances
+        return 0 if chances.hands_over and self._world.rng.random() <= chances.no_time else None
 
     def holds(self) -> bool:
         return self._actor is None or not self._actor.is_zombie

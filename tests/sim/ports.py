@@ -9,6 +9,7 @@ from stepwell.errors import PortError
 from stepwell.runtime.ports import Lane
 from tests.sim.actors import Envelope, stop
 from tests.sim.batch_laws import watch_call
+from tests.sim.called_programs import overtake, stall
 from tests.sim.noting import looks, note, took
 from tests.sim.tempting import hurry, tempt
 
@@ -46,6 +47,8 @@ class StoppingPort:
             watch_call(world, kind)
             tempt(world, kind, args)
             hurry(world, kind, args)
+            overtake(world, kind, args)
+            stall(world)
             await before(what)
             looks(world, name)
             if kind == "consume":

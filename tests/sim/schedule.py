@@ -8,20 +8,20 @@ from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 from stepwell import limits
-from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.forks import children
-from stepwell.runtime.log.messages import Deployed, Publish, to_json
-from stepwell.runtime.ports import Event, Lane
-from tests.sim.actors import START_MS, Actor, Envelope
+from stepwell.runtime.ports import Lane
+from tests.sim.actors import Actor, Envelope
 from tests.sim.asked_programs import make_asked
 from tests.sim.batch_programs import make_batched, with_batches
+from tests.sim.called_programs import STALLS, post_calls, with_calls
 from tests.sim.child_programs import DEEPEST, make_family
-from tests.sim.clients import addressed, call
+from tests.sim.clients import addressed, call, post_clients
 from tests.sim.code_laws import with_bad_deploys
 from tests.sim.cost_programs import make_costly
+from tests.sim.deploying import deploy
 from tests.sim.endless import most_of
 from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
@@ -48,13 +48,15 @@ from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
 from tests.sim.world import World
-from tests.sim.zombies import chance_of_death, is_appending, make_zombie, make_zombies
+from tests.sim.zombies import chance_of_death, is_appending, make_held, make_zombie, make_zombies
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+CALLED_FROM = 11_000_000_000  # seeds from here on are of clients who call anything at any time
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
+HELD_FROM = 7_500_000_000  # seeds from here on are of such workers, in chains of steps that take time
 OVERLAPS_FROM = 8_000_000_000  # seeds from here on are of steps that take time
 LANES_FROM = 9_000_000_000  # seeds from here on are those of all families, with lanes
 BATCHES_FROM = 10_000_000_000  # seeds from here on are of chains, and of all families, whose records are gathered
@@ -105,11 +107,16 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= CALLED_FROM:
+        number, family = divmod(seed - CALLED_FROM, len(_CALLED))
+        return with_calls(program_of(_CALLED[family] + number), random.Random(f"calls {seed}"))
     if seed >= BATCHES_FROM:
         return _gathering(seed - BATCHES_FROM)
     seed, _ = with_lane(seed)
     if seed >= OVERLAPS_FROM:
         return _with_times(seed - OVERLAPS_FROM)
+    if seed >= HELD_FROM:
+        return make_held(random.Random(f"held {seed}"))
     if has_outputs_once(seed):
         return make_tasks(random.Random(f"outputs {seed}"))
     first = next((first for first in (ZOMBIES_FROM, DEPLOYS_FROM) if seed >= first), None)
@@ -126,6 +133,10 @@ def program_of(seed: int) -> Program:
 
 
 _OTHERS = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
+_CALLED = (
+    0, 0, FAMILIES, PARTS_FROM, HANDED_FROM, LOCKED_FROM, THROTTLED_FROM, GATHERED_FROM, TASKS_FROM, ASKED_FROM,
+    STREAMS_FROM,
+)  # fmt: skip
 
 
 def has_outputs_once(seed: int) -> bool:
@@ -172,17 +183,19 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     is_large = random.Random(f"large {seed}").random() < 0.3
     seed, lane = with_lane(seed)
     is_deployed = bool(seed % 2) if has_outputs_once(seed) else DEPLOYS_FROM <= seed < OUTPUTS_FROM
-    deploy = Deploy(random.Random(f"deploy {seed}")) if is_deployed else None
+    versions = Deploy(random.Random(f"deploy {seed}")) if is_deployed else None
     with (
         _limits(program),
         mock.patch.object(limits, "OUTPUT_HELD_BYTES", 0) if has_outputs_once(seed) else nullcontext(),
         _large() if lane and is_large else nullcontext(),
-        two_versions() if deploy else nullcontext(),
+        two_versions() if versions else nullcontext(),
         kept_values() as kept,
     ):
-        world = World(seed, program, tell, deploy, lane)
-        if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (seed >= BATCHES_FROM and seed % 8 > 5):
-            make_zombies(world)
+        world = World(seed, program, tell, versions, lane)
+        if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (BATCHES_FROM <= seed < CALLED_FROM and seed % 8 > 5):
+            make_zombies(world, are_held=HELD_FROM <= seed < OVERLAPS_FROM)
+        if seed >= CALLED_FROM:
+            world.chances.stalls = STALLS
         if program.takes_ms:
             world.chances.error = 0  # where the queue does not answer, branches do wait
         broken = _run(world)
@@ -212,7 +225,7 @@ def _large() -> Iterator[None]:
 
 def _run(world: World) -> str | None:
     try:
-        _post_clients(world)
+        post_clients(world)
         _play(world)
         check_quiet(world)
         check_parked(world)
@@ -229,22 +242,6 @@ def _run(world: World) -> str | None:
     return None
 
 
-def _post_clients(world: World) -> None:
-    if not any(ask["type"] == "signal" for ask in world.program.asks):  # else they start it
-        world.post(Envelope("client", {"type": "start"}, START_MS))
-    for ask in world.program.asks:
-        world.post(Envelope("client", ask, START_MS + ask["after_s"] * 1_000))
-    for operation, after_seconds in world.program.calls:
-        world.post(Envelope("client", {"type": operation}, START_MS + after_seconds * 1_000))
-    for name, event_id, n in world.program.events:
-        topic = (
-            run_topic(name, RUN) if world.rng.random() < 0.3 else event_topic(name, world.rng.choice(["k", "k", ""]))
-        )
-        at_ms = START_MS + world.rng.choice([0, 0, 30_000, 4_000_000])
-        event = Event(topic, event_id, {"n": n, "document": f"d{n}"}, at_ms, at_ms + 600_000_000)
-        world.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), at_ms))
-
-
 def _play(world: World) -> None:
     """Until no actor and no envelope is left."""
     most_calls, most_records = most_of(world.main)
@@ -252,12 +249,15 @@ def _play(world: World) -> None:
         world.calls += 1
         if world.program.deploys:
             _maybe_deploy(world)
+        if world.awaited or world.mended_by:
+            post_calls(world)
         if world.calls > most_calls or world.written > most_records:
             raise BrokenLawError("law 5: the run comes to no end")
         awake = world.awake()
         if not awake and not world.due():
             if world.actors:
-                check_overlap(world)
+                if not world.chances.stalls:  # what a stalled client is about to do, nobody does
+                    check_overlap(world)
             else:
                 check_quiet(world)
             _jump(world)
@@ -272,14 +272,7 @@ def _maybe_deploy(world: World) -> None:
     """Other code, or none that can be imported, from this call on."""
     for act, at_call in world.program.deploys:
         if at_call == world.calls - 1:
-            world.say(f"deploys: {act}")
-            code = world.processes.code
-            code.version = 2 if act == "patch" else code.version
-            code.is_broken = act == "break" or (code.is_broken and act != "mend")
-            world.processes.reload()
-            if act != "break":
-                world.mended_at = world.written
-                world.post(Envelope(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
+            deploy(world, act)
 
 
 def _whose_turn(world: World, awake: list[Actor]) -> Actor:

@@ -85,6 +85,9 @@ class PlainContext:
     def event(self, name: str, **options: Any) -> Awaitable[Any]:
         return self.loop.ask(f"event {name}")
 
+    def approval(self, **options: Any) -> Awaitable[Any]:
+        return self.loop.ask("approval")
+
     async def child(self, workflow: str, given: Any, **options: Any) -> Any:
         values = await self.loop.ask(f"children {workflow}")
         return values[workflow]
@@ -378,9 +381,10 @@ class PlainLoop(BaseEventLoop):
         if came is None:
             self._end(one, record, record.output, record.error)
         elif came.kind == "timeout":
-            what = "children" if one.name.startswith("children") else "event"
+            what = next(what for what in ("children", "approval", "event") if one.name.startswith(what))
             self._end(one, record, None, Failure(f"{what}_timeout", "timeout", ""))
-        elif came.kind == "child_failed":
+        elif came.kind in {"child_failed", "rejected"}:
             self._end(one, record, None, Failure(came.kind, "step", ""))
         else:
-            self._end(one, record, came.payload if came.kind in {"event", "children"} else None, None)
+            value = {"decision": came.kind, "by": came.by} if one.name == "approval" else came.payload
+            self._end(one, record, value if came.kind != "timer" else None, None)

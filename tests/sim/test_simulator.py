@@ -20,11 +20,14 @@ from stepwell.definition.graph import Json
 from stepwell.engine import codec
 from stepwell.engine.codec import next_json
 from stepwell.engine.records import Next
+from stepwell.engine.table import UNMET
+from tests.lifecycle import fork_schedules, schedules
 from tests.sim.hunting import MOST_SCHEDULES, MUTANTS, RARE, seeds_for
 from tests.sim.rows import MET, counted, expected, met
 from tests.sim.schedule import (
     ASKED_FROM,
     BATCHES_FROM,
+    CALLED_FROM,
     COSTLY_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
@@ -32,6 +35,7 @@ from tests.sim.schedule import (
     FIRST_FROM,
     GATHERED_FROM,
     HANDED_FROM,
+    HELD_FROM,
     LANES_FROM,
     LIMITED_FROM,
     LOCKED_FROM,
@@ -40,6 +44,7 @@ from tests.sim.schedule import (
     PARTS_FROM,
     PERMITTED_FROM,
     RACES_FROM,
+    RELEASED_FROM,
     SHARED_FROM,
     SHOWN_FROM,
     STREAMS_FROM,
@@ -57,9 +62,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 SCHEDULES = 450
 PARTS = 3  # what breaks is told when its part is over
 OF_ASKED = 60  # schedules of durable functions whose callers ask for updates and queries
+OF_CALLS = 330  # schedules of clients who call anything in any phase
 OF_FAMILIES = 80  # schedules of runs that start others
 OF_WAITS_HANDED = 60  # schedules of waits that are handed on, or kept alive
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
+OF_REDRIVES = 40  # schedules of runs that are redriven: chains, and forks
 OF_RACES = 300  # schedules of one event against one wait
 OF_FIRST = 60  # schedules of waits for the first of several things
 OF_FUNCTIONS = 24  # schedules of durable functions
@@ -79,11 +86,16 @@ OF_VERSIONS = 40  # schedules of old and new code
 OF_BATCHES = 90  # schedules of chains, and of all families, whose records are gathered
 OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
+OF_HELD = 200  # schedules of such workers in chains of steps, of which a few need the look at the lease
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
 BRANCH_OF_CHILDREN = DURABLE_FROM + 22_001_244  # child runs with different time limits are a branch that wins
 FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it waits for its event
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
+MEETING = (  # rows of the reception table that others meet rarely
+    *(CALLED_FROM + number for number in (352, 424, 556, 754)),
+    *(TASKS_FROM + 148, RELEASED_FROM + 66, DEPLOYS_FROM + 115, DURABLE_FROM + 111),
+)
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
 TOLD = 16  # seeds whose stories are told twice
@@ -174,6 +186,7 @@ def test_an_event_ends_its_wait_once_whether_it_comes_before_while_or_after_that
 def test_every_law_holds_where_workers_outlive_their_leases() -> None:
     """Whoever has lost its message appends nothing, so that nobody else drops what is then nobody's."""
     assert lawful(chain(range(ZOMBIES_FROM, ZOMBIES_FROM + OF_ZOMBIES), LEASES_THAT_MATTER)) is None
+    assert lawful(range(HELD_FROM, HELD_FROM + OF_HELD)) is None
 
 
 def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> None:
@@ -261,11 +274,31 @@ def test_no_start_that_becomes_part_of_a_run_is_lost_or_in_two_of_them() -> None
     assert lawful(range(GATHERED_FROM, GATHERED_FROM + OF_STARTS)) is None
 
 
-def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> None:
-    """After the schedules of all the tests above."""
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_law_holds_whatever_clients_call_in_any_phase(part: int) -> None:
+    """Too early, twice, of what cannot be, after the end; from processes that stall in the midst of a call."""
+    size = OF_CALLS // PARTS
+    assert lawful(range(CALLED_FROM + part * size, CALLED_FROM + (part + 1) * size)) is None
+
+
+def test_every_law_holds_where_a_message_meets_what_hardly_any_meets() -> None:
+    """Of two that race each other, each may be the first."""
+    assert lawful(MEETING) is None
+
+
+def test_runs_that_are_redriven_meet_the_rows_of_that() -> None:
+    """tests/lifecycle has more of these schedules, and the mutants that they catch."""
+    with counted():
+        for seed in range(OF_REDRIVES):
+            assert (schedules.run_schedule(seed), fork_schedules.run_schedule(seed)) == (None, None)
+
+
+def test_the_schedules_meet_every_row_of_the_reception_table() -> None:
+    """After the schedules of all the tests above. A row that no message meets says so in the table."""
     if sum(MET.values()) < ROWS_NEED:
         pytest.skip("needs the tests above")
     assert expected() - met() == set()
+    assert met() & UNMET == set()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from stepwell.engine.records import Topic
 from stepwell.limits import FORKS_KEPT
@@ -43,7 +43,10 @@ class Chances:
     hands_over: bool
     tempt: float
     bursts: bool
+    no_time: float = 0.1  # how often one that hands over has no time for another step
     zombies: float = 0.0  # how often one dies at a stop
+    dies_late: bool = False  # only once it has appended
+    stalls: float = 0.0  # how often a client does nothing for a while, in the midst of its call
 
 
 class World:
@@ -66,6 +69,8 @@ class World:
         self.stored: dict[tuple[Topic, str], int] = {}  # which event was put into the mailbox when
         self.pending: dict[Topic, dict[str, Event]] = {}  # right before the last one was consumed
         self.envelopes: list[Envelope] = []
+        self.awaited: list[Mapping[str, Any]] = []  # calls that wait for a phase of the run's root
+        self.mended_by = 0  # the call by which broken code is mended; 0: it is not broken
         self.wanted: list[Topic] = []  # what the wait that is being registered wants
         self.past: list[Envelope] = []  # wakes that were delivered
         self.urgent: list[Envelope] = []  # to be delivered before others

@@ -11,12 +11,16 @@ the sweeper.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from stepwell.definition.graph import END, Graph, Node, Rule, Step
 from tests.sim.leases import Leased
+from tests.sim.programs import Program
 
 if TYPE_CHECKING:
     from tests.sim.actors import Actor, Envelope
@@ -25,10 +29,25 @@ if TYPE_CHECKING:
 _APPENDS = ("append", "consume", "watch")  # stops between the look at the lease and the record
 
 
-def make_zombies(world: World) -> None:
+def make_held(rng: random.Random) -> Program:
+    """A chain of steps that take as long as each other: who is held up in one ends it amid another's."""
+    names = [f"n{number}" for number in range(rng.randint(3, 6))]
+    nodes = {
+        name: Node(name, step=Step(f"python:sim.{name}"), rules=(Rule(f"{name}.next", "next", to=following),))
+        for name, following in pairwise([*names, END])
+    }
+    graph = Graph("sim", "sha256:sim", "timeline", names[0], nodes, {})
+    return Program(graph, {}, {}, frozenset(), (), (), takes_ms=(1_000,))
+
+
+def make_zombies(world: World, *, are_held: bool = False) -> None:
     """Leases run out often, work is handed over often, and those whose lease ran out often die."""
     chances = world.chances
     chances.double, chances.hands_over, chances.zombies = 0.5, True, 0.1
+    if are_held:  # a single delivery too many, and whoever lost its lease dies once it has appended
+        chances.double, chances.no_time, chances.zombies = 0.3, 0.5, 0.5
+        chances.crash = chances.error = chances.tempt = 0
+        chances.dies_late = True
 
 
 def is_appending(world: World, envelope: Envelope) -> bool:
@@ -49,6 +68,8 @@ def make_zombie(world: World, envelope: Envelope) -> None:
 
 def chance_of_death(world: World, actor: Actor) -> float:
     chances = world.chances
+    if chances.dies_late and not (actor.at.startswith("append") and "done" in actor.at):
+        return 0
     return max(chances.crash, chances.zombies) if actor.is_zombie else chances.crash
 
 

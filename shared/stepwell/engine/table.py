@@ -197,6 +197,7 @@ class Verdict(StrEnum):
 
 # From left to right: initializing, executing_step, sleeping, waiting_for_approval, _event, _children, _at_fan_in,
 # compensating, waiting_to_compensate, completed, failed, cancelled. t: take, d: drop, r: refuse.
+# A capital: no message meets this row, as its sender reads the token first; tests/engine/test_unmet_rows.py proves it.
 _PHASES = (
     P.INITIALIZING, P.EXECUTING_STEP, P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN,
     P.WAITING_AT_FAN_IN, P.COMPENSATING, P.WAITING_TO_COMPENSATE, P.COMPLETED, P.FAILED, P.CANCELLED,
@@ -204,27 +205,27 @@ _PHASES = (
 _RECEPTION = """
            init exec  sleep approval event children fan_in  comp  to_comp completed failed cancelled
 wake       t    t     t     t        t     t        t       t     t       t         t      t
-step       t    t     d     d        d     d        d       t     d       d         d      d
+step       t    t     D     D        d     D        d       t     d       d         d      d
 lost       t    t     t     t        t     t        t       t     t       d         d      d
-timer      d    d     t     t        t     t        t       d     t       d         d      d
-event      d    d     d     t        t     d        d       d     t       d         d      d
-child      d    d     d     d        d     t        d       d     d       d         d      d
-locks      d    d     d     d        t     d        d       d     d       d         d      d
-permit     d    d     d     d        t     d        d       d     t       d         d      d
-join       d    d     d     d        d     d        t       d     d       d         d      d
-operation  d    t     d     d        t     d        t       d     d       d         d      d
-update     d    d     t     t        t     t        t       d     d       d         d      d
+timer      D    d     t     t        t     t        t       d     t       d         d      d
+event      D    d     d     t        t     d        d       d     t       d         d      d
+child      D    d     D     D        D     t        D       d     D       D         d      d
+locks      D    d     D     D        t     D        D       d     D       D         d      d
+permit     D    d     D     D        t     D        D       d     t       D         d      d
+join       D    d     D     D        D     D        t       d     D       d         d      d
+operation  D    t     D     D        t     D        t       D     D       d         d      d
+update     d    d     t     t        t     t        t       D     D       D         d      d
 approve    r    r     r     t        r     r        r       r     r       r         r      r
 reject     r    r     r     t        r     r        r       r     r       r         r      r
 delegate   r    r     r     t        r     r        r       r     r       r         r      r
-heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
+heartbeat  R    r     R     t        t     R        R       r     R       R         r      r
 start      t    r     r     r        r     r        r       r     r       r         r      r
 gather     t    r     r     r        r     r        r       r     r       r         r      r
-redrive    t    t     r     r        r     r        t       r     r       r         r      r
-limit      t    d     d     d        d     d        d       d     d       d         d      d
+redrive    t    t     R     R        R     R        t       r     R       R         r      r
+limit      t    d     d     d        d     d        d       d     D       d         d      d
 pause      t    t     t     t        t     t        t       r     r       r         r      r
 unpause    t    t     t     t        t     t        t       r     r       r         r      r
-close      t    t     t     t        t     t        t       d     d       d         d      d
+close      t    t     t     t        t     t        t       D     D       d         d      d
 cancel     t    t     t     t        t     t        t       r     r       d         d      d
 terminate  t    t     t     t        t     t        t       t     t       d         d      d
 deadline   t    t     t     t        t     t        t       d     d       d         d      d
@@ -235,13 +236,20 @@ def _rows(text: str) -> dict[tuple[Phase, Message], Verdict]:
     verdicts = {verdict.value[0]: verdict for verdict in Verdict}
     _, *lines = [line.split() for line in text.strip().splitlines()]
     return {
-        (phase, Message(message)): verdicts[letter]
+        (phase, Message(message)): verdicts[letter.lower()]
         for message, *letters in lines
         for phase, letter in zip(_PHASES, letters, strict=True)
     }
 
 
+def _unmet(text: str) -> frozenset[tuple[Phase, Message]]:
+    _, *lines = [line.split() for line in text.strip().splitlines()]
+    rows = ((phase, message, one) for message, *letters in lines for phase, one in zip(_PHASES, letters, strict=True))
+    return frozenset((phase, Message(message)) for phase, message, letter in rows if letter.isupper())
+
+
 RECEPTION: dict[tuple[Phase, Message], Verdict] = _rows(_RECEPTION)
+UNMET = _unmet(_RECEPTION)  # the rows that no message meets
 
 
 def walk(phase: Phase, signals: Iterable[Signal]) -> tuple[Phase, ...]:
