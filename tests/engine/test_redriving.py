@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from stepwell.engine.redriving import check_start
+from stepwell.engine.records import End, Failure, Goto, Kind, Record, Status
+from stepwell.engine.redriving import _failed_operation, check_start, kept_of
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Begun, Locks, Token
 from stepwell.errors import Conflict
+from tests.engine.kit import NOW_MS
 
 
 @pytest.mark.parametrize("phase", [Phase.INITIALIZING, Phase.EXECUTING_STEP])
@@ -27,3 +32,30 @@ def test_a_run_does_not_go_on_amid_what_cannot_be_had_again(token: Token, code: 
     with pytest.raises(Conflict) as refused:
         check_start(token)
     assert refused.value.code == code
+
+
+BROKEN = Failure("Broken", "step", "no luck")
+
+
+def done(slot: int, node: str, **parts: Any) -> Record:
+    return Record(slot, Kind.STEP, "w", NOW_MS, node, attempt=1, **parts)
+
+
+def test_a_run_that_failed_between_two_steps_goes_on_from_a_step_that_is_named() -> None:
+    """No visit of a node would repeat what failed: the rules that lead from one to the next."""
+    records = [done(0, "a", next=Goto("b")), done(1, "b", next=End(Status.FAILED, BROKEN))]
+    with pytest.raises(Conflict) as refused:
+        kept_of("r1", records)
+    assert refused.value.code == "failed_between"
+    assert [one.node for one in kept_of("r1", records, "b").records] == ["a"]
+
+
+def test_an_operation_of_an_earlier_life_is_not_the_one_that_failed() -> None:
+    """A function that began anew, and whose own code then raises what an operation had failed with before."""
+    failed = done(0, "a", error=BROKEN, next=Goto(""))
+    again = Record(1, Kind.RETURNED, "w", NOW_MS, next=Goto("flow"))
+    over = Record(2, Kind.RETURNED, "w", NOW_MS, error=BROKEN, next=End(Status.FAILED, BROKEN))
+    found = _failed_operation([failed, replace(over, slot=1)])
+    assert found is not None
+    assert (found.name, found.slot) == ("a", 0)
+    assert _failed_operation([failed, again, over]) is None
