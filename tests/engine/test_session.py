@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,18 @@ def test_a_replay_takes_the_patch_from_the_clean_up() -> None:
     assert cold(begun).result() == Completed(None)
     old = Record(1, Kind.STEP, "wake:1", 6, "old", next=Goto("f"))
     assert cold(old).result() == Completed(None)
+
+
+def test_a_session_does_not_follow_a_log_whose_worker_knew_of_no_patch() -> None:
+    """It has asked for its step with the patch in force; another worker, with the code from before, has written it."""
+    session = session_of(patched)
+    session.begin([])
+    told = Record(0, Kind.STEP, "wake:1", 6, "work", rules=(f"{PATCH}p",), next=Goto("f"))
+    untold = replace(told, rules=())
+    assert session.follows([told])
+    assert not session.follows([untold])
+    session.go_on([told])
+    assert session.follows([replace(untold, slot=1)])  # it has said so
 
 
 def test_a_function_that_had_come_to_its_end_keeps_it() -> None:
