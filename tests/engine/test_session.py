@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
@@ -144,3 +145,15 @@ def test_code_that_awaits_another_number_at_once_is_not_what_the_log_has(recorde
     session = session_of(both)
     session.begin([Record(0, Kind.WAITING, "w", 5, "all", parked=parked)])
     assert isinstance(session.result(), Stuck) is is_stuck
+
+
+def test_code_that_awaits_something_beside_a_step_is_not_what_a_log_of_that_step_alone_has() -> None:
+    async def awaits(name: str) -> Any:
+        return await step(name)
+
+    async def both(is_patched: Callable[[str], bool]) -> None:
+        await asyncio.gather(awaits("work"), awaits("other"))
+
+    session = session_of(both)
+    session.begin([Record(0, Kind.STEP, "w", 5, "work", next=Goto("f"))])
+    assert isinstance(session.result(), Stuck)
