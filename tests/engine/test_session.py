@@ -157,3 +157,12 @@ def test_code_that_awaits_something_beside_a_step_is_not_what_a_log_of_that_step
     session = session_of(both)
     session.begin([Record(0, Kind.STEP, "w", 5, "work", next=Goto("f"))])
     assert isinstance(session.result(), Stuck)
+
+
+def test_a_function_stands_at_the_slot_of_the_operation_that_it_awaits() -> None:
+    """The next one, or, once it has begun, that of the record with which it did."""
+    session = session_of(patched)
+    session.begin([])
+    assert [slot for slot in range(-2, 3) if session.stands_at(slot)] == [0]
+    session.go_on([Record(0, Kind.BEGAN, "w", 5, "work", rules=(f"{PATCH}p",), attempt=1)])
+    assert [slot for slot in range(-2, 3) if session.stands_at(slot)] == [0]
