@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from stepwell.engine.marks import branch_mark, is_in_lines, place_of_branches, place_of_page, waits_of
+from stepwell.engine.marks import (
+    Mark,
+    branch_mark,
+    is_in_lines,
+    packed_page,
+    page_mark,
+    place_of_branches,
+    place_of_page,
+    waiting_pages,
+    waits_of,
+)
 from stepwell.engine.records import Arm, Fork, Group, Parked
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
@@ -45,3 +55,20 @@ def test_a_fork_is_in_lines_if_few_of_its_branches_run_at_once(most: int, is_so:
     fork = Fork((Group("n0.transitions[0]", "n1", 50 * PAGE_BRANCHES, max_concurrency=most),), "j", by_arrival=True)
     assert is_in_lines(fork) is is_so
     assert not is_in_lines(replace(fork, by_arrival=False))
+
+
+def test_a_page_that_has_said_nothing_does_not_wait() -> None:
+    fork = Fork((Group("n0.transitions[0]", "n1", 2 * PAGE_BRANCHES),), "j")
+    first = {place_of_page(0): packed_page(Mark(1, True, 7, 0), fork.page_indexes(0))}
+    assert waiting_pages(fork, first) is None
+    both = {**first, place_of_page(1): packed_page(Mark(1, True, 9, PAGE_BRANCHES), fork.page_indexes(1))}
+    assert waiting_pages(fork, both) == {0: Mark(1, True, 7, 0), 1: Mark(1, True, 9, PAGE_BRANCHES)}
+
+
+def test_the_mark_of_a_page_grows_with_all_that_its_branches_say() -> None:
+    """Else a later one changes nothing."""
+    fork = Fork((Group("n0.transitions[0]", "n1", 2),), "j")
+    said = {0: branch_mark(WAITS)}
+    inside = {**said, place_of_branches(0): 1}
+    before, after = (page_mark(fork, range(2), (), one).turns for one in (said, inside))
+    assert after == before + 1
