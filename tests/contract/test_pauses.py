@@ -42,6 +42,15 @@ def test_a_run_that_goes_on_has_the_status_that_it_came_to_meanwhile(store: Stor
     assert found.due_ms == (NOW_MS + 7) // 60_000 * 60_000
 
 
+def test_the_end_of_an_earlier_pause_does_not_end_a_later_one(store: Store) -> None:
+    """Who waits long for its answer may write when the run has gone on, and was paused again."""
+    earlier = paused(store)
+    assert run(store.hold(earlier, None, NOW_MS + 6))
+    assert run(store.hold(read(store), Pause("leo", ""), NOW_MS + 7))
+    assert not run(store.hold(earlier, None, NOW_MS + 8))
+    assert read(store).paused_by == "leo"
+
+
 def test_an_older_change_undoes_no_newer_one_of_a_paused_run(store: Store) -> None:
     paused(store)
     assert run(store.change_status(StatusChange("r1", 4, Status.WAITING, NOW_MS + 6)))

@@ -64,7 +64,7 @@ CHANGE_STATUS = """UPDATE runs SET rev = :rev,
     WHERE run_id = :run_id AND rev < :rev + :of_branch"""
 CHANGED = tuple(one.name for one in fields(StatusChange))  # the parameters of CHANGE_STATUS
 HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, pause_of = ?,
-    changed_ms = ?, due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ?"""
+    changed_ms = ?, due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ? AND paused_ms = ?"""
 WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
 WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
 SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
@@ -161,7 +161,7 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         new = with_pause(seen, pause, at_ms)
         paused = (new.paused_ms, new.paused_by, new.pause_reason, new.pause_of)
         values = (new.status.value, new.resumes_as, *paused, new.changed_ms, new.due_ms)
-        was = (seen.run_id, seen.status.value, seen.resumes_as)
+        was = (seen.run_id, seen.status.value, seen.resumes_as, seen.paused_ms)
         return self._db.change(HOLD, (*values, *was)) == 1
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:

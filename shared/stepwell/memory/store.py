@@ -132,7 +132,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
         header = self._runs.get(seen.run_id)
-        if header is None or (header.status, header.resumes_as) != (seen.status, seen.resumes_as):
+        if header is None or _pause_of(header) != _pause_of(seen):
             return False
         self._runs[seen.run_id] = with_pause(header, pause, at_ms)
         return True
@@ -370,3 +370,8 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
 def _waiter_key(waiter: Waiter) -> tuple[str, str, int, int]:
     return waiter.run_id, waiter.token, waiter.slot, waiter.arm
+
+
+def _pause_of(header: Header) -> tuple[Status, str, int]:
+    """What a pause, or its end, must find as it was seen. The time tells a pause from one after it."""
+    return header.status, header.resumes_as, header.paused_ms

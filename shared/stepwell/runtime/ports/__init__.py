@@ -236,7 +236,10 @@ class Runs(Protocol):
         """
 
     async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
-        """Pauses the run, or with None resumes it, due at once. Returns False if its status is not that of `seen`."""
+        """Pauses the run, or with None resumes it, due at once.
+
+        Returns False if its status is not that of `seen`, or another pause has begun since.
+        """
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
         """Returns watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
