@@ -246,14 +246,14 @@ class Service:
         return Narrator(self._logbook, run_info(await self.header(run_id)))
 
     async def whole_narrator(self, run_id: str) -> Narrator:
-        """Returns a reader that tells what steps were called with, too, if its definition is there. Raises NotFound."""
+        """Returns a reader that adds the inputs of steps, if the run's definition is there. Raises NotFound."""
         header = await self.header(run_id)
         run = run_info(header)
         try:
             graph = await self.graph_of(header)
         except EngineFault:
             return Narrator(self._logbook, run)
-        run = (await self._standing(run_id)).run if run.gathers else run  # only its log has what it was given
+        run = (await self._standing(run_id)).run if run.gathers else run  # only its log has the input
         given = Givens(graph, run, is_forked=header.origin.startswith(f"{FORK}:"))
         return Narrator(self._logbook, run, given)
 

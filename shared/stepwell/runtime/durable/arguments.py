@@ -49,7 +49,7 @@ def reference(function: Callable[..., Any]) -> str:
 
 @lru_cache(maxsize=1_024)
 def step_of(function: Callable[..., Any]) -> tuple[Step, str]:
-    """Returns the function's step, of which each call takes a copy, and its name. Raises InvalidInput as above."""
+    """Returns the function's step, which each call copies, and its name. Raises as `reference` does."""
     own = getattr(getattr(function, "__stepwell__", None), "name", None)
     return Step(reference(function)), own or function.__name__
 

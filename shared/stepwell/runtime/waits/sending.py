@@ -56,7 +56,7 @@ class Sending:
     async def check_reaches(self, header: Header, run_id: str, name: str, payload: Json) -> None:
         """Raises Conflict or InvalidInput if the run cannot take the event.
 
-        The run's log, and that of its branches, is read only if its definition has waits that check payloads.
+        The logs of the run and its branches are read only if its definition has waits that check payloads.
         """
         if header.status.terminal:
             raise Conflict("the run has ended; no event can reach it", code="run_ended")
