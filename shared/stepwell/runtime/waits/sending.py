@@ -13,7 +13,7 @@ from stepwell.engine.records import Failure, Topic
 from stepwell.engine.turns import SENDS
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.waits.kind import kind_named
-from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
+from stepwell.errors import Conflict, DefinitionError, EngineFault, InvalidInput, NotFound, UserError
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
@@ -60,7 +60,11 @@ class Sending:
         """
         if header.status.terminal:
             raise Conflict("the run has ended; no event can reach it", code="run_ended")
-        if not _judges(await self._logbook.graph_of(header)):
+        try:
+            graph = await self._logbook.graph_of(header)
+        except (EngineFault, DefinitionError):  # kept for a worker that can read the run's definition
+            return
+        if not _judges(graph):
             return
         at = await self._logbook.load(run_id)
         at = await self._logbook.with_branches(at) if at is not None else None
