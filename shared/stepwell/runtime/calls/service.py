@@ -18,7 +18,7 @@ from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
-from stepwell.errors import Conflict, EngineFault, NotFound
+from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
@@ -246,12 +246,12 @@ class Service:
         return Narrator(self._logbook, run_info(await self.header(run_id)))
 
     async def whole_narrator(self, run_id: str) -> Narrator:
-        """Returns a reader that adds the inputs of steps, if the run's definition is there. Raises NotFound."""
+        """Returns a reader that adds the inputs of steps, if it can read the definition. Raises NotFound."""
         header = await self.header(run_id)
         run = run_info(header)
         try:
             graph = await self.graph_of(header)
-        except EngineFault:
+        except (EngineFault, DefinitionError):
             return Narrator(self._logbook, run)
         run = (await self._standing(run_id)).run if run.gathers else run  # only its log has the input
         given = Givens(graph, run, is_forked=header.origin.startswith(f"{FORK}:"))
