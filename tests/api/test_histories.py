@@ -10,7 +10,7 @@ import pytest
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.errors import DefinitionError
-from tests.api.kit import World
+from tests.api.kit import World, graph_of
 
 DAG = """
 workflow: onboard
@@ -227,6 +227,25 @@ def test_what_a_fork_of_a_run_keeps_is_told_without_the_input_that_it_did_not_ha
     world.drain()
     started = [one["data"] for one in entries(world, again) if one["type"] == "step.started"]
     assert started == [None, {"input": {"order": 6}}]
+
+
+def test_what_a_redriven_run_keeps_is_told_without_the_input_of_a_newer_definition() -> None:
+    text = (
+        "workflow: kept\ntimeline: [{name: a, run: python:m.a, input: {is: GIVEN}}, {name: b, run: python:m.b, "
+        "input: {is: GIVEN}}]"
+    )
+    world = World(text.replace("GIVEN", "old"))
+    world.steps.functions |= {
+        "python:m.a": lambda call: Outcome(call.node),
+        "python:m.b": lambda call: Outcome(failure=Failure("Broken", "step", "no", call.node, 1)),
+    }
+    run_id = world.start("kept")
+    world.parts.catalog.replace([graph_of(text.replace("GIVEN", "new"))])
+    world.steps.functions["python:m.b"] = lambda call: Outcome(call.node)
+    again = world.post(f"/runs/{run_id}/redrive").json["run_id"]
+    world.drain()
+    started = [one["data"] for one in entries(world, again) if one["type"] == "step.started"]
+    assert started == [None, {"input": {"is": "new"}}]
 
 
 @pytest.mark.parametrize("is_newer", [True, False], ids=["newer", "lost"])

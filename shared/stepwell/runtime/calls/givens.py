@@ -20,11 +20,10 @@ class Givens:
 
     graph: Graph
     run: RunInfo
-    is_forked: bool = False  # from another run, so that the records it kept may have had another input
 
     def added(self, entries: Sequence[Entry], record: Record, before: Token) -> Sequence[Entry]:
         """Returns a record's entries with `data.input`. `before`: the token before the record."""
-        is_kept = self.is_forked and not before.origin
+        is_kept = record.at_ms < self.run.created_ms  # by a redrive or a fork: it had another definition or input
         if is_kept or not any(entry.type == "step.started" for entry in entries):
             return entries
         node = self.graph.nodes.get(record.node)

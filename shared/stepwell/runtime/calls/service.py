@@ -45,7 +45,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
-from stepwell.runtime.ports.headers import FORK, RERUN, Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
 from stepwell.runtime.starts.versions import PIN, asked_of
@@ -254,8 +254,7 @@ class Service:
         except (EngineFault, DefinitionError):
             return Narrator(self._logbook, run)
         run = (await self._standing(run_id)).run if run.gathers else run  # only its log has the input
-        given = Givens(graph, run, is_forked=header.origin.startswith(f"{FORK}:"))
-        return Narrator(self._logbook, run, given)
+        return Narrator(self._logbook, run, Givens(graph, run))
 
     def narrator_of(self, at: Standing) -> Narrator:
         """Returns a reader of the history of a run that has been loaded."""
