@@ -10,7 +10,7 @@ from stepwell.definition.code import Code, Module
 from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.signatures import CONTEXT
 from stepwell.definition.text import closest
-from stepwell.errors import DefinitionError, Problem
+from stepwell.errors import Problem, UserError
 from stepwell.limits import YEAR_MS
 
 _EXAMPLE = "add it to limits.yaml: limits: {stripe: {concurrency: 5}}"
@@ -49,7 +49,7 @@ def _timeouts(module: Module, function: ast.AST) -> Iterator[tuple[ast.expr, int
         for given in call.keywords:
             value = module.values.get(given.value.id) if isinstance(given.value, ast.Name) else given.value
             if given.arg == "timeout" and isinstance(value, ast.Constant) and value.value is not None:
-                with suppress(DefinitionError):  # not a duration: the import, or the run, says so
+                with suppress(UserError):  # not a duration: the import, or the run, says so
                     yield given.value, parse_duration(value.value)
 
 

@@ -83,7 +83,7 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
 
 
 def limit_ms_of(what: str, given: Duration | timedelta) -> int:
-    """Returns the duration in ms. Raises InvalidInput above a year, DefinitionError if it is no duration."""
+    """Returns the duration in ms. Raises InvalidInput above a year, UserError if it is no duration."""
     limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
     if limit_ms > YEAR_MS:
         raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {what}: {show_duration(YEAR_MS)}",
