@@ -94,7 +94,7 @@ function Input(given: { field: Field; value: string; autofocus: boolean; disable
   return <input value={value} required={field.required ?? false} disabled={disabled} autofocus={autofocus} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} />;
 }
 
-/** Shows a long text from its start, when it is first come to. */
+/** Shows a long text from its start when it first gets the focus. */
 function fromItsStart(area: HTMLTextAreaElement): void {
   if (area.dataset["shown"]) return;
   area.dataset["shown"] = "yes";

@@ -16,7 +16,7 @@ export interface Field {
 export interface Action {
   title: string;
   verb: string;
-  dryVerb?: string; // of what changes nothing, if its field `dry` is set
+  dryVerb?: string; // of the button while the field `dry` is set, and nothing is changed
   about: string;
   fields: Field[];
   method?: "GET" | "DELETE";

@@ -79,7 +79,7 @@ function problemOf(status: number, found: unknown): Problem {
   return { ...given, title, status, detail: given.detail ?? title } as Problem;
 }
 
-/** What the caller may not read here, and who hears of it. */
+/** The paths that the server refused to this caller, and the listeners to tell. */
 export const forbidden = { paths: new Set<string>(), listeners: new Set<() => void>() };
 
 function note(path: string, isForbidden: boolean): void {
@@ -246,7 +246,7 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
   };
 }
 
-/** The paths that the caller may not read, of those that this page asked for. */
+/** The paths that this page asked for and its reader may not see. */
 export function useForbidden(page: string): string[] {
   const [, render] = useState(0);
   useEffect(() => {

@@ -143,7 +143,7 @@ function Lost(): JSX.Element {
   );
 }
 
-/** Says what of the page is missing because its reader may not see it; by the routes, which permissions name. */
+/** Says which parts of the page its reader may not see: by their routes, since permissions name routes. */
 function Forbidden({ page }: { page: string }): JSX.Element {
   const paths = useForbidden(page);
   return (

@@ -149,7 +149,7 @@ function Head(given: { run: Run; why: Explanation | null; pause: WorkflowPause |
 function More({ actions, choose }: { actions: [string, Action][]; choose: (action: Action) => void }): JSX.Element {
   const place = useRef<HTMLDetailsElement>(null);
   const close = (): void => void (place.current && (place.current.open = false));
-  const leave = (): void => (close(), place.current?.querySelector("summary")?.focus()); // what had the focus cannot be seen now
+  const leave = (): void => (close(), place.current?.querySelector("summary")?.focus()); // the button that had the focus is hidden now
   return (
     <details class="menu" ref={place} onKeyDown={(event) => event.key === "Escape" && leave()} onFocusOut={(event) => !place.current?.contains(event.relatedTarget as Node | null) && close()}>
       <summary>More</summary>

@@ -12,7 +12,7 @@ const BATCH = "stepwell:batch"; // the workflow that acts on many runs
 
 export type Outcome = { status: number; body: Json } | { refused: Refusal } | { failed: string };
 
-/** What an update failed with: its answer is an answer all the same. */
+/** The error of an update that failed. The call itself succeeded. */
 export function failureOf(outcome: Outcome | null): { type: string; message: string } | null {
   const body = outcome && "status" in outcome ? (outcome.body as { name?: string; error?: { type: string; message: string } | null } | null) : null;
   return (body?.name && body.error) || null;

@@ -147,7 +147,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   );
 }
 
-/** Brings what came of an action into sight, and the focus back to its button, which lost it while it was disabled. */
+/** Scrolls to the outcome of an action, and returns the focus to its button, which lost it while it was disabled. */
 export function showOutcome(button: HTMLElement | null | undefined): void {
   if (document.activeElement === document.body) button?.focus();
   document.querySelector("dialog .told")?.scrollIntoView({ block: "nearest" });

@@ -1,8 +1,8 @@
-// Text from outside is drawn as what it is: characters that cannot be seen but change what is are drawn as JSON writes them.
+// Text from outside cannot pass for other text: invisible characters that change how it reads are shown as JSON escapes.
 
 import { Fragment, options, type ComponentChildren, type VNode } from "preact";
 
-// Control characters, but for tab and the ends of lines, and those that turn the direction of writing.
+// Control characters, except tab and the ends of lines, and characters that change the direction of text.
 const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
 export function visible(text: string): string {
@@ -16,7 +16,7 @@ function drawn(children: ComponentChildren): ComponentChildren {
 
 const before = options.vnode;
 options.vnode = (vnode: VNode) => {
-  const isValue = vnode.type === "option"; // its text is what it stands for, too
+  const isValue = vnode.type === "option"; // its text may be its value
   if ((typeof vnode.type === "string" && !isValue) || vnode.type === Fragment) vnode.props.children = drawn(vnode.props.children);
   before?.(vnode);
 };

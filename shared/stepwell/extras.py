@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from stepwell.errors import StepwellError
 
-# By extra, as in pyproject.toml: the modules that its commands import.
+# By extra, as in pyproject.toml: the modules that its commands import. An error names the first that is missing.
 _DEPLOY = ("aws_cdk", "boto3", "uv")
 MODULES: Mapping[str, tuple[str, ...]] = {
-    "dev": ("httptools", "uvicorn", "watchfiles", "wsproto"),
+    "dev": ("uvicorn", "httptools", "watchfiles", "wsproto"),
     "deploy": _DEPLOY,
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-    "emulator": ("ministack", "cryptography", "httptools", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
+    "emulator": ("ministack", "cryptography", "uvicorn", "httptools", "watchfiles", "wsproto", *_DEPLOY),
 }
 # What calls AWS needs beside `stepwell`, and how to get it.
 OF_AWS = frozenset({"boto3", "botocore"})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
+from stepwell.errors import DefinitionError
 from tests.api.kit import World
 
 ACTIONS = ["start", "cancel", "terminate", "approve", "reject"]
@@ -84,6 +87,24 @@ def test_an_event_for_one_run_reaches_that_run(world: World) -> None:
     world.drain()
     assert world.get(f"/runs/{run_id}").json["result"] == {"eur": 1}
     assert world.post(f"/runs/{run_id}/events", {"name": "paid"}).status == 409
+
+
+@pytest.mark.parametrize("is_newer", [True, False], ids=["newer", "lost"])
+def test_an_event_for_a_run_whose_definition_cannot_be_read_is_kept(
+    world: World, is_newer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """During a deploy, the previous code meets runs whose definition it cannot compile."""
+    run_id = world.start("paid", input={"order": "7"})
+    catalog = world.parts.catalog
+    with monkeypatch.context() as old:
+        old.setattr(catalog, "_versions", {})
+        if is_newer:
+            old.setattr(catalog, "_compile", Mock(side_effect=DefinitionError("there is no key `new`")))
+        else:
+            old.setattr(world.store, "_definitions", {})
+        assert world.post(f"/runs/{run_id}/events", {"name": "paid", "payload": {"eur": 1}}).status == 202
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"
 
 
 BAD_EVENTS: list[dict[str, object]] = [

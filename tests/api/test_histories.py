@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
-from tests.api.kit import World
+from stepwell.errors import DefinitionError
+from tests.api.kit import World, graph_of
 
 DAG = """
 workflow: onboard
@@ -227,13 +229,38 @@ def test_what_a_fork_of_a_run_keeps_is_told_without_the_input_that_it_did_not_ha
     assert started == [None, {"input": {"order": 6}}]
 
 
-def test_a_run_whose_definition_is_lost_is_told_without_inputs() -> None:
+def test_what_a_redriven_run_keeps_is_told_without_the_input_of_a_newer_definition() -> None:
+    text = (
+        "workflow: kept\ntimeline: [{name: a, run: python:m.a, input: {is: GIVEN}}, {name: b, run: python:m.b, "
+        "input: {is: GIVEN}}]"
+    )
+    world = World(text.replace("GIVEN", "old"))
+    world.steps.functions |= {
+        "python:m.a": lambda call: Outcome(call.node),
+        "python:m.b": lambda call: Outcome(failure=Failure("Broken", "step", "no", call.node, 1)),
+    }
+    run_id = world.start("kept")
+    world.parts.catalog.replace([graph_of(text.replace("GIVEN", "new"))])
+    world.steps.functions["python:m.b"] = lambda call: Outcome(call.node)
+    again = world.post(f"/runs/{run_id}/redrive").json["run_id"]
+    world.drain()
+    started = [one["data"] for one in entries(world, again) if one["type"] == "step.started"]
+    assert started == [None, {"input": {"is": "new"}}]
+
+
+@pytest.mark.parametrize("is_newer", [True, False], ids=["newer", "lost"])
+def test_a_run_whose_definition_cannot_be_read_is_told_without_inputs(
+    is_newer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World('workflow: lost\ntimeline: [{name: a, run: python:m.a, input: {order: "{{ input.order }}"}}]')
     world.steps.functions["python:m.a"] = lambda call: Outcome(call.node)
     run_id = world.start("lost", input={"order": 5})
     whole = entries(world, run_id)
-    world.store._definitions.clear()
     world.parts.catalog._versions.clear()
+    if is_newer:  # during a deploy: the previous code cannot compile it
+        monkeypatch.setattr(world.parts.catalog, "_compile", Mock(side_effect=DefinitionError("no key `new`")))
+    else:
+        world.store._definitions.clear()
     told = entries(world, run_id)
     assert [one["id"] for one in told] == [one["id"] for one in whole]
     assert [one["data"] for one in told if one["type"] == "step.started"] == [None]

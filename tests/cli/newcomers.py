@@ -139,7 +139,7 @@ mend them, then: stepwell check
 """,
         'pip install "stepwell[dev]"',
         2,
-        around="no uvicorn",
+        around="no extra",
     ),
     Mistake(
         "A port that is taken",

@@ -17,6 +17,7 @@ import pytest
 from stepwell.aws.identity import Identity
 from stepwell.cli import deploy
 from stepwell.client.errors import NotFoundProblem
+from stepwell.extras import MODULES
 from stepwell.testing.kit import Stepwell
 from tests.cli.newcomers import MISTAKES, ORDER, SHOP, Mistake
 from tests.docs.commands import OUTSIDE, wrong
@@ -54,7 +55,7 @@ class Around:
 
     def arrange(self, name: str) -> list[str]:
         arranged: Mapping[str, Callable[[], list[str]]] = {
-            "": list, "no uvicorn": self._no_uvicorn, "port": self._port, "server": self._server,
+            "": list, "no extra": self._no_extra, "port": self._port, "server": self._server,
             "gateway": self._gateway, "no credentials": self._no_credentials, "bare account": self._bare_account,
             "no wheel": self._no_wheel,
         }  # fmt: skip
@@ -74,9 +75,9 @@ class Around:
         self._set.setenv("STEPWELL_URL", url)
         self.names[url] = "http://127.0.0.1:8787"
 
-    def _no_uvicorn(self) -> list[str]:
+    def _no_extra(self) -> list[str]:
         found = importlib.util.find_spec
-        self._set.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else found(name))
+        self._set.setattr(importlib.util, "find_spec", lambda name: None if name in MODULES["dev"] else found(name))
         return []
 
     def _port(self) -> list[str]:

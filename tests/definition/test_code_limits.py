@@ -90,6 +90,7 @@ async def flow(ctx):
     await ctx.run(lambda: 1, timeout=34_560_000)
     await ctx.step(charge, 2, timeout="1h")
     await ctx.step(charge, 3, timeout=None)
+    await ctx.step(charge, 4, timeout="soon")  # the run says so
     other(timeout="400d")
 """
 

@@ -571,6 +571,17 @@ def test_of_several_waits_for_documents_each_takes_its_own(starts: Starts, defin
     assert "s3://photo" in json.dumps([entry for entry in run.history if entry["type"] == "event.received"])
 
 
+def test_a_document_for_a_branch_of_an_inner_fork_is_not_refused_by_the_branches_beside_it(starts: Starts) -> None:
+    run = starts(
+        "workflow: seed\nnodes: {a: {fan_out: all, transitions: [{to: b}, {to: c}]}, "
+        f"b: {{wait: {PAPERS}}}, c: {{fan_out: all, transitions: [{{to: d}}, {{to: e}}]}}, "
+        f"d: {{wait: {PHOTO}}}, e: {{wait: {{for: approval}}}}}}"
+    )
+    assert run.status == "waiting"
+    run.event("DOCUMENT_UPLOADED", {"document": "photo", "url": "s3://photo"})
+    assert "s3://photo" in json.dumps([entry for entry in run.history if entry["type"] == "event.received"])
+
+
 # -- events that Stepwell sends
 
 

@@ -51,6 +51,13 @@ def test_every_property_of_the_construct_has_a_meaning() -> None:
     assert [property_ for property_, meaning in rows if not meaning.strip()] == []
 
 
+def test_the_versions_that_only_a_python_needs_are_named() -> None:
+    page = (DOCS / "projects.md").read_text(encoding="utf-8").lower()
+    needed = re.findall(r'"(\w+)>=([\d.]+); python_version>=', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert len(needed) > 2
+    assert [f"{name} {version}" for name, version in needed if f"{name} {version}" not in page] == []
+
+
 def test_every_block_is_on_some_page() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in pages())
     assert [block for block in BLOCKS if f"<!-- generated: {block} -->" not in text] == []

@@ -1,4 +1,4 @@
-"""A lock that is entered after tasks have given something up: that is over, and nothing is beside the lock."""
+"""A lock that is entered after tasks gave operations up: cancelled operations are not in progress beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function that waits makes of an update, and what it has entered when it waits for code."""
+"""A waiting function that gets an update, and the slot that a function has entered when it waits for code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that serves for long does not walk through all that it has set up, again and again."""
+"""The garbage collector leaves alone what a serving process has set up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def as_it_was() -> Iterator[None]:
 
 
 def walks(work: Callable[[], object]) -> list[int]:
-    """The generations that the collector walked through meanwhile: 2 is all values of the process."""
+    """Returns the generations that were collected during the work: 2 is all values of the process."""
     found: list[int] = []
 
     def note(phase: str, info: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The door, put to by two who have read the same: who is refused decides again, or finds that the record is its own."""
+"""Two actors that have read the same token: the door has the refused one decide again, or find its own record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAID = "workflow: flow\ntimeline:\n  - {name: pay, wait: {for: event, name: paid
 
 
 def waiting(text: str) -> tuple[World, Standing]:
-    """A run that waits, as somebody has read it."""
+    """Returns a run that waits, and its token as an actor has read it."""
     world = World(text)
     run_id = world.start()
     world.deliver()
@@ -95,19 +95,19 @@ def test_an_event_that_another_run_took_is_told_from_one_that_the_wait_does_not_
 
 
 def gathering() -> tuple[World, Standing, Standing]:
-    """A run of gathered steps before its first record: as its worker has it, and as any other reads it."""
+    """Returns a run with `durability: batch` before its first record: as its worker has it, and as others read it."""
     world = World(STEPS)
     at = read(world, world.start())
     return world, replace(at, batch=OpenBatch(world.clock)), at
 
 
 def ended(at: Standing, number: int, by: str) -> Record:
-    """What a step of the chain comes to."""
+    """Returns the record of a step of the chain."""
     return Record(at.token.next_slot, Kind.STEP, by, 0, f"s{number}", output=number, next=Goto(f"s{number + 1}"))
 
 
 def outrun(by: str) -> tuple[World, Standing]:
-    """A worker that another, or its own message's other delivery, has outrun while its step ran."""
+    """Returns a worker whose token another actor, or another delivery of its message, moved while its step ran."""
     world, mine, other = gathering()
     assert mine.batch is not None
     written = put(world, other, Cancelled("enough"), by)
@@ -116,7 +116,7 @@ def outrun(by: str) -> tuple[World, Standing]:
 
 
 def test_who_was_outrun_while_its_step_ran_goes_on_if_its_own_message_was_first() -> None:
-    """Its message is deleted once it is done: were it to drop, and the other delivery to die, nobody would go on."""
+    """Its message is deleted once it is done. If it dropped, and the other delivery died, nobody would go on."""
     for by, is_mine in (("w", True), ("another", False)):
         world, at = outrun(by)
         answer = put(world, at, Cancelled("late"), "w")

@@ -1,4 +1,4 @@
-"""A message whose lease runs out while it is handled: whoever has it now writes what follows."""
+"""A message whose lease expires while it is handled: its next delivery writes what follows."""
 
 from __future__ import annotations
 

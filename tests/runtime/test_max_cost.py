@@ -296,7 +296,7 @@ def test_an_approval_of_a_run_that_is_paused_for_its_cost_is_told_what_has_it_go
         approve(world, run_id)
     assert (refused.value.code, refused.value.hint) == (
         "paused_for_cost",
-        "stepwell unpause RUN has its branches go on",
+        "stepwell unpause RUN lets its branches go on",
     )
 
 

@@ -37,7 +37,7 @@ PEOPLE = ("ana", "leo")
 
 
 def with_calls(program: Program, rng: random.Random) -> Program:
-    """Calls beside those of the program. A pause that is answered ends by itself, after `held_s`."""
+    """Returns the program with more calls. An accepted pause ends by itself, after `held_s`."""
     program = make_saga(rng) if not program.asks and rng.random() < 0.1 else program
     if any(ask["type"] == "update" for ask in program.asks):
         program = _with_own_waits(program, rng)
@@ -78,7 +78,7 @@ def _with_own_waits(program: Program, rng: random.Random) -> Program:
 
 
 def _with_approval(program: Program) -> Program:
-    """Whoever is asked may answer where the system outside does not."""
+    """Returns the program with an approval beside its callback, so that a person may answer instead."""
     (name, wait), *_ = [(name, node.wait) for name, node in program.graph.nodes.items() if node.wait is not None]
     either = Wait(
         "any", arms=(replace(wait, timeout_ms=None), Wait("approval")), timeout_ms=3_600_000, on_timeout="continue"
@@ -88,7 +88,7 @@ def _with_approval(program: Program) -> Program:
 
 
 def _breaks(world: World) -> None:
-    """Deploys bad code, which is mended once the run has ended, or after so many calls."""
+    """Deploys broken code, which is mended once the run has ended, or after _BROKEN_CALLS calls."""
     deploy(world, "break")
     world.mended_by = world.calls + _BROKEN_CALLS
 
@@ -107,7 +107,7 @@ def _undoable(node: Node) -> Node:
 
 
 def overtake(world: World, name: str, args: tuple[Any, ...]) -> None:
-    """While somebody is about to append, a call that ends the run or its wait comes first."""
+    """Lets a call that ends the run or its wait come first while an actor is about to append."""
     if not world.awaited or name not in _APPENDS or world.current is None:
         return
     body = world.current.envelope.body
@@ -123,7 +123,7 @@ def overtake(world: World, name: str, args: tuple[Any, ...]) -> None:
 
 
 def stall(world: World) -> None:
-    """A client whose process does nothing for a while: what it has read grows old."""
+    """Stalls a client for a while, so that what it has read grows old."""
     chances, actor = world.chances, world.current
     if chances.stalls and actor and actor.envelope.kind == "client" and world.rng.random() < chances.stalls:
         actor.until_ms = world.now_ms + world.rng.choice(_STALLED_MS)

@@ -1,4 +1,4 @@
-"""Mutants of a limit of cost: each takes one law of open forks away, and the simulator must notice."""
+"""Mutants of `max_cost`: each breaks one law of open forks, and the simulator must notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of transactions and of functions' locks: written without a record, told otherwise, kept or taken too long."""
+"""Mutants of transactions and of functions' locks: writes without a record, untold refusals, locks kept too long."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refusal_untold() -> Iterator[None]:
 
 @contextmanager
 def locks_of_functions_kept() -> Iterator[None]:
-    """What a function lets go is held until its run ends."""
+    """A lock that a function leaves is held until its run ends."""
 
     def lets_go(locks: Any, record: Any) -> bool:
         return isinstance(record.next, End) if locks.of_function else _lets_go(locks, record)

@@ -159,7 +159,7 @@ def current_steps(at: Standing) -> list[str]:
 
 
 def _place_of(at: Standing, token: Token) -> str:
-    """Returns the node; of a function's branch that has no record yet, the name of its fork."""
+    """Returns the token's node; for a function's branch that has no record yet, the fork's name."""
     fork = fork_at(at.token)
     if at.graph.function and token.branch and token.last is None and fork is not None and not fork.is_of_tasks:
         return node_of(at.graph, at.token)

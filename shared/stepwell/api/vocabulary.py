@@ -53,7 +53,7 @@ WORDS = _rows(_TABLE)
 
 
 class AgentRunView(TypedDict):
-    """A run with `as=agent`: these, and the keys of RunView in camelCase."""
+    """A run with `as=agent`: these keys, and those of RunView in camelCase."""
 
     runId: str
     workflow: str

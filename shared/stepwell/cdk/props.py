@@ -74,17 +74,17 @@ class EngineProps:
     pools: the workers by name; `default` is among them.
     auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
         `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
-    jwt_issuer: with `jwt`: the URL of who issues the tokens, as their `iss` has it: `https://login.example.com/`.
-    jwt_audience: with `jwt`: the audiences, of which a token must name one.
+    jwt_issuer: with `jwt`: the issuer of the tokens, exactly as in their `iss`: `https://login.example.com/`.
+    jwt_audience: with `jwt`: the audiences; a token must name one of them.
     removal_policy: what happens to the table, the bucket, the queues, the secrets and the logs when the stack is
         deleted. RETAIN also protects the table from deletion; DESTROY deletes all data.
     auto_delete_objects: with DESTROY, empties the bucket first, by a function of the CDK's.
     kms_key: a key for the table, the bucket, the queues, the bus, the logs, the alarms' topic and the API key; they
         are encrypted under keys of AWS without it. A key of the same app is opened to the services that need it.
     alarms: whether the stack has alarms and a dashboard.
-    alarm_email: who gets the alarms by mail, after confirming the subscription.
+    alarm_email: the address that gets the alarms, once its owner has confirmed the subscription.
     log_retention: how long CloudWatch keeps the logs of the functions and of the API.
-    log_level: the least level that the functions log: `debug`, `info`, `warning` or `error`.
+    log_level: the lowest level that the functions log: `debug`, `info`, `warning` or `error`.
     vpc, vpc_subnets: where the functions run. They need a way to DynamoDB, S3, SQS, EventBridge and its Scheduler,
         CloudWatch Logs and Secrets Manager: endpoints, or a NAT.
     open_rate_per_second: how many calls of each route that asks for no signature of the API (webhooks, callbacks,

@@ -126,7 +126,7 @@ def run(
 
 
 def _wait_for(client: Client, started: JsonObject, *, watch: bool, as_json: bool) -> None:
-    """Follows the run, or waits and shows it, and exits as it ended."""
+    """Follows the run, or waits and shows it, and exits with the code of its end."""
     started_id = str(started.get("run_id"))
     if watch:
         _exit_like(follow(client, started_id, console()))

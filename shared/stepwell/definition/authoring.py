@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 
 from stepwell.definition import graph
 from stepwell.definition.child_names import child_names
-from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.durations import long_step, parse_duration, show_duration
 from stepwell.definition.graph import Json
 from stepwell.definition.options import WorkflowOptions
 from stepwell.definition.text import NAME, NAME_HINT, closest
@@ -276,8 +276,8 @@ def _timeout(kind: str, value: Duration | None) -> int | None:
 def _step_timeout(value: Duration) -> int:
     timeout_ms = parse_duration(value)
     if timeout_ms > YEAR_MS:
-        message = f"`timeout` of {show_duration(timeout_ms)} is over the maximum of a step"
-        raise _bad(message, f"at most {show_duration(YEAR_MS)}", code="timeout_too_long")
+        message, hint = long_step(timeout_ms)
+        raise _bad(message, hint, code="timeout_too_long")
     return timeout_ms
 
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from stepwell.definition.code import Code, Module
-from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.signatures import CONTEXT
 from stepwell.definition.text import closest
-from stepwell.errors import DefinitionError, Problem
+from stepwell.errors import Problem, UserError
 from stepwell.limits import YEAR_MS
 
 _EXAMPLE = "add it to limits.yaml: limits: {stripe: {concurrency: 5}}"
@@ -49,7 +49,7 @@ def _timeouts(module: Module, function: ast.AST) -> Iterator[tuple[ast.expr, int
         for given in call.keywords:
             value = module.values.get(given.value.id) if isinstance(given.value, ast.Name) else given.value
             if given.arg == "timeout" and isinstance(value, ast.Constant) and value.value is not None:
-                with suppress(DefinitionError):  # no duration: the import, or the run, says so
+                with suppress(UserError):  # not a duration: the import, or the run, says so
                     yield given.value, parse_duration(value.value)
 
 
@@ -63,8 +63,8 @@ def _takes_time(module: Module, called: ast.expr) -> bool:
 
 
 def _too_long(module: Module, node: ast.expr, limit_ms: int) -> Problem:
-    message = f"`timeout` of {show_duration(limit_ms)} is over the maximum of a step"
-    return Problem("timeout_too_long", message, hint=f"at most {show_duration(YEAR_MS)}", file=module.file,
+    message, hint = long_step(limit_ms)
+    return Problem("timeout_too_long", message, hint=hint, file=module.file,
                    line=node.lineno, column=node.col_offset + 1)  # fmt: skip
 
 

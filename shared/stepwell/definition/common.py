@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from stepwell.definition.called import Called
-from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.expressions import (
     compile_expression,
     compile_template,
@@ -160,8 +160,8 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
 def _timeout_ms(context: Context, data: Mapping[str, Json], path: str) -> int | None:
     timeout_ms = context.duration_ms(data, "timeout", path)
     if timeout_ms is not None and timeout_ms > YEAR_MS:
-        message = f"`timeout` of {show_duration(timeout_ms)} is over the maximum of a step"
-        context.add("timeout_too_long", message, f"{path}/timeout", f"at most {show_duration(YEAR_MS)}")
+        message, hint = long_step(timeout_ms)
+        context.add("timeout_too_long", message, f"{path}/timeout", hint)
     return timeout_ms
 
 

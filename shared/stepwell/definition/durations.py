@@ -47,6 +47,11 @@ def show_duration(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
+def long_step(limit_ms: int) -> tuple[str, str]:
+    """Returns the message and the hint about a step's time limit of more than a year."""
+    return f"`timeout` of {show_duration(limit_ms)} is over the maximum of a step", f"at most {show_duration(YEAR_MS)}"
+
+
 def span(seconds: float) -> str:
     """Formats a duration, with two units if the first is small: 85 ms, 1.2 s, 42 s, 3 min 5 s, 23 h, 6 d 4 h."""
     if seconds < 1:

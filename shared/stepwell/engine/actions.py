@@ -89,7 +89,7 @@ class AskPermit:
 class AskCost:
     """Ask what the run has cost, then decide again. `cap_usd`: what it may cost without an approval.
 
-    A branch does not know what an approval of its run has made of that.
+    For a branch it is the definition's limit: a branch does not see the approvals of its run.
     """
 
     cap_usd: float
@@ -104,7 +104,7 @@ class Look:
 class Hold:
     """Pause the run, or have it go on: in its header, because a pause is no record.
 
-    `by` and `reason`: of a pause that the engine itself asks for.
+    `by` and `reason` are of a pause that the engine itself asks for.
     """
 
     by: str = ""

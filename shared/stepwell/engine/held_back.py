@@ -25,8 +25,8 @@ class HeldBack:
     ) -> None:
         """Takes out of `fresh` the operations that are to wait, and puts in the one that may begin.
 
-        Beside what only the outside world ends, they would wait too long; so that fails. `cancelled`: what is under way
-        until a record says that it is over. `has_timer`: a timer of the tasks may still let one of them go on.
+        An operation that only the outside world ends would hold them up too long, so they fail beside one. `cancelled`:
+        operations that are under way until a record ends them. `has_timer`: a timer of the tasks may let one go on.
         """
         of_lock = [one for one in fresh if one.asked.kind in OF_LOCKS]
         waiting = [one for one in (*self.waiting, *of_lock) if one.task.pending is one]

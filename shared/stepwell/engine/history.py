@@ -1,8 +1,4 @@
-"""History: a token's records as entries for people, in order of time.
-
-A record is one commit and may have several entries: an attempt ended, phases changed, the run ended. The entries are a
-pure function of the record and the token before and after it, so an entry's id is the same whenever it is read.
-"""
+"""History: a token's records as entries for people, as a pure function of each record and the token around it."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ def opening(token: Token, run: RunInfo) -> tuple[Entry, ...]:
 
 
 def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
-    """The first entries of a record that is still to come: a worker has the run, its first step is not done."""
+    """Returns the first entries of a record that is still to come: a worker has the run and runs its first step."""
     if token.ended or token.phase is not Phase.INITIALIZING or not run.started_ms:
         return ()
     tell = _Teller(token.id, token.next_slot, run.started_ms)
@@ -60,7 +56,7 @@ def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
 
 
 def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
-    """Returns the entries of one record. `before` and `after` are the token around it."""
+    """Returns a record's entries, with the same ids each time. `before` and `after` are the token around it."""
     who = record.who or (record.resumption.by if record.resumption else "")
     tell = _Teller(after.id, record.slot, record.at_ms, who or record.by, run.run_id)
     emitted = signals(record, before.phase)

@@ -36,12 +36,12 @@ class Undo:
 @quick
 @dataclass(frozen=True)
 class Spent:
-    """What a run has cost. The others are for its branches, which do not have them."""
+    """What a run has cost. The other fields tell a branch what only the root token and the header have."""
 
     usd: float
     cost_cap: float = 0.0  # of the root token
-    is_paused: bool = False  # in which case nobody has looked at the cost
-    paused_by: str = ""  # by whom the run was paused last, if that pause is over
+    is_paused: bool = False  # the run, whose cost was not computed for that reason
+    paused_by: str = ""  # who paused the run last, if that pause is over
 
 
 @quick
@@ -58,7 +58,7 @@ class Moment:
     rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
     turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
     permitted: bool = False  # the run has its permit
-    spent: Spent | None = None  # what the run has cost, where somebody has looked
+    spent: Spent | None = None  # what the run has cost, if that was computed
     lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
 

@@ -4,8 +4,8 @@
                                                        └── rejected ── the run fails, `max_cost`
     of a branch  └── the run is PAUSED ── unpaused ── branches go on until the root has another limit
 
-The cost is worked out from the records, so it takes no write. A branch cannot ask: its parent's log rests while the
-fork is open, so what an approval says would have no place. A pause has one: the header says who paused the run last.
+The cost is computed from the records, so it takes no write. A branch cannot ask: nothing is appended to its parent's
+log while the fork is open, so an answer could not be recorded. A pause can: the header says who paused the run last.
 Child runs have limits of their own.
 """
 
@@ -23,7 +23,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import ended_record
 
 MAX_COST = "max_cost"  # the type of the approval, and of the error of a run that does not get it
-_PAUSER = f"its {MAX_COST} of "  # before the limit, which an unpause lifts for branches
+_PAUSER = f"its {MAX_COST} of "  # before the limit, which an unpause lifts for the branches
 
 
 def cap_of(graph: Graph, token: Token) -> float | None:
@@ -51,7 +51,7 @@ def ask(moment: Moment, token: Token, action: RunStep) -> AskCost | Record | Hol
 
 
 def _of_branch(graph: Graph, spent: Spent) -> Hold | None:
-    """Returns the run's pause, which it may have already."""
+    """Returns a pause of the run, or that it is paused already; None if the branch may go on."""
     if spent.is_paused:
         return Hold()
     cap_usd = cap_of_branches(graph, spent)

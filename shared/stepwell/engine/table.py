@@ -197,7 +197,7 @@ class Verdict(StrEnum):
 
 # From left to right: initializing, executing_step, sleeping, waiting_for_approval, _event, _children, _at_fan_in,
 # compensating, waiting_to_compensate, completed, failed, cancelled. t: take, d: drop, r: refuse.
-# A capital: no message meets this row, as its sender reads the token first; tests/engine/test_unmet_rows.py proves it.
+# A capital: the message never meets the phase, as its sender reads the token first: tests/engine/test_unmet_rows.py.
 _PHASES = (
     P.INITIALIZING, P.EXECUTING_STEP, P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN,
     P.WAITING_AT_FAN_IN, P.COMPENSATING, P.WAITING_TO_COMPENSATE, P.COMPLETED, P.FAILED, P.CANCELLED,

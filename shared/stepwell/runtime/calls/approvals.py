@@ -116,10 +116,10 @@ def _wide(at: Standing) -> int | None:
 
 
 def _check_cost(at: Standing) -> None:
-    """Raises Conflict for a run that was paused because its branches have cost too much: no approval ends that."""
+    """Raises Conflict if the run is paused because its branches have cost too much: no approval ends that."""
     if at.run.is_paused and is_pauser(at.header.paused_by):
         raise Conflict(f"the run is paused by {at.header.paused_by}, which no approval ends", code="paused_for_cost",
-                       hint="stepwell unpause RUN has its branches go on")  # fmt: skip
+                       hint="stepwell unpause RUN lets its branches go on")  # fmt: skip
 
 
 def _has_had(token: Token, resumption: Resumption) -> bool:

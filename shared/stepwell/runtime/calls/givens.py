@@ -1,4 +1,4 @@
-"""Tells what steps were called with: evaluated again from the log, which has their results alone."""
+"""Adds the inputs of steps to a history. They are evaluated again, since the log stores only results."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from stepwell.errors import ExpressionError
 
 @dataclass(frozen=True, slots=True)
 class Givens:
-    """Adds the input to the entries `step.started` of one run, for steps whose definition makes it."""
+    """Adds `data.input` to the entries `step.started` of one run, for steps whose definition has an `input`."""
 
     graph: Graph
     run: RunInfo
-    is_forked: bool = False  # made by a fork of another run, maybe with another input than the kept records had
 
     def added(self, entries: Sequence[Entry], record: Record, before: Token) -> Sequence[Entry]:
-        """Returns the entries of a record with `data.input`. `before`: the token before it."""
-        is_kept = self.is_forked and not before.origin
+        """Returns a record's entries with `data.input`. `before`: the token before the record."""
+        is_kept = record.at_ms < self.run.created_ms  # by a redrive or a fork: it had another definition or input
         if is_kept or not any(entry.type == "step.started" for entry in entries):
             return entries
         node = self.graph.nodes.get(record.node)
@@ -35,7 +34,7 @@ class Givens:
         try:
             given = step_input(step, Names(moment, before), default_input(self.run, before))
         except ExpressionError:
-            return entries  # the attempt failed for that
+            return entries  # that is why the attempt failed
         return [_with_input(entry, given) if entry.type == "step.started" else entry for entry in entries]
 
 

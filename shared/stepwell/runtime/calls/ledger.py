@@ -150,9 +150,9 @@ class Ledger:
         return self._scaled(counts, width, read) + await self._guests(at, name, fork)
 
     async def _reached(self, at: Standing, name: str, fork: Fork, read: int) -> int:
-        """Returns for how many branches of an open fork those of its first page stand: the others may be behind them.
+        """Estimates how many branches of an open fork have come as far as those of its first page.
 
-        Pages spread over the fork tell it, by how many of their branches have ended.
+        It compares how many branches of pages from all over the fork have ended.
         """
         pages = fork.pages[:: -(-len(fork.pages) // PAGES_READ)]
         ended = []

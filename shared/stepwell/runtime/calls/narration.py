@@ -38,7 +38,7 @@ _OWN = -1  # instead of a branch: a token's own entries come before those of the
 
 @dataclass(frozen=True, slots=True)
 class Narrator:
-    """Reads the entries of one run; with `givens`, also what its steps were called with."""
+    """Reads the entries of one run; with `givens`, the inputs of its steps too."""
 
     logbook: Logbook
     run: RunInfo
@@ -129,7 +129,7 @@ class Narrator:
     async def _logs(self, fork: ForkedParent, page: int) -> Sequence[tuple[Token, Sequence[Record]]]:
         """Returns the branches of a page as they began, with their records.
 
-        Those of a DAG know the results of the steps before them: their inputs may read them.
+        Branches of a DAG have the results of the steps before them, since their inputs may read those.
         """
         logs = await self.logbook.page_logs(fork, page)
         if self.givens is None or not fork.fork.needs:

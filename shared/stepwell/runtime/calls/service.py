@@ -18,7 +18,7 @@ from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
-from stepwell.errors import Conflict, EngineFault, NotFound
+from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
@@ -45,7 +45,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
-from stepwell.runtime.ports.headers import FORK, RERUN, Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
 from stepwell.runtime.starts.versions import PIN, asked_of
@@ -246,16 +246,15 @@ class Service:
         return Narrator(self._logbook, run_info(await self.header(run_id)))
 
     async def whole_narrator(self, run_id: str) -> Narrator:
-        """Returns a reader that tells what steps were called with, too, if its definition is there. Raises NotFound."""
+        """Returns a reader that adds the inputs of steps, if it can read the definition. Raises NotFound."""
         header = await self.header(run_id)
         run = run_info(header)
         try:
             graph = await self.graph_of(header)
-        except EngineFault:
+        except (EngineFault, DefinitionError):
             return Narrator(self._logbook, run)
-        run = (await self._standing(run_id)).run if run.gathers else run  # only its log has what it was given
-        given = Givens(graph, run, is_forked=header.origin.startswith(f"{FORK}:"))
-        return Narrator(self._logbook, run, given)
+        run = (await self._standing(run_id)).run if run.gathers else run  # only its log has the input
+        return Narrator(self._logbook, run, Givens(graph, run))
 
     def narrator_of(self, at: Standing) -> Narrator:
         """Returns a reader of the history of a run that has been loaded."""

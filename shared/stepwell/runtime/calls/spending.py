@@ -1,9 +1,9 @@
 """Spending: what a run has cost so far. Its worker asks before each step of a workflow with `max_cost`.
 
 The ledger reads the run's records. A worker that goes on with the same run reads them again once the known cost, with
-the records since at twice that rate, reaches the limit; and at once after a fork or a long step. For the branches of an
-open fork the steps that it has begun since count in place of records, and it reads again after OPEN_COST_KEPT_MS too,
-because other workers run branches beside it.
+the records since at twice that rate, reaches the limit; and at once after a fork or a long step. In an open fork it
+counts the branches' steps that it has begun since, instead of records. It reads again after OPEN_COST_KEPT_MS too,
+because other workers run branches of the same fork.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEPT_MS = 900_000
 
 @dataclass(slots=True)
 class _Look:
-    """A look at a run with an open fork. `begun`: the steps that this worker has begun in it since."""
+    """The cost of a run with an open fork, as last computed. `begun`: the steps that this worker has begun since."""
 
     spent: Spent
     steps: int
@@ -74,15 +74,15 @@ class Spending:
         return spent
 
     async def _look(self, root: Standing) -> tuple[float, int]:
-        """Returns what the run has cost, in USD, and its attempts."""
+        """Returns what the run has cost in USD, and the number of its attempts."""
         cost = await Ledger(Logs(self._logbook, self._log)).cost(root)
         return usd_here(asdict(cost), self._catalog.prices), cost.steps
 
 
 def _counts_still(look: _Look, at: Standing) -> bool:
-    """Tells whether the run stays below its limit even if each step since cost twice the mean.
+    """Tells whether the run is below its limit even if each step since has cost twice the mean.
 
-    A limit that did not count during an earlier fork may count again.
+    A limit that an unpause lifted during one fork may hold again in the next.
     """
     cap_usd = cap_of_branches(at.graph, look.spent)
     if cap_usd is None:

@@ -49,7 +49,7 @@ def reference(function: Callable[..., Any]) -> str:
 
 @lru_cache(maxsize=1_024)
 def step_of(function: Callable[..., Any]) -> tuple[Step, str]:
-    """Returns the function's step, of which each call takes a copy, and its name. Raises InvalidInput as above."""
+    """Returns the function's step, which each call copies, and its name. Raises as `reference` does."""
     own = getattr(getattr(function, "__stepwell__", None), "name", None)
     return Step(reference(function)), own or function.__name__
 
@@ -83,7 +83,7 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
 
 
 def limit_ms_of(what: str, given: Duration | timedelta) -> int:
-    """Returns the duration in ms. Raises InvalidInput above a year, DefinitionError if it is no duration."""
+    """Returns the duration in ms. Raises InvalidInput above a year, UserError if it is no duration."""
     limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
     if limit_ms > YEAR_MS:
         raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {what}: {show_duration(YEAR_MS)}",

@@ -51,7 +51,7 @@ class Lock:
 class Limit:
     """A named limit. Within its block each attempt of a step, or of `ctx.run`, takes a permit and gives it back."""
 
-    is_known: ClassVar = False  # whether any block of one was entered in this process: most have none to look for
+    is_known: ClassVar = False  # a block was entered in this process; in most none is, so that nobody looks for one
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle

@@ -151,7 +151,7 @@ def _name_of(function: Callable[..., object]) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Tells whether it can be stored without a check."""
+    """Tells whether the value can be stored without a check."""
     kind = type(value)
     if kind is int:
         return -_PLAIN < value < _PLAIN  # type: ignore[operator]  # an int

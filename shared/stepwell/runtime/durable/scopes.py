@@ -1,6 +1,6 @@
-"""anyio's cancel scopes: they get numbers, so that each replay cancels the tasks of a group in the same order.
+"""Numbers anyio's cancel scopes, so that each replay cancels the tasks of a group in the same order.
 
-anyio keeps scopes in sets, which are in the order of addresses otherwise.
+anyio keeps scopes in sets, whose order otherwise depends on the scopes' addresses in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def number_scopes() -> None:
 
 def _numbered(scope: Any) -> Any:
     class CancelScope(scope):  # type: ignore[misc]  # known at run time alone
-        """anyio's own, with a number."""
+        """anyio's own scope, with a number as its hash."""
 
         __slots__ = ("_number",)
 

@@ -111,9 +111,9 @@ class Pausing:
         return at
 
     async def _held(self, at: Standing, pause: Pause) -> bool:
-        """Pauses the run in its header. Returns False if that has changed, or says that the run ends.
+        """Pauses the run in its header. Returns False if the header has changed, or says that the run ends.
 
-        It was read after the token, which may not have ended then.
+        The header was read after the token, so the run may have ended in between.
         """
         if at.header.status.terminal or at.header.status is Status.COMPENSATING:
             return False

@@ -48,9 +48,9 @@ class Stopping:
         return True
 
     async def pause(self, run_id: str, pause: Pause) -> bool:
-        """Pauses a run on behalf of one of its branches, unless it is. Returns False if the run can no longer pause.
+        """Pauses a run for one of its branches, unless it is paused. Returns False if the run can no longer pause.
 
-        `pause`: by nobody if the run was found paused.
+        `pause.by` is empty if the branch found the run paused.
         """
         root = await self._logbook.load(run_id)
         if root is None:

@@ -34,7 +34,7 @@ Answered: TypeAlias = "tuple[object, BaseException | None]"
 
 _CLEAN_UP_SECONDS = 1.0  # time for the `finally` of a cancelled async step
 BATON_SECONDS = 0.01  # a step that takes longer passes the baton on
-LINGER_SECONDS = BATON_SECONDS  # the watch sleeps at most so long after a step has begun: see there
+LINGER_SECONDS = BATON_SECONDS  # how long the watch sleeps at most after a step has begun: see Watch
 
 
 class StepInterrupted(BaseException):

@@ -94,7 +94,7 @@ class Permits:
     async def _cancel_oldest(self, own: Header, share: Share, may_refuse: bool) -> None:
         """Cancels as many of the oldest runs, under way or waiting, as are over the limit.
 
-        That may be the run itself: messages come in any order. `may_refuse`: else it is not cancelled for the limit.
+        That may be the run itself, since messages come in any order; but not if it may no longer be refused.
         """
         board = await self._lines.read(share)
         others = [one for one in (*board.under_way, *board.left.values()) if one != own.run_id]
@@ -173,7 +173,7 @@ class Permits:
 
 
 def _since_ms(header: Header) -> int:
-    """Returns since when the run wants to begin, in ms."""
+    """Returns the time since when the run may begin."""
     return max(header.created_ms, header.start_at_ms)
 
 

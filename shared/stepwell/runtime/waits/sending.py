@@ -10,10 +10,11 @@ from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import child_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Failure, Topic
+from stepwell.engine.table import Phase
 from stepwell.engine.turns import SENDS
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.waits.kind import kind_named
-from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
+from stepwell.errors import Conflict, DefinitionError, EngineFault, InvalidInput, NotFound, UserError
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
@@ -56,15 +57,22 @@ class Sending:
     async def check_reaches(self, header: Header, run_id: str, name: str, payload: Json) -> None:
         """Raises Conflict or InvalidInput if the run cannot take the event.
 
-        The run's log, and that of its branches, is read only if its definition has waits that check payloads.
+        The logs of the run and its branches are read only if its definition has waits that check payloads. The branches
+        of a wide or an inner fork are not read: they may take what the others refuse.
         """
         if header.status.terminal:
             raise Conflict("the run has ended; no event can reach it", code="run_ended")
-        if not _judges(await self._logbook.graph_of(header)):
+        try:
+            graph = await self._logbook.graph_of(header)
+        except (EngineFault, DefinitionError):  # kept for a worker that can read the run's definition
+            return
+        if not _judges(graph):
             return
         at = await self._logbook.load(run_id)
         at = await self._logbook.with_branches(at) if at is not None else None
-        tokens = (at.token, *at.branches) if at is not None else ()
+        if at is None or any(one.phase is Phase.WAITING_AT_FAN_IN for one in at.branches):
+            return
+        tokens = (at.token, *at.branches)
         parked = [one.parked for one in tokens if one.parked is not None and is_waiting(one)]
         arms = [arm for one in parked for arm in one.arms if run_topic(name, run_id) in arm.topics]
         flaws = [kind_named(arm.kind).flaw(arm, payload) for arm in arms]
