@@ -20,7 +20,10 @@ from tests.sim.world import World
 
 
 def law_13_overlap(world: World) -> Iterator[str]:
-    """Of one run."""
+    """Of one run, while it is not paused."""
+    header = world.memory._runs.get(world.run_id)
+    if header is not None and header.paused_ms:
+        return
     logs = world.logs.look()
     busy = {token for actor in world.actors for run_id, token in [actor.step] if run_id == world.run_id}
     for opened in [opened for token, log in logs.records.items() for opened in forks_of(token, log)]:
