@@ -180,6 +180,7 @@ MISTAKES = [
     ),
     ("a heartbeat of an event", "{for: event, heartbeat: 5m}", "misplaced_key", "callback"),
     ("a heartbeat too late", "{for: callback, timeout: 1h, heartbeat: 1h}", "bad_value", "ends after 1h"),
+    ("two callbacks", "{all: [{for: callback}, {for: event}, {for: callback}]}", "duplicate_value", "a branch"),
     ("no heartbeat", "{for: callback, heartbeat: 0}", "bad_value", "longer than 0"),
     ("a heartbeat that is a template", "{for: callback, heartbeat: '{{ input.h }}'}", "bad_duration", "30s"),
     ("an agent", "{for: agent}", "unsupported", "run: workflow:name"),

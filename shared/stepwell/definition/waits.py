@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.definition.common import Context, check_name, step_of
@@ -111,7 +111,16 @@ def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str, make
         context.add("too_many_waits", message, place, f"at most {WAIT_ARMS}; a fork has a branch for each of more")
         return []
     arms = [make(context, one, kind, f"{place}/{at}") for at, one in _each(data, kind)]
+    _check_callbacks(context, arms, kind, place)
     return [arm for arm in arms if arm is not None]
+
+
+def _check_callbacks(context: Context, arms: Sequence[Wait | None], kind: str, place: str) -> None:
+    """Reports a second callback: it has the first one's URL. What is deployed already is left alone."""
+    callbacks = [at for at, arm in enumerate(arms) if arm is not None and arm.kind == "callback"]
+    for at in () if context.trusted else callbacks[1:]:
+        message = f"`{kind}` has a second callback, with the URL of the first"
+        context.add("duplicate_value", message, f"{place}/{at}", "a fork has a branch, and so a URL, for each")
 
 
 def arm_of(context: Context, data: Mapping[str, Json], outer: str, path: str) -> Wait | None:
