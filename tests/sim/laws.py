@@ -186,7 +186,8 @@ def _wanted_events(world: World, token: Token) -> Iterator[Event]:
         for topic in arm.topics:
             for event in world.memory._pending.get(topic, {}).values():
                 document = json.loads(event.payload).get("document", "")
-                wanted = event.expires_ms > world.now_ms and matches(arm, event)
+                is_kept = event.expires_ms > world.now_ms + world.chances.skew_ms  # by every worker's clock
+                wanted = is_kept and matches(arm, event)
                 if wanted and is_still_wanted(world, token, index, event, document):
                     yield event
 
