@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from stepwell.engine.inputs import Approved
@@ -10,7 +12,10 @@ from stepwell.engine.waits import event_topic
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.messages import Wake
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Event
 from tests.runtime.kit import World
 
@@ -50,3 +55,32 @@ def test_what_an_effect_finds_is_not_written_once_the_lease_has_run_out() -> Non
     run_now(world.parts.coordinator._advance.take(at, given, "a"))
     kinds = [one.kind for one in run_now(world.service.records(run_id))]
     assert kinds == [Kind.WAITING, Kind.RECEIVED, Kind.RESUMED]
+
+
+class Again(Unlimited):
+    """The budget of a worker whose message came before."""
+
+    def __init__(self, *, holds: bool) -> None:
+        self._holds = holds
+
+    def is_first(self) -> bool:
+        return False
+
+    def holds(self) -> bool:
+        return self._holds
+
+
+def test_who_has_lost_a_message_leaves_what_its_first_worker_may_have_shown_to_the_next_delivery() -> None:
+    """It would show what it has read long ago: a run as running whose branches wait since."""
+    world = World(BOTH)
+    wake = Wake(world.start(), -1, ROOT)
+    world.deliver()
+    mended: list[bool] = []
+    for holds in (False, True):
+
+        async def mend_late(self: Performer, at: Standing, slot: int, *, holds: bool = holds) -> None:
+            mended.append(holds)
+
+        with mock.patch.object(Performer, "mend_late", mend_late):
+            run_now(world.parts.worker.handle(wake, Again(holds=holds)))
+    assert mended == [True]

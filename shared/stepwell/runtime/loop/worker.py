@@ -110,7 +110,7 @@ class Worker:
         """Loads the wake's token and finishes what this message left undone there. None: there is no such token."""
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
-        if at is not None and not turn.budget.is_first():
+        if at is not None and not turn.budget.is_first() and turn.budget.holds():  # else the next delivery mends
             await self._performer.mend_late(at, own.slot)
         if at is not None and at.token.tasks:
             await self._performer.forking.again(at, (turn.by,), own.slot)  # then the message is stale
