@@ -73,10 +73,10 @@ def _is_undone(world: World) -> bool:
 
 async def _read(world: World, reader: str, run_id: str) -> str:
     """Reads live output on from where this reader was: all that is there."""
-    reads, known, at_ms = world.seen_of[run_id].reads, len(world.stored), world.now_ms
+    reads, known = world.seen_of[run_id].reads, len(world.stored)
     cursor = next((one.pieces[-1].cursor for one in reversed(reads) if one.reader == reader and one.pieces), "")
     pieces = await world.parts.service.output(run_id, cursor, OUTPUT_PENDING)
-    reads.append(Read(reader, pieces, at_ms, known))
+    reads.append(Read(reader, pieces, world.now_ms, known))  # now: it may have stalled first
     return f"{len(pieces)} pieces"
 
 
