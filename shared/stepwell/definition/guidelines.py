@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Graph, Node, Step, Wait
+from stepwell.definition.wait_schemas import keys_of
 
 _READS = frozenset(
     ("analyze", "analyse", "calculate", "check", "compute", "count", "estimate", "fetch", "find", "get", "head", "list",
@@ -82,4 +83,4 @@ def _without(graph: Graph, members: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 def _approves(node: Node) -> bool:
-    return any(wait.kind == "approval" for wait in _waits_of(node))
+    return any("approvers" in keys_of(wait.kind) for wait in _waits_of(node))
