@@ -42,6 +42,11 @@ def take_to_its_end(page: Page, seconds: float) -> None:
     expect(page.locator(".title .status")).to_have_text("completed", timeout=seconds * 1000)
 
 
+def look_back(page: Page) -> None:
+    """Opens the slider by a key: what the page reads late moves the button away from under a mouse."""
+    page.get_by_role("button", name="look back").press("Enter")
+
+
 def frames_of(page: Page) -> list[str]:
     """What the page's WebSockets receive from here on."""
     frames: list[str] = []

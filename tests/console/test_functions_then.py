@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.console.kit import reaches, start
+from tests.console.kit import look_back, reaches, start
 from tests.local.kit import Dev
 
 FUNCTION = """
@@ -76,7 +76,7 @@ def test_each_moment_has_the_operations_of_its_log_in_the_logs_order(dev: Dev, p
     expect(page.locator(".o-graph .node")).to_have_count(7)
     today = [*drawn(page.locator(".o-graph .graph"))]
     assert today == ["soup", "taste", "salt", "stir", "fetch", "taste (2)", "guest"]
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     graph = page.locator(".moments .graph")
     expect(graph).to_be_visible()
     slider = page.locator(".moments input[type=range]")
@@ -135,7 +135,7 @@ def seat(dev: Dev, run_id: str, name: str) -> None:
 
 def moments_of(page: Page) -> list[dict[str, str]]:
     """The nodes and their states after each record."""
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     slider, graph = page.locator(".moments input[type=range]"), page.locator(".moments .graph")
     expect(graph).to_be_visible()
     found = []

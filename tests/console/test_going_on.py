@@ -9,7 +9,7 @@ from urllib.parse import quote
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import Served
-from tests.console.kit import start
+from tests.console.kit import look_back, start
 
 
 def test_all_runs_that_fit_are_counted_and_then_acted_on_together(served: Served, page: Page) -> None:
@@ -57,7 +57,7 @@ def test_a_run_is_started_again_from_its_own_page(served: Served, page: Page) ->
 
 def test_a_slider_goes_through_the_log_and_shows_what_each_record_changed(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     page.get_by_label("Record", exact=True).fill("0")
     expect(page.locator(".changes li.is-add", has_text="state")).to_contain_text("A-1002")
     expect(page.locator(".moment .node.is-completed")).to_have_count(1)
@@ -78,7 +78,7 @@ def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(serv
     page.route("**/openapi.json", lambda route: route.fulfill(json={"paths": {"/runs/{run_id}/fork": {"post": {}}}}))
     page.route("**/fork", fork)
     page.goto(f"{served.dev.url}/#/runs/{run_id}")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     page.get_by_label("Record", exact=True).fill("1")
     expect(page.locator(".moments output")).to_have_text(re.compile("^1 of"))
     expect(page.locator(".moment .node.is-waiting")).to_contain_text("approve")
@@ -97,7 +97,7 @@ def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(serv
 def test_a_failed_run_goes_on_with_an_edited_value(served: Served, page: Page) -> None:
     """From the record that failed: what was completed is kept, and the step that failed gets another amount."""
     page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     expect(page.locator(".moment .node.is-failed")).to_contain_text("ship")
     page.get_by_role("button", name="Fork from here").click()
     given = page.get_by_label("Input, as JSON")

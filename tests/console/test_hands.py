@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.conftest import Served
-from tests.console.kit import reaches, start
+from tests.console.kit import look_back, reaches, start
 
 
 def test_an_order_is_started_and_approved_by_the_keyboard_alone(served: Served, page: Page) -> None:
@@ -84,7 +84,7 @@ def test_what_came_of_an_action_is_in_sight_on_a_phone(served: Served, page: Pag
     """The dialog is longer than the screen, and its buttons stay at the bottom."""
     page.set_viewport_size({"width": 390, "height": 600})
     page.goto(f"{served.dev.url}/#/runs/{served.runs['done']}")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     page.get_by_role("button", name="Fork from here").click()
     page.get_by_label("Input, as JSON").fill("{")
     page.locator("dialog button[type=submit]").click()

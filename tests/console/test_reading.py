@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import Served
-from tests.console.kit import reaches, start
+from tests.console.kit import look_back, reaches, start
 
 LONG = "a message of many words " * 40
 DEFINITION = """
@@ -115,7 +115,7 @@ def test_characters_that_cannot_be_seen_are_drawn_and_what_is_edited_keeps_them(
     run_id = reaches(served.dev, start(served.dev, "order", order), "waiting")
     page.goto(f"{served.dev.url}/#/runs/{run_id}")
     expect(page.locator(".o-values", has_text="Input")).to_contain_text(r"gpj\u202eexe.\u001b[31m")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     page.get_by_role("button", name="Fork from here").click()
     given = page.get_by_label("Input, as JSON")
     assert json.loads(given.input_value()) == order

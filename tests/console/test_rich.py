@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
 
 from tests.console.conftest import Served
-from tests.console.kit import reaches, start
+from tests.console.kit import look_back, reaches, start
 from tests.console.rich.furnish import ASKED, furnish, lay_out
 from tests.console.test_console import AXE, violations
 from tests.local.kit import Dev
@@ -94,7 +94,7 @@ def test_a_wait_that_timed_out_is_red_on_the_timeline(rich: Served, page: Page) 
 def test_the_slider_goes_through_the_records_of_branches(rich: Served, page: Page) -> None:
     """A DAG's own log has two records: what happened is in its branches."""
     open_run(rich, page, "dag")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     slider = page.get_by_label("Record", exact=True)
     expect(page.locator(".moments output")).to_have_text("7 of 7")
     expect(page.locator(".moment .node.is-waiting")).to_contain_text("agree")
@@ -109,7 +109,7 @@ def test_the_slider_goes_through_the_records_of_branches(rich: Served, page: Pag
 def test_the_slider_goes_through_the_tasks_of_a_function(rich: Served, page: Page) -> None:
     open_run(rich, page, "tasks")
     expect(page.locator(".node", has_text="first").locator(".kind")).to_have_text("waits: approval")
-    page.get_by_role("button", name="look back").click()
+    look_back(page)
     slider = page.get_by_label("Record", exact=True)
     expect(slider).to_be_visible()
     slider.fill("0")
@@ -341,7 +341,7 @@ def test_axe_finds_nothing_where_much_is_shown(rich: Served, browser: Browser) -
         page.reload()
         page.locator(".card").first.wait_for()
         if place.startswith("runs/") and page.get_by_role("button", name="look back").count():
-            page.get_by_role("button", name="look back").click()
+            look_back(page)
             page.locator(".moment").wait_for()
         found += violations(page, place, is_dark=False)
     page.goto(f"{rich.dev.url}/#/runs?workflow=forms")
