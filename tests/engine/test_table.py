@@ -150,7 +150,7 @@ def test_records_pass_every_row_and_no_row_is_there_for_nothing() -> None:
 @pytest.mark.parametrize(("phase", "signal"), [(p, s) for p in Phase for s in Signal if (p, s) not in LEGAL])
 def test_what_has_no_row_is_refused(phase: Phase, signal: Signal) -> None:
     with pytest.raises(EngineFault, match=str(phase)) as refused:
-        walk(phase, [signal])
+        walk(phase, (signal,))
     assert refused.value.code == "illegal_transition"
 
 
@@ -255,7 +255,7 @@ def test_a_sleeping_token_takes_no_event_and_only_a_waiting_approval_takes_an_an
 @given(st.lists(st.sampled_from(Signal), max_size=30))
 def test_no_walk_comes_back_from_an_end(walked: list[Signal]) -> None:
     try:
-        path = walk(Phase.INITIALIZING, walked)
+        path = walk(Phase.INITIALIZING, tuple(walked))
     except EngineFault:
         return
     assert not ENDED & set(path[:-1])

@@ -15,7 +15,7 @@ from stepwell.engine.forks import Branches, branch_id, fork_id, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record
-from stepwell.engine.token import Token, new_token
+from stepwell.engine.token import Token
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports.headers import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
@@ -193,7 +193,7 @@ class Family:
     def token(self, token: str, records: int) -> Token:
         """After so many of its records."""
         if token == ROOT:
-            return fold(self._logs[token][:records], new_token(token))
+            return fold(self._logs[token][:records], Token(token))
         place, _, index = token.rpartition(".")
         parent, _, slot = place.rpartition("/")
         return fold(self._logs.get(token, [])[:records], self.branches(parent, int(slot)).at(int(index)))
@@ -302,6 +302,6 @@ def law_9_calls(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     for token, records in logs.items():
         own = sum(record.kind in {Kind.STEP, Kind.ACTED} or bool(record.undid) for record in records)
         merged = sum(record.tally.calls for record in records if record.tally)
-        counted = fold(records, new_token(token)).calls
+        counted = fold(records, Token(token)).calls
         if counted != own + merged:
             yield f"law 9: {token} counts {counted} calls; its log has {own}, its joins {merged}"

@@ -11,7 +11,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
-from stepwell.engine.token import Token, new_token
+from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.claims import fetch
@@ -169,6 +169,6 @@ class Logs:
 
     def _add(self, token: str, new: list[Record]) -> None:
         self.records[token] = sorted(self.records.get(token, []) + new, key=lambda record: record.slot)
-        known = self.tokens.get(token) or new_token(token)
+        known = self.tokens.get(token) or Token(token)
         is_next = not new or new[0].slot == known.next_slot
-        self.tokens[token] = fold(new, known) if is_next else fold(self.records[token], new_token(token))
+        self.tokens[token] = fold(new, known) if is_next else fold(self.records[token], Token(token))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from unittest import mock
 
 from stepwell import limits
-from stepwell.engine import codec, formats, snapshot_codec
+from stepwell.engine import batches, codec, formats, snapshot_codec, token_batches
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
 from stepwell.runtime.log import messages
@@ -84,7 +84,9 @@ def two_versions() -> Iterator[None]:
         mock.patch.multiple(formats, FORMAT=NEW[0], FOLD=NEW[1], NEWEST=formats.REFERRING),
         mock.patch.object(limits, "PAGE_BRANCHES", limits.PAGE_BRANCHES + 1),
         mock.patch.object(codec, "_record_to_json", _record_to_json),
-        mock.patch.object(codec, "_record_from_json", _record_from_json),
+        mock.patch.object(codec, "record_fields", _record_fields),
+        mock.patch.object(batches, "record_fields", _record_fields),
+        mock.patch.object(token_batches, "record_fields", _record_fields),
         mock.patch.object(snapshot_codec, "_token_from_json", _token_from_json),
         mock.patch.object(codec, "encode_json", _encode),
         mock.patch.object(messages, "_body", _body),
@@ -93,7 +95,7 @@ def two_versions() -> Iterator[None]:
         yield
 
 
-_real_record_to_json, _real_record_from_json = codec._record_to_json, codec._record_from_json
+_real_record_to_json, _real_record_fields = codec._record_to_json, codec.record_fields
 _real_token_from_json, _real_encode = snapshot_codec._token_from_json, codec.encode_json
 _real_body, _real_wake_of = messages._body, messages._wake_of
 
@@ -107,8 +109,8 @@ def _record_to_json(record: Record) -> dict[str, Any]:
     return _renamed(raw, "output", "made") if is_new() else raw
 
 
-def _record_from_json(raw: Mapping[str, Any]) -> Record:
-    return _real_record_from_json(_renamed(raw, "made", "output") if is_new() else raw)
+def _record_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return _real_record_fields(_renamed(raw, "made", "output") if is_new() else raw)
 
 
 def _encode(raw: Mapping[str, Any]) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
-from stepwell.engine.codec import record_json, record_of
-from stepwell.engine.columns import columns_of, encode, part_of, row_of
+from stepwell.engine.codec import record_fields, record_json, record_with
+from stepwell.engine.columns import columns_of, encode, part_of, rows_of
 from stepwell.engine.forks import branch_id
 from stepwell.engine.jsons import read
 from stepwell.engine.members import mark_of, member_with
@@ -26,6 +26,7 @@ class Batch:
 
     records: Mapping[int, Record] = field(default_factory=dict)
     moved: frozenset[int] = frozenset()
+    size_bytes: int = field(default=0, compare=False)  # of its text; 0: it was not read
 
 
 def encode_batch(batch: Batch, fork: str) -> str:
@@ -42,10 +43,9 @@ def decode_batch(body: str, fork: str) -> Batch:
     try:
         raw = _opened(body)
         records: dict[int, Record] = {}
-        for place, index in enumerate(raw["lane"]):
-            row = row_of(raw, place)
-            records[index] = record_of(row | {"by": _with_token(row["by"], branch_id(fork, index))})
-        return Batch(records, frozenset(raw.get("moved", ())))
+        for index, row in zip(raw["lane"], rows_of(raw, len(raw["lane"]), record_fields), strict=True):
+            records[index] = record_with(row | {"by": _with_token(row["by"], branch_id(fork, index))})
+        return Batch(records, frozenset(raw.get("moved", ())), len(body.encode()))
     except formats.BROKEN as error:
         raise formats.unreadable("batch", error) from error
 

@@ -57,8 +57,23 @@ def record_json(record: Record) -> dict[str, Json]:
 
 
 def record_of(raw: Mapping[str, Json]) -> Record:
-    """The inverse of `record_json`, which takes what it is given apart."""
-    return _record_from_json(raw)
+    """The inverse of `record_json`."""
+    return record_with(record_fields(raw))
+
+
+def record_fields(raw: Mapping[str, Json]) -> dict[str, Any]:
+    """Reads fields of a record, all or some of them, from their JSON."""
+    shape = shape_of(Record)
+    held = dict(raw) if raw.keys() <= shape.names else known_fields(raw, shape.names)
+    for name in raw.keys() & _READERS.keys():
+        held[name] = _READERS[name](raw[name])
+    return held
+
+
+def record_with(held: Mapping[str, Any]) -> Record:
+    """Makes a record of the fields that it has. What most records lack costs nothing here: a replay reads thousands."""
+    shape = shape_of(Record)
+    return build_whole(Record, {**shape.given, **_UNSAID_OF_RECORD, **held}, shape)
 
 
 def decode_record(body: str) -> Record:
@@ -68,7 +83,7 @@ def decode_record(body: str) -> Record:
 
 def _checked_record(raw: dict[str, Json]) -> Record:
     formats.check_format(raw.pop(formats.KEY, formats.OLDEST), "record", formats.NEWEST)
-    return _record_from_json(raw)
+    return record_of(raw)
 
 
 def decoded(what: str, body: str, build: Callable[[dict[str, Json]], T]) -> T:
@@ -127,20 +142,6 @@ def _record_to_json(record: Record) -> dict[str, Json]:
     if record.finished:
         out["finished"] = [plain(one) for one in record.finished]
     return out
-
-
-def _record_from_json(raw: Mapping[str, Json]) -> Record:
-    """What most records lack costs nothing here: a replay reads thousands of steps."""
-    shape = shape_of(Record)
-    held = {
-        **shape.given,
-        **_UNSAID_OF_RECORD,
-        **(raw if raw.keys() <= shape.names else known_fields(raw, shape.names)),
-    }
-    held["kind"] = _KINDS[raw["kind"]]
-    for name in raw.keys() & _READERS.keys():
-        held[name] = _READERS[name](raw[name])
-    return build_whole(Record, held, shape)
 
 
 _APART = ("error", "next", "parked", "resumption", "tally", "evaluator", "reopens", "finished")
@@ -237,6 +238,7 @@ def called_of(raw: Mapping[str, Json]) -> tuple[Called, ...]:
 
 
 _READERS: dict[str, Callable[[Any], object]] = {  # of the fields of a record that are not what JSON has
+    "kind": _KINDS.__getitem__,
     "error": partial(build_or_none, Failure),
     "rules": tuple,
     "next": lambda raw: next_of(raw) if raw else None,

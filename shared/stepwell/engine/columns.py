@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.jsons import fast_encoder
@@ -14,6 +15,8 @@ from stepwell.engine.jsons import fast_encoder
 encode = fast_encoder(
     json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 )
+Read: TypeAlias = Callable[[dict[str, Json]], dict[str, Any]]
+
 _PLAIN = frozenset({str, int, bool, type(None)})  # of equal values of one of these types, the JSON is the same
 _TIMES = ("at_ms", "started_ms")  # kept as what they are later than the first of all
 
@@ -34,11 +37,15 @@ def columns_of(rows: Sequence[dict[str, Json]]) -> dict[str, Json]:
     return {"at_ms": base, "same": same, "each": columns} | ({"rest": rest} if any(rest) else {})
 
 
-def row_of(raw: Mapping[str, Json], place: int) -> dict[str, Json]:
-    """Takes one record out of the columns."""
-    row = dict(raw["same"]) | {name: column[place] for name, column in raw["each"].items()}
-    row |= raw["rest"][place] if "rest" in raw else {}
-    return row | {name: row[name] + raw["at_ms"] for name in _TIMES if name in row}
+def rows_of(raw: Mapping[str, Json], count: int, read: Read) -> Iterator[dict[str, Any]]:
+    """Yields the fields of each of so many records. `read`: reads some fields, and once for all what they share."""
+    if not count:
+        return
+    same, columns, base = read(raw["same"]), raw["each"], raw["at_ms"]
+    for place in range(count):
+        own = {name: column[place] for name, column in columns.items()}
+        row = {**same, **read(own | raw["rest"][place] if "rest" in raw else own)}
+        yield row | {name: row[name] + base for name in _TIMES if name in row}
 
 
 def part_of(raw: Mapping[str, Json], place: int, name: str) -> Json:

@@ -30,12 +30,14 @@ def made(cls: type[T], held: dict[str, Any]) -> T:
 def quick(cls: type[T]) -> type[T]:
     """Has a frozen dataclass fill in its fields all at once, not one by one. Put it above `@dataclass(frozen=True)`.
 
-    For dataclasses without slots, `__post_init__`, `init=False` and factories of defaults.
+    For dataclasses without slots, `__post_init__` and `init=False`. A default made by a factory is made once, for all.
     """
     all_fields: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]  # a dataclass
-    known = {"_set": _set, **{f"_{one.name}": one.default for one in all_fields}}
-    given = ", ".join(one.name if one.default is MISSING else f"{one.name}=_{one.name}" for one in all_fields)
-    held = ", ".join(f"{one.name!r}: {one.name}" for one in all_fields)
+    made_once = {one.name: one.default_factory() for one in all_fields if one.default_factory is not MISSING}
+    defaults = {one.name: made_once.get(one.name, one.default) for one in all_fields}
+    known = {"_set": _set, **{f"_{name}": default for name, default in defaults.items()}}
+    given = ", ".join(name if default is MISSING else f"{name}=_{name}" for name, default in defaults.items())
+    held = ", ".join(f"{name!r}: {name}" for name in defaults)
     exec(f"def __init__(self, {given}): _set(self, '__dict__', {{{held}}})", known)  # noqa: S102 - as dataclasses do
     known["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     setattr(cls, "__init__", known["__init__"])  # noqa: B010 - mypy takes no assignment to it

@@ -16,8 +16,8 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 
 from stepwell.errors import EngineFault
 
@@ -252,7 +252,8 @@ RECEPTION: dict[tuple[Phase, Message], Verdict] = _rows(_RECEPTION)
 UNMET = _unmet(_RECEPTION)  # the rows that no message meets
 
 
-def walk(phase: Phase, signals: Iterable[Signal]) -> tuple[Phase, ...]:
+@cache  # there are few ways through the table, and each record takes one
+def walk(phase: Phase, signals: tuple[Signal, ...]) -> tuple[Phase, ...]:
     """Returns the phases passed; the token rests in the last one.
 
     Raises EngineFault for a signal that the phase has no row for; nothing is changed then.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
-from stepwell.engine.copying import changed, quick
+from stepwell.engine.copying import quick
 from stepwell.engine.records import (
     ROOT,
     Called,
@@ -39,6 +39,7 @@ class StepView:
     called_slot: int = -1  # of the wait that started them
 
 
+@quick
 @dataclass(frozen=True)  # no slots: `changed` copies it for each branch
 class Branch:
     """A branch's data from its parent, which stands still meanwhile. It is in the parent's log, not the branch's."""
@@ -151,6 +152,7 @@ class Gathered:
     given: tuple[Json, ...]
 
 
+@quick
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
 class Token:
     """A thread of control inside a run, as its log tells it."""
@@ -233,8 +235,3 @@ class Token:
 
 
 NEW = Token()  # the root before its first record
-
-
-def new_token(token_id: str) -> Token:
-    """Returns a token before its first record, at an eighth of what `Token(token_id)` costs."""
-    return NEW if token_id == ROOT else changed(NEW, id=token_id)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine import formats
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import decode_record, encode_record, record_json, record_of
-from stepwell.engine.columns import columns_of, encode, row_of
+from stepwell.engine.codec import decode_record, encode_record, record_fields, record_json, record_with
+from stepwell.engine.columns import columns_of, encode, rows_of
 from stepwell.engine.effects import effects
 from stepwell.engine.jsons import read
 from stepwell.engine.records import Goto, Kind, Record
@@ -65,6 +65,7 @@ def decode_records(body: str) -> list[Record]:
     try:
         raw: dict[str, Json] = read(body)
         formats.check_format(raw.get(formats.KEY, formats.OLDEST), BATCH, formats.NEWEST)
-        return [record_of({"slot": raw[BATCH] + place} | row_of(raw, place)) for place in range(raw["count"])]
+        rows = enumerate(rows_of(raw, raw["count"], record_fields), start=raw[BATCH])
+        return [record_with({"slot": slot} | row) for slot, row in rows]
     except formats.BROKEN as error:
         raise formats.unreadable(BATCH, error) from error

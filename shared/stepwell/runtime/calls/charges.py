@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph
-from stepwell.engine.batches import encode_batch
 from stepwell.engine.codec import encode_record
 from stepwell.engine.effect_kinds import (
     Arrive,
@@ -76,6 +75,7 @@ _EVENT_BYTES = 250  # of an event's item, beside its payload
 _HEADER_BYTES = 900  # of a header with its input; a larger input is an item of its own
 _CREATED, _PICKED_UP = 3, 1  # write units, with the indexes: see the table in the docs
 _MET = 1  # the sweeper put the run under its watch
+_PLAIN = frozenset({Kind.STEP, Kind.MOVED})  # those that lie in a lane
 _ATTEMPTS = frozenset({Kind.STEP, Kind.ACTED, Kind.UNDONE})
 
 
@@ -101,27 +101,43 @@ def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
 def of_tokens(
     graph: Graph,
     header: Header,
-    logs: Iterable[tuple[Token, Sequence[Record]]],
-    in_lanes: Mapping[str, int] | None = None,
-    actors: set[str] | None = None,
+    logs: Mapping[str, Sequence[Record]],
+    begun: Callable[[str], Token],
+    in_lanes: Mapping[str, int],
+    actors: set[str],
 ) -> Counts:
-    """Counts what the records of these tokens led to. Each token is given as it was before its first record.
+    """Counts what the records of these tokens led to.
 
-    `in_lanes`: how many of a token's records lie in its lane, which `of_lanes` counts. `actors`: the messages counted
-    so far; those counted here are added to it.
+    `begun`: makes a token as it was before its first record. `in_lanes`: how many of a token's records lie in its lane,
+    which `of_lanes` counts. `actors`: the messages counted so far; those counted here are added to it.
     """
     since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
-    actors = set() if actors is None else actors
     before = len(actors)
-    for token, records in logs:
-        shared = in_lanes.get(token.id, 0) if in_lanes else 0
-        for name, amount in _of_token(graph, header.run_id, token, records, actors, since_ms, shared):
+    for token_id, records in logs.items():
+        shared = in_lanes.get(token_id, 0)
+        if _is_plain(records, shared, since_ms):
+            charges = _of_plain(records, actors)
+        else:
+            charges = _of_token(graph, header.run_id, begun(token_id), records, actors, since_ms, shared)
+        for name, amount in charges:
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
     sent = len(actors) - before
     counts["messages"] += sent
     counts["sends"] += sent
     return counts
+
+
+def _is_plain(records: Sequence[Record], shared: int, since_ms: int) -> bool:
+    """Tells whether a branch has only taken steps in its lane, so that its records led to nothing else."""
+    is_in_lane = len(records) <= shared and len(records) < SNAPSHOT_RECORDS
+    return is_in_lane and all(record.kind in _PLAIN and record.at_ms >= since_ms for record in records)
+
+
+def _of_plain(records: Sequence[Record], actors: set[str]) -> Iterator[Charge]:
+    for record in records:
+        actors |= _messages_before(record)
+        yield from _of_record(record)
 
 
 def _of_token(
@@ -198,11 +214,10 @@ def _of_line(token: Token, records: Sequence[Record], place: int, effect: Effect
 
 
 def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
-    """Yields the charges of the lanes' batches."""
+    """Yields the charges of the lanes' batches, as they were read."""
     for lane in lanes:
         for batch in lane.batches:
-            body = encode_batch(batch, lane.place.fork)
-            yield from item(len(body.encode()) + _KEY_BYTES + len(run_id) + 2 * len(lane.place.name))
+            yield from item(batch.size_bytes + _KEY_BYTES + len(run_id) + 2 * len(lane.place.name))
 
 
 def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:

@@ -107,7 +107,7 @@ class Ledger:
         length = at.token.slot + 1
         most = SURVEY_RECORDS if may_fork(at.graph) else LEDGER_RECORDS
         records = await self._logs.history(at.run_id, ROOT, -1, None if length <= most else LEDGER_RECORDS)
-        counts = of_tokens(at.graph, at.header, [(Token(), records)], actors=self._actors)
+        counts = of_tokens(at.graph, at.header, {ROOT: records}, Token, {}, self._actors)
         counts += await self._forks(at, ROOT, records)
         counts = self._scaled(counts, length, len(records))
         for name, amount in of_start(at.graph, at.header):
@@ -177,7 +177,8 @@ class Ledger:
         counts = of_tokens(
             at.graph,
             at.header,
-            ((begun_branch(token_id, begun[token_id], fork), records) for token_id, records in logs.items()),
+            logs,
+            lambda token_id: begun_branch(token_id, begun[token_id], fork),
             {branch_id(name, index): len(lane.records(index)) for lane in lanes for index in lane.place.indexes},
             self._actors,
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stepwell.definition.graph import Graph
+from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.join import unpacked
@@ -21,7 +22,7 @@ from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import ENDED, Fork, Kind, Record
 from stepwell.engine.redriving import moved_forks
 from stepwell.engine.tasks import names_of, place_of
-from stepwell.engine.token import Branch, Token
+from stepwell.engine.token import NEW, Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
 from stepwell.runtime.calls.branches import woken_ms
 from stepwell.runtime.log.standing import Standing
@@ -230,7 +231,7 @@ def begun_branch(token_id: str, index: int, fork: Fork) -> Token:
         if start <= index < start + group.count:
             node = group.node
         start += group.count
-    return Token(token_id, branch=Branch(index, fork.width, "", node, fork.join))
+    return changed(NEW, id=token_id, branch=Branch(index, fork.width, "", node, fork.join))
 
 
 def _shared(one: range, other: range) -> range:

@@ -17,7 +17,7 @@ from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
 from stepwell.engine.starts import with_input
-from stepwell.engine.token import NEW, Token, new_token
+from stepwell.engine.token import NEW, Token
 from stepwell.engine.token_batches import decode_records, encode_records
 from stepwell.engine.transact import Refusal
 from stepwell.limits import (
@@ -87,7 +87,7 @@ class Logbook:
             if header is None:
                 return None
             graph = await self.graph_of(header)
-            at = await self._folded(Standing(header, run_info(header), graph, new_token(token_id), -1))
+            at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
             at = changed(at, run=with_input(at.run, at.token))
             return at if at.is_whole else None
         parent_id, slot, index = place
@@ -242,7 +242,7 @@ class Logbook:
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """Returns the token at this slot. Reads the whole log up to there: only for messages after a fork closed."""
         branch = at.token.branch
-        begun = new_token(at.token.id)
+        begun = Token(at.token.id)
         if branch is not None:
             begun = changed(begun, branch=branch, started_ms=at.token.started_ms, result=branch.result)
         records = await self.lanes.token(at.run_id, at.token.id, -1, slot + 1)
