@@ -59,6 +59,8 @@ def leaks():
     except ValueError as error:
         raise Declined("no") from error
 def tells(): raise Declined("it is not s3cret-s3cret", {"tried": ["s3cret-s3cret"]})
+def opens(): raise Declined(
+    "host=db password=hunter2 failed, {'client_secret': 'two words', 'id': 7}, an api_key is missing")
 def typed(n: int): return n
 def connects():
     try: raise OSError("no route to " + "x" * 140 + " s3cret-s3cret")
@@ -162,8 +164,17 @@ def test_the_password_of_an_address_and_what_authorizes_are_nowhere_in_an_error(
     """Nobody told Stepwell of them: their place says what they are."""
     failure = failed(shop, "shop.connects")
     assert failure.message == "postgres://app:[secret]@db:5432/x, Authorization: Bearer [secret]"
-    assert "hunter2" not in failure.traceback
-    assert "eyJ" not in failure.traceback
+    stored = encode_record(Record(0, Kind.STEP, "me", 0, "n", error=failure))
+    assert "hunter2" not in stored
+    assert "eyJ" not in stored
+
+
+def test_what_is_given_as_a_password_is_nowhere_in_an_error(shop: Folder) -> None:
+    failure = failed(shop, "shop.opens")
+    assert failure.message == (
+        "host=db password=[secret] failed, {'client_secret': [secret], 'id': 7}, an api_key is missing"
+    )
+    assert "hunter2" not in encode_record(Record(0, Kind.STEP, "me", 0, "n", error=failure))
 
 
 def test_an_error_of_another_origin_has_no_traceback(shop: Folder) -> None:

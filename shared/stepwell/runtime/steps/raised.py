@@ -10,7 +10,7 @@ from typing import Any
 from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
 from stepwell.runtime.steps.binding import BadOutputError, to_json
-from stepwell.runtime.steps.secrets import READ, without_secrets
+from stepwell.runtime.steps.secrets import READ, without_credentials
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 _CHARACTERS = 4_000  # limit of the arguments and fields; a larger exception is caught as StepFailed alone
@@ -33,7 +33,7 @@ def described(error: BaseException) -> Json:
     except BadOutputError:
         return None
     made = {"class": name, **({"args": args} if args else {}), **({"fields": fields} if fields else {})}
-    return without_secrets(made, tuple(READ)) if len(json.dumps(made)) <= _CHARACTERS else None
+    return without_credentials(made, tuple(READ)) if len(json.dumps(made)) <= _CHARACTERS else None
 
 
 def class_named(name: str, *, import_it: bool = True) -> type[Exception] | None:

@@ -16,6 +16,11 @@ READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
 _PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
 _AUTHORIZATION = re.compile(r"\b((?:Bearer|Basic|Digest) +)[\w.~+/=-]{16,}", re.IGNORECASE)
+_NAMED = re.compile(  # password=…, "client_secret": "…", PWD=…; of a setting or a body
+    r"""\b((?:[\w-]*(?:password|passphrase|passwd|secret|api[_-]?key|access[_-]?key)|pwd)(?:\s?=\s?|["']\s?:\s?))"""
+    r"""(?:"[^"\n]+"|'[^'\n]+'|[^\s"'&;,(){}\[\]]{3,})""",
+    re.IGNORECASE,
+)
 MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
 
@@ -54,16 +59,21 @@ class SecretsByKind:
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:
     """Returns a function that removes all of the secrets from a text, and credentials that their place gives away."""
+    known = _masking_known(secrets)
+    return lambda text: _without_credentials(known(text))
+
+
+def _masking_known(secrets: Iterable[str]) -> Callable[[str], str]:
     wanted = sorted((one for one in secrets if len(one) >= _MASKED_CHARACTERS), key=len, reverse=True)
     if not wanted:
-        return _without_credentials
+        return str
     pattern = re.compile("|".join(re.escape(one) for one in wanted))
-    return lambda text: _without_credentials(pattern.sub(MASK, text))
+    return lambda text: pattern.sub(MASK, text)
 
 
 def _without_credentials(text: str) -> str:
-    """`postgres://app:[secret]@db`, `Authorization: Bearer [secret]`: clients put both into their messages."""
-    return _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text))
+    """`postgres://app:[secret]@db`, `Bearer [secret]`, `password=[secret]`: clients put them into their messages."""
+    return _NAMED.sub(rf"\1{MASK}", _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text)))
 
 
 def base64_key(secret: str, reference: str) -> bytes:
@@ -81,8 +91,13 @@ def base64_key(secret: str, reference: str) -> bytes:
 
 
 def without_secrets(value: Json, secrets: Collection[str]) -> Json:
-    """Removes all of the secrets from the texts of a value."""
-    return _each_text(value, masking(secrets)) if secrets else value
+    """Removes all of the secrets from the texts of a value. It is data: what only looks like a secret stays."""
+    return _each_text(value, _masking_known(secrets)) if secrets else value
+
+
+def without_credentials(value: Json, secrets: Collection[str]) -> Json:
+    """Removes what `masking` removes from the texts of a value that tells of an error."""
+    return _each_text(value, masking(secrets))
 
 
 def _each_text(value: Json, change: Callable[[str], str]) -> Json:
