@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
+from stepwell.engine.entering import key_slot
 from stepwell.engine.inputs import HeartBeat
 from stepwell.engine.parts import open_arm
 from stepwell.engine.records import Topic
@@ -134,10 +135,10 @@ def _is_open(token: Token, place: Place, topic: Topic) -> bool:
     is_there = token.parked is not None and any(topic in arm.topics for arm in token.parked.arms)
     if is_there and token.resumption is None:
         return receive(token.phase, Received.EVENT) is Verdict.TAKE
-    entered = token.entered_slot if token.node else token.next_slot
     if place.kind == "f":  # a durable function may still await it
         return not is_there
-    if place.kind != "s" or entered != place.slot or is_there:
+    entered = (token.entered_slot, key_slot(token, -1))  # or what a function awaits, which has no record yet
+    if place.kind != "s" or place.slot not in entered or is_there:
         return False
     return token.parked is None or token.resumption is not None  # the step runs, and may ask for it
 
