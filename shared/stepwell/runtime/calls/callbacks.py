@@ -50,12 +50,12 @@ class Place(NamedTuple):
 
 
 def step_callback(run_id: str, token: str, key: str) -> str | None:
-    """Returns the callback of a step's directive, from the step's idempotency key.
+    """Returns the callback of a step's directive, from the step's idempotency key, which may be that of another run.
 
     None for a call of a compensation or of a time-out's action, which can ask for no callback.
     """
-    entered = key.removeprefix(f"{run_id}:{token}:")
-    return f"{run_id}|{token}|s{entered}" if entered.isdecimal() else None
+    *place, entered = key.split(":")
+    return f"{run_id}|{token}|s{entered}" if len(place) == 2 and entered.isdecimal() else None
 
 
 def wait_callback(run_id: str, token: Token) -> str | None:
