@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
@@ -28,11 +28,11 @@ _WRITES = {  # of stores, queues and timers: to die at a read is to die after th
 class Dying:
     """The kit's ports, whose n-th write is the last that its caller makes."""
 
-    def __init__(self, kit: Stepwell, at: int, *, is_done: bool) -> None:
+    def __init__(self, kit: Stepwell, at: int, *, is_done: bool, writes: Iterable[str] = _WRITES) -> None:
         self._at, self._is_done, self._calls, self.has_killed = at, is_done, 0, False
         ports = kit.service.ports
         for port in {id(one): one for one in (getattr(ports, field.name) for field in fields(ports))}.values():
-            for name in _WRITES:
+            for name in writes:
                 if inspect.iscoroutinefunction(method := getattr(port, name, None)):
                     setattr(port, name, self._dying(method))
 

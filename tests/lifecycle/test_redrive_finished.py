@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -15,9 +19,10 @@ from stepwell.cli.telling import history_line
 from stepwell.engine import durable, finished, redriven_tasks, task_records
 from stepwell.engine.token import Token
 from stepwell.engine.turns import Asked
+from stepwell.errors import DefinitionError, PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
-from tests.durable.dying import deaths
+from tests.durable.dying import Dying, deaths
 from tests.lifecycle.shop import FOLDER, Shop
 from tests.scenarios.conftest import stepwell
 
@@ -100,6 +105,36 @@ def test_writes_to_a_table_are_made_once(memory: Stepwell) -> None:
     assert (again.status, calls) == ("completed", {("fetch", "b"): 1, ("tell", "fetch b"): 1})
     counts = {str(one["item"]): one["count"] for one in memory.table("sales").items()}
     assert counts == dict.fromkeys(MANY, 1)
+
+
+def test_a_result_is_taken_after_a_wait_for_code_too(tmp_path: Path) -> None:
+    """The worker dies at each of the new run's records in turn, and the code is broken when another one goes on."""
+    for at in count(1):
+        folder = tmp_path / str(at)
+        shutil.copytree(FOLDER, folder)
+        shop = Shop(Stepwell(folder), ("fetch", "b"))
+        run = shop.fails("collected", ["a", "b", "c"])
+        dying = Dying(shop.kit, at, is_done=False, writes={"append"})
+        with contextlib.suppress(PortError):
+            shop.mended(run)
+        if not dying.has_killed:
+            assert at > 10
+            break
+        _wait_for_code(shop.kit, folder / "tasks.py")
+        assert run.redrive().status == "completed"
+        assert set(shop.calls) == {("fetch", "b"), ("store", "fetch b")}, at
+        shop.kit.close()
+
+
+def _wait_for_code(kit: Stepwell, module: Path) -> None:
+    mended = module.read_text()
+    module.write_text("def fetch(:")
+    with contextlib.suppress(DefinitionError):
+        kit.reload()
+    kit.advance("3m")
+    module.write_text(mended)
+    kit.reload()
+    kit.advance("2h")
 
 
 def test_a_task_that_asks_for_something_else_takes_nothing_more(

@@ -10,6 +10,7 @@ from unittest import mock
 from stepwell.engine import token_batches
 from stepwell.engine.actions import Action, Write
 from stepwell.engine.records import Goto, Kind, Record
+from stepwell.engine.waits import code
 from stepwell.runtime.log import door, lanes, logbook, open_batch
 from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.logbook import Logbook
@@ -113,6 +114,13 @@ def refused_and_kept() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def batch_keyed_anew() -> Iterator[None]:
+    """What a batch had run and not written gets other keys once an earlier step has waited for code."""
+    with mock.patch.object(code, "_rules_of_keys", return_value=()):
+        yield
+
+
 OF_BATCHES = (
     everything_waits,
     beginnings_wait,
@@ -123,4 +131,5 @@ OF_BATCHES = (
     batch_at_its_end,
     batch_read_in_part,
     refused_and_kept,
+    batch_keyed_anew,
 )

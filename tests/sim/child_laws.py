@@ -28,7 +28,6 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.token import Token
-from stepwell.engine.waits.aside import is_aside
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from tests.sim.child_programs import DEEPEST, NOWHERE
@@ -326,10 +325,7 @@ def _is_ended_by_parent(child: Child) -> bool:
 
 
 def _detached(families: Families) -> Iterator[str]:
-    """One run for each visit of a node that starts it and goes on; whatever becomes of who started it.
-
-    Of a function, each wait for code gives the operation after it another key: a worker may have started a run before.
-    """
+    """One run for each visit of a node that starts it and goes on; whatever becomes of who started it."""
     loose: dict[tuple[str, str], set[str]] = {}
     for child in families.children:
         if child.caller.index < 0:
@@ -343,8 +339,7 @@ def _detached(families: Families) -> Iterator[str]:
             nodes |= set(view.programs) if graph.function else set()
             named = [str(one.output) for one in log if one.kind is Kind.STEP and one.node in nodes and not one.error]
             there = loose.get((run_id, token), set())
-            tries = 1 + (sum(is_aside(one) for one in log) if graph.function else 0)
-            if len(set(named)) != len(named) or not there.issuperset(named) or len(there) > len(named) + tries:
+            if len(set(named)) != len(named) or not there.issuperset(named) or len(there) > len(named) + 1:
                 yield f"children: {run_id} {token} started {sorted(there)} for good, and its log says {named}"
 
 

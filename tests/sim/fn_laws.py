@@ -32,6 +32,7 @@ from tests.sim.fn_shapes import (
     wrapped,
 )
 from tests.sim.fn_values import Statement, digest
+from tests.sim.key_laws import key_slot
 from tests.sim.world import World
 
 _LOST = ("worker_lost", "outcome_unknown")  # what becomes of a step whose workers died: no program's doing
@@ -341,7 +342,7 @@ class Plain:
 
     def _given(self, life: Life, record: Record, given: Mapping[str, Any]) -> None:
         """Under this step's key it alone was run, and with its own input, unless other code was deployed meanwhile."""
-        key = f"{self._world.run_id}:{life.token}:{record.slot}"
+        key = f"{self._world.run_id}:{life.token}:{key_slot(self._logs[life.token], record.slot)}"
         inputs = [one for (of_key, _), found in self._world.seen.given.items() if of_key == key for one in found]
         if any(act == "patch" for act, _ in getattr(self._world.main, "deploys", ())):
             may_not_have_run = record.kind is Kind.BEGAN  # and its worker died

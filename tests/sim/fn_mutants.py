@@ -17,6 +17,7 @@ from stepwell.engine.journal import Entry
 from stepwell.engine.records import CleanUp, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
+from stepwell.engine.waits import code
 from stepwell.runtime.durable import sessions
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.durable.turning import can_go_on
@@ -155,10 +156,18 @@ def committed_after_cancel() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def keyed_anew_after_code() -> Iterator[None]:
+    """A step that a worker died in gets the key of the slot after its wait for code."""
+    with mock.patch.object(code, "_rules_of_keys", return_value=()):
+        yield
+
+
 OF_FUNCTIONS = (
     cancel_untold,
     committed_after_cancel,
     cached_by_name,
+    keyed_anew_after_code,
     losers_run_on,
     events_forgotten_by_continue_as,
     lives_share_slots,

@@ -40,6 +40,7 @@ from tests.sim.fork_laws import (
 )
 from tests.sim.gather_laws import is_left_to_the_sweeper, laws_of_gathering
 from tests.sim.handed_programs import laws_of_handed
+from tests.sim.key_laws import laws_of_keys
 from tests.sim.limit_laws import laws_of_limits, laws_of_quiet_limits
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
@@ -92,6 +93,7 @@ def _check_end_of(world: World) -> None:
         laws_of_costs,
         law_11_turns,
         laws_of_code,
+        laws_of_keys,
         laws_of_parts,
         laws_of_handed,
         laws_of_dags,

@@ -25,6 +25,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Joined
 from tests.sim import endless, undo_laws
+from tests.sim.fn_mutants import keyed_anew_after_code
 
 MANY = 1_000_000  # tries
 
@@ -150,6 +151,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (header_of_before, (6_041_000_175,)),
     (kept_on_another_way, (4_093_000_618,)),
     (untold_in_a_line, (8_031_001_790,)),
+    (keyed_anew_after_code, (4_044_001_002,)),
     (late_event_taken, (7_131_000_172,)),
     (taken_late_and_kept, (3_602_000_030,)),
     (children_for_ever, (1_000_001_467,)),

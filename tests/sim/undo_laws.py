@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from stepwell.definition.graph import Graph
 from stepwell.engine.records import ROOT, Compensate, End, Goto, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.waits.aside import is_aside
+from stepwell.engine.waits.code import is_for_code
 from tests.sim.programs import SUFFIX
 from tests.sim.tree import RUN, Opened, all_forks, ancestry, is_cancel
 from tests.sim.world import World
@@ -32,7 +33,7 @@ def commits(graph: Graph, logs: Logs) -> dict[Place, Commit]:
     """All that a run has done and that can be undone."""
     found: dict[Place, Commit] = {}
     for token, log in logs.items():
-        entered, call, before = 0, ("", 0), None
+        entered, shift, call, before = 0, 0, ("", 0), None
         for record in log:
             node = graph.nodes.get(record.node)
             if record.kind is Kind.STEP and record.error is None:
@@ -40,7 +41,8 @@ def commits(graph: Graph, logs: Logs) -> dict[Place, Commit]:
             if node is not None and node.compensate is not None and _completes(record, before):
                 found[token, record.slot] = Commit(record, call)
             if isinstance(record.next, Goto) or record.kind is Kind.STARTED or _calls_again(log, record):
-                entered = record.slot + 1
+                entered = record.slot + 1 - shift
+            shift += 2 * (graph.is_batched and is_for_code(record))
             before = record
     return found
 

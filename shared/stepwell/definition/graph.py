@@ -334,6 +334,10 @@ class Graph:
     durability: str = "step"  # step | batch: what is appended together
 
     @property
+    def is_batched(self) -> bool:
+        return self.durability == "batch"
+
+    @property
     def first(self) -> Node:
         """The node where a run begins: the unnamed one if the compiler added one, else `start`."""
         return self.nodes.get("") or self.nodes[self.start]

@@ -14,6 +14,7 @@ from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
+from stepwell.engine.entering import key_slot
 from stepwell.engine.finished import taken_by
 from stepwell.engine.forks import with_lanes
 from stepwell.engine.journal import CONTINUED_AS, LOST, RUN, TRANSACT
@@ -170,18 +171,17 @@ def _turn(moment: Moment) -> Turn:
 
 def _taken(token: Token, result: Suspended) -> str:
     """Returns the place of the operation's result, if the run that failed has one: of a task, or of its branch."""
-    if token.branch is not None and token.last is None:
+    if token.branch is not None and (token.last is None or token.last.kind is Kind.STARTED):  # or waited for code
         return token.branch.taken
     return taken_by(token, result.by, result.asked) if token.branch is None and result.slot < 0 else ""
 
 
 def _step(moment: Moment, token: Token, step: Step, result: Suspended, taken: str) -> Action:
     asked, slot = result.asked, result.slot
-    entered = token.next_slot if slot < 0 else slot
     given = step.input.evaluate({}) if step.input else None
     last = token.last
     is_redriven = token.node == asked.name or (last is not None and last.kind is Kind.REDRIVEN and not last.node)
-    key = visit_key(moment.run, token if is_redriven else replace(token, keyed_by=""), entered)
+    key = visit_key(moment.run, token if is_redriven else replace(token, keyed_by=""), key_slot(token, slot))
     attempt = token.attempt + 1 if slot >= 0 else 1
     return RunStep(asked.name, step, given, attempt, key, at_ms=moment.now_ms, taken=taken)
 

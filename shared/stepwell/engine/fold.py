@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from stepwell.engine import finished, locks, shares, starts, tasks, throttles
 from stepwell.engine.copying import changed
+from stepwell.engine.entering import NEW_VISIT, entered_by, slot_kept, without_aside
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
     ENDED,
@@ -31,7 +32,6 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Cleaning, StepView, Token, Undoing
-from stepwell.engine.waits.aside import back, is_aside
 from stepwell.engine.waits.kind import coming_of, kind_named
 from stepwell.errors import EngineFault
 from stepwell.limits import SEEN_EVENTS
@@ -113,8 +113,8 @@ def apply(token: Token, record: Record) -> Token:
     if record.slot != token.next_slot:
         raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
     phase = walk(token.phase, signals(record, token.phase))[-1]
-    token = _back(token, record)
-    entered = _entered(token, record)
+    kept, token = slot_kept(token), without_aside(token, record)
+    entered = entered_by(token, record, kept)
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
@@ -130,40 +130,6 @@ def apply(token: Token, record: Record) -> Token:
     return changed(entered, slot=record.slot, last=record, phase=phase, **changes)
 
 
-def _back(token: Token, record: Record) -> Token:
-    """Returns a token that stepped aside to its earlier place, unless the record is about that wait."""
-    if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_aside(record):
-        return token
-    return changed(token if record.kind is Kind.ENDED else back(token), aside=None)
-
-
-def _entered(token: Token, record: Record) -> Token:
-    """The first record of the first node enters it, and that of each operation of a durable function: nothing routed
-
-    the token there.
-    """
-    if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
-        return token
-    if is_aside(record) and (token.node or token.undoing is not None):
-        return token  # the step that it waits to make is not its first
-    visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
-    entered = {**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits}
-    last = token.last
-    if last is not None and last.kind is Kind.REDRIVEN and not last.node:  # it began the visit, wherever that leads
-        entered |= {"entered_slot": token.entered_slot, "keyed_by": token.keyed_by}
-    return changed(token, **entered)
-
-
-_ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RETURNED, Kind.REDRIVEN})
-
-
-def _has_awaited(token: Token) -> bool:
-    """Tells whether this record ends an operation of a durable function."""
-    if token.last is not None and token.last.kind is Kind.ENDED:
-        return True
-    return token.resumption is not None and token.parked is not None and token.parked.of_function
-
-
 def _started(token: Token, record: Record) -> Changes:
     return {"started_ms": record.at_ms}
 
@@ -175,7 +141,9 @@ def _redriven(token: Token, record: Record) -> Changes:
                     "share": None}  # fmt: skip
     if record.writes:
         own["scope"] = {**token.scope, **record.writes}
-    return {**own, "entered_slot": record.slot, "first_run": record.first_run, "first_ms": record.started_ms}
+    entered_slot = token.keyed_slot if record.keyed_by and token.keyed_slot >= 0 else record.slot - token.shift
+    return {**own, "entered_slot": entered_slot, "keyed_slot": -1, "first_run": record.first_run,
+            "first_ms": record.started_ms}  # fmt: skip
 
 
 def _reopened(token: Token, record: Record) -> Changes:
@@ -258,21 +226,18 @@ def _leave(token: Token, record: Record, attempt: int) -> Changes:
     match record.next:
         case Goto(node):
             visits = {**token.visits, node: token.visits.get(node, 0) + 1}
-            return {**_NEW_VISIT, "node": node, "entered_slot": record.slot + 1, "visits": visits, "rule_uses": uses}
+            return {**NEW_VISIT, "node": node, "entered_slot": record.slot + 1 - token.shift, "visits": visits,
+                    "rule_uses": uses}  # fmt: skip
         case End(status, error, at_join):
             end = End(status, error if error is not None or status is Status.COMPLETED else record.error, at_join)
             over: Changes = {"parked": None, "resumption": None, "fork": None}
             return {**over, "rule_uses": uses, "attempt": attempt, "end": end}
         case Fork():
-            return {**_NEW_VISIT, "rule_uses": uses, "fork": record.next}
+            return {**NEW_VISIT, "rule_uses": uses, "fork": record.next}
         case Compensate(status, error):
-            return {**_NEW_VISIT, "rule_uses": uses, "undoing": Undoing(status, error or record.error)}
+            return {**NEW_VISIT, "rule_uses": uses, "undoing": Undoing(status, error or record.error)}
         case _:
             return {"rule_uses": uses, "attempt": attempt, "fork": None}
-
-
-_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "received": (), "received_slot": -1,
-                       "waited": 0, "acted": 0, "fork": None, "keyed_by": ""}  # fmt: skip
 
 
 def _joined(token: Token, record: Record) -> Changes:

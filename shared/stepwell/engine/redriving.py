@@ -99,7 +99,7 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
         return kept if since else _with_finished(kept, before, records, slot, failed)
     if not since:
         _check_place(last)
-    slot, is_again = _with_mark(records, slot, node), slot == failed_slot
+    slot, is_again = _with_mark(records, slot, node, begun), slot == failed_slot
     token = fold(records[:slot], begun)
     check_start(token)
     keyed_by = (_keyed_by(records[slot]) or place) if is_again else ""
@@ -155,11 +155,17 @@ def _run_of(place: str) -> str:
     return place.partition(":")[0]
 
 
-def _with_mark(records: Sequence[Record], slot: int, node: str) -> int:
-    """Returns the slot of the redrive before, if it began this visit: of a function's operation, one slot earlier."""
-    before = records[slot - 1] if slot else None
+def _with_mark(records: Sequence[Record], slot: int, node: str, begun: Token) -> int:
+    """Returns the slot of the redrive before, if it began this visit: of a function's operation, one slot earlier.
+
+    The operation may have waited for code, or for a permit, in between.
+    """
+    first = slot
+    while first and fold(records[:first], begun).aside is not None:
+        first -= 1
+    before = records[first - 1] if first else None
     is_mark = before is not None and before.kind is Kind.REDRIVEN and before.node in ("", node)
-    return slot - 1 if is_mark else slot
+    return first - 1 if is_mark else slot
 
 
 def _keyed_by(first: Record) -> str:

@@ -117,6 +117,7 @@ class Aside:
     received: tuple[Resumption, ...] = ()
     received_slot: int = -1
     looks: int = 0  # how often its code has been tried
+    entered: int = -1  # of a durable function: the slot that keys what it goes on with; -1: its next record's
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,8 @@ class Token:
     phase: Phase = Phase.INITIALIZING
     node: str = ""  # where it stands; "" before the first node
     entered_slot: int = 0  # the slot of the first record of this visit: what the idempotency key is made of
+    shift: int = 0  # the slots that waits for code took, after which a visit is keyed by as much less
+    keyed_slot: int = -1  # the slot that keys a function's operation which waited for code; -1: its first record's
     attempt: int = 0  # tries of this visit that ended
     origin: str = ""  # the run that this one goes on from
     first_run: str = ""  # the run in which its log began, and

@@ -16,6 +16,8 @@ from stepwell.engine.token import Aside, Token
 CODE = "code"  # the kind of a wait until code can be loaded
 LIMIT = "limit"  # the kind of a wait for a permit of a named limit
 UNBEGUN = "unbegun"  # among its record's rules: the step was recorded as begun, and its code could not be loaded
+KEYED = "keyed"  # among its record's rules: what a function goes on with is keyed by the slot of this record
+SHIFTS = "shifts"  # among its record's rules: later visits are keyed as if the wait took no slots
 COST = "cost"  # among the rules of the record of an approval that the run asks for, for what it costs
 _ASIDE = frozenset({CODE, LIMIT})
 

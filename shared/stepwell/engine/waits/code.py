@@ -9,7 +9,7 @@ from stepwell.engine.names import Moment, iso
 from stepwell.engine.records import Arm, Failure, Kind, Parked, Record
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Token
-from stepwell.engine.waits.aside import CODE, UNBEGUN, step_aside
+from stepwell.engine.waits.aside import CODE, KEYED, SHIFTS, UNBEGUN, step_aside
 from stepwell.engine.waits.kind import Began, Reason, WaitKind, Waker
 from stepwell.engine.waits.topics import event_topic, run_topic
 from stepwell.limits import HOUR_MS, MINUTE_MS
@@ -25,8 +25,11 @@ class CodeWait(WaitKind):
 
     def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         """What the token stood at is kept."""
-        aside = replace(step_aside(token, record), looks=record.attempt + 1)
-        return {"aside": aside, "parked": parked, "resumption": None, "received": (), "received_slot": -1, "fork": None}
+        aside = step_aside(token, record)
+        entered = record.slot if KEYED in record.rules and aside.entered < 0 else aside.entered
+        aside = replace(aside, looks=record.attempt + 1, entered=entered)
+        return {"aside": aside, "parked": parked, "resumption": None, "received": (), "received_slot": -1, "fork": None,
+                "shift": token.shift + 2 * (SHIFTS in record.rules)}  # fmt: skip
 
     def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         """With other code deployed, the looks by itself begin anew."""
@@ -71,7 +74,14 @@ def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, 
     )
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, attempt=again, parked=parked,
-                  rules=(UNBEGUN,) if is_unbegun else ())  # fmt: skip
+                  rules=(*_rules_of_keys(moment), *((UNBEGUN,) if is_unbegun else ())))  # fmt: skip
+
+
+def _rules_of_keys(moment: Moment) -> tuple[str, ...]:
+    """Returns the rules by which steps that a worker ran before it died, with no record of them, keep their keys."""
+    if moment.turn is not None:
+        return (KEYED,)
+    return (SHIFTS,) if moment.graph.is_batched else ()
 
 
 def is_for_code(record: Record) -> bool:

@@ -202,7 +202,8 @@ class WaitKind:
         """What becomes of the token whose wait is over: fields by name."""
         asked = parked.asked_by_step
         if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
-            return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, "keyed_by": ""}
+            entered_slot = record.slot + 1 - token.shift
+            return {"resumption": record.resumption, "entered_slot": entered_slot, "attempt": 0, "keyed_by": ""}
         return {"resumption": record.resumption}
 
     # -- words

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
+from stepwell.engine.entering import key_slot
 from stepwell.engine.inputs import HeartBeat
 from stepwell.engine.parts import open_arm
 from stepwell.engine.records import Topic
@@ -49,12 +50,12 @@ class Place(NamedTuple):
 
 
 def step_callback(run_id: str, token: str, key: str) -> str | None:
-    """Returns the callback of a step's directive, from the step's idempotency key.
+    """Returns the callback of a step's directive, from the step's idempotency key, which may be that of another run.
 
     None for a call of a compensation or of a time-out's action, which can ask for no callback.
     """
-    entered = key.removeprefix(f"{run_id}:{token}:")
-    return f"{run_id}|{token}|s{entered}" if entered.isdecimal() else None
+    *place, entered = key.split(":")
+    return f"{run_id}|{token}|s{entered}" if len(place) == 2 and entered.isdecimal() else None
 
 
 def wait_callback(run_id: str, token: Token) -> str | None:
@@ -134,10 +135,10 @@ def _is_open(token: Token, place: Place, topic: Topic) -> bool:
     is_there = token.parked is not None and any(topic in arm.topics for arm in token.parked.arms)
     if is_there and token.resumption is None:
         return receive(token.phase, Received.EVENT) is Verdict.TAKE
-    entered = token.entered_slot if token.node else token.next_slot
     if place.kind == "f":  # a durable function may still await it
         return not is_there
-    if place.kind != "s" or entered != place.slot or is_there:
+    entered = (token.entered_slot, key_slot(token, -1))  # or what a function awaits, which has no record yet
+    if place.kind != "s" or place.slot not in entered or is_there:
         return False
     return token.parked is None or token.resumption is not None  # the step runs, and may ask for it
 
