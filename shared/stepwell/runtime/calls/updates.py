@@ -63,7 +63,7 @@ class Updates:
         check_json(given, "input")
         topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
         if await self._ports.mailbox.get_event(topic, update_id) is None:
-            if at.graph.first.durable is None:
+            if not at.graph.replays:
                 raise Conflict(f"{at.run.workflow} is a graph, which takes no updates", code="not_a_function",
                                hint="send it an event")  # fmt: skip
             if at.token.ended:
