@@ -119,14 +119,14 @@ class Updates:
             return
         if await self._is_over(at, event):
             return
-        made = await self._made(at, event, update.id)
-        if made is None:
-            await self._put_off(update)
-        elif isinstance(made, Failure):
-            refused = Event(_refused(update.run_id), update.event_id, told_failure(made), event.at_ms, event.expires_ms)
-            await self._ports.mailbox.put_event(refused)
-        else:
-            await self._advance.push(await self._logbook.save_if_due(made), update.id)
+        match await self._made(at, event, update.id):
+            case None:
+                await self._put_off(update)
+            case Failure() as failure:
+                refused = Event(_refused(at.run_id), event.id, told_failure(failure), event.at_ms, event.expires_ms)
+                await self._ports.mailbox.put_event(refused)
+            case written:
+                await self._advance.push(await self._logbook.save_if_due(written), update.id)
 
     async def _is_over(self, at: Standing, event: Event) -> bool:
         """Tells whether the update was made or refused, or can no longer be made."""

@@ -235,11 +235,8 @@ class Coordinator:
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
-        await self._performer.mend_late(at, wake.slot)
-        if at.token.tasks:  # its worker may have died before it began what it had written
-            await self._performer.forking.again(at, (wake.id,), wake.slot)
+        await self._performer.mend(at, wake.slot, wake.id, by)
         if is_stale(at.token, wake.slot, wake.id, by):
-            await self._performer.drop_late(at)
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id)
         elif (died_at := await self._pushed_on(at, wake)) is not None:
