@@ -47,7 +47,7 @@ def step_of(graph: Graph, name: str) -> Step:
 def test_a_dag_compiles_to_nodes_without_rules_and_their_dependencies() -> None:
     graph = compiled(ONBOARD)
     assert (graph.format, graph.start, graph.start_mode) == ("steps", "create-account", "auto")
-    assert list(graph.dag.items()) == [
+    assert list(graph.dependencies.items()) == [
         ("create-account", ()),
         ("provision", ("create-account",)),
         ("welcome", ("create-account",)),
@@ -58,8 +58,8 @@ def test_a_dag_compiles_to_nodes_without_rules_and_their_dependencies() -> None:
 
 
 def test_the_other_formats_have_no_dag() -> None:
-    assert not compiled("workflow: w\ntimeline: [{name: a}]").dag
-    assert not compiled("workflow: w\nnodes: {a: {}}").dag
+    assert not compiled("workflow: w\ntimeline: [{name: a}]").dependencies
+    assert not compiled("workflow: w\nnodes: {a: {}}").dependencies
 
 
 def test_agent_and_action_are_other_words_for_run() -> None:
@@ -88,7 +88,8 @@ def test_a_stored_dag_compiles_to_the_same_graph() -> None:
     graph = compiled(ONBOARD)
     for trusted in (True, False):
         again = compile_document(json.loads(json.dumps(graph.document)), trusted=trusted)
-        assert (again.dag, again.version, list(again.nodes)) == (graph.dag, graph.version, list(graph.nodes))
+        assert again.dependencies == graph.dependencies
+        assert (again.version, list(again.nodes)) == (graph.version, list(graph.nodes))
 
 
 def test_a_step_without_dependencies_may_stand_anywhere() -> None:

@@ -82,13 +82,25 @@ def test_what_the_engine_imports_is_itself_standard_library_only(module: str) ->
         assert is_standard(name) or name in ENGINE_MAY or name == "stepwell.definition.graph", name
 
 
-FORMAT = re.compile(r"graph\.(dag|function|format|shown)\b|graph\.document\[|\bis_(agent|dag|function)\b")
+FORMAT = re.compile(
+    r"graph\.(dependencies|format|shown)\b|graph\.first\.durable (is|if|and|or)\b"
+    r"|graph\.document\[|\bis_(agent|dag|function)\b"
+)
+ABILITY = re.compile(r".*graph\.(?:replays|in_order)\b.*")
+MOST_ASKED = {"engine": 0, "runtime": 7, "api": 7}  # lines that ask a graph what it can do
 
 
 @pytest.mark.parametrize("module", [*of("engine"), *of("runtime")])
 def test_after_the_compiler_no_module_asks_in_which_format_a_workflow_was_written(module: str) -> None:
     """What a format means stands in the nodes, and in the records that were made of them."""
     assert not FORMAT.search(MODULES[module].read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("part", "most"), MOST_ASKED.items())
+def test_code_rarely_asks_what_a_graph_can_do(part: str, most: int) -> None:
+    texts = {name: MODULES[name].read_text(encoding="utf-8") for name in of(part)}
+    found = [f"{name}: {one.strip()}" for name, text in texts.items() for one in ABILITY.findall(text)]
+    assert len(found) <= most, "\n".join(found)
 
 
 @pytest.mark.parametrize("module", of("definition"))

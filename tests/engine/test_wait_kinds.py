@@ -17,7 +17,7 @@ from stepwell.engine.waits.kind import COMINGS, KINDS
 ROOT = Path(stepwell.__file__).parent
 OWN = (ROOT / "engine" / "waits", ROOT / "definition" / "wait_schemas.py")  # where a kind may be named
 WORLDS = (ROOT / "simulation", ROOT / "testing")  # they play the world outside, which answers each kind in its own way
-MOST = 8  # comparisons elsewhere
+MOST = 3  # comparisons elsewhere
 ONLY_A_LIMIT = {"workflow"}  # a schema of a wait that is stored as `children`
 CONSTANTS = {name.upper() for name in KINDS}  # as the files of the kinds name them: LOCK, EVENT.name
 NAMES = {*KINDS, *CONSTANTS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -131,3 +132,13 @@ def test_a_pause_and_its_end_are_told_from_the_header_alone() -> None:
     first = found[0]
     assert (first.status, first.entry.by, first.entry.data) == ("paused", "ana", {"reason": "the bank is down"})
     assert len({one.id for one in found}) == len(found)
+
+
+def test_a_pause_for_the_cost_of_a_run_is_the_engine_s_own() -> None:
+    """Another pause, and each end of one, is a call."""
+    told = Told()
+    before = told.world.header(told.runs[0])
+    for pauser, trigger in (("ana", "call"), ("its max_cost of 0.25 USD", "internal")):
+        paused = replace(before, paused_ms=before.changed_ms + 1, paused_by=pauser)
+        found = [*told.teller.header_changed(before, paused), *told.teller.header_changed(paused, before)]
+        assert [one.entry.trigger for one in found] == [trigger, "call"]

@@ -43,7 +43,7 @@ def with_calls(program: Program, rng: random.Random) -> Program:
         program = _with_own_waits(program, rng)
     elif any(operation == "beat" for operation, _ in program.calls) and rng.random() < 0.5:
         program = _with_approval(program)
-    if program.undoing is None and not program.graph.function and rng.random() < 0.4:
+    if program.undoing is None and not program.graph.replays and rng.random() < 0.4:
         program = _undone(program)
     asks = [_ask(rng, one, rng.choice(_RESTING), number) for number, one in enumerate(_chosen(program, rng))]
     if program.undoing is not None and rng.random() < 0.5:  # it waits for code before it can be undone

@@ -336,7 +336,7 @@ def _detached(families: Families) -> Iterator[str]:
         for token, log in families.logs[run_id].items():
             graph = view.program.graph
             nodes = {node.name for node in graph.nodes.values() if _is_detached(node.step)}
-            nodes |= set(view.programs) if graph.function else set()
+            nodes |= set(view.programs) if graph.replays else set()
             named = [str(one.output) for one in log if one.kind is Kind.STEP and one.node in nodes and not one.error]
             there = loose.get((run_id, token), set())
             if len(set(named)) != len(named) or not there.issuperset(named) or len(there) > len(named) + 1:

@@ -52,7 +52,7 @@ class Steps:
 
 def laws_of_dags(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """All of them, of a run whose steps were let begin."""
-    dag = world.program.graph.dag
+    dag = world.program.graph.dependencies
     for opened in forks_of(ROOT, logs.get(ROOT, [])) if dag else ():
         begun = {name: logs[branch] for name, branch in zip(dag, opened.branches, strict=True) if logs.get(branch)}
         steps = Steps(opened, dag, begun)

@@ -57,7 +57,7 @@ class _Raised(Exception):
 
 def laws_of_functions(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """Of one run of a durable function."""
-    if not world.program.graph.function or not logs.get(ROOT) or has_tasks(world.program):
+    if not world.program.graph.replays or not logs.get(ROOT) or has_tasks(world.program):
         return
     try:
         Plain(world, logs).run()

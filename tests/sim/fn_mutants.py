@@ -145,7 +145,7 @@ def committed_after_cancel() -> Iterator[None]:
         action = self.decide(at, given, by)
         answer = await _put(self, at, given, by, *rest, **options)
         is_step = isinstance(given, StepEnded) and isinstance(action, Write) and action.record.kind is Kind.STEP
-        if is_step and isinstance(action, Write) and not answer.is_mine and at.graph.function:
+        if is_step and isinstance(action, Write) and not answer.is_mine and at.graph.replays:
             now = await self._logbook.load(at.run_id, at.token.id)
             if now is not None and now.token.last is not None and isinstance(now.token.last.next, CleanUp):
                 late = replace(action.record, slot=now.token.next_slot)

@@ -48,7 +48,7 @@ def has_tasks(program: Program) -> bool:
 
 def workers_of(program: Program) -> Workers:
     """The processes of a world; of any program, for most never ask for one."""
-    names = [one.graph.name for one in (program, *program.callees) if one.graph.function]
+    names = [one.graph.name for one in (program, *program.callees) if one.graph.replays]
     return Workers(Code(names), program.kept if isinstance(program, Durable) else (1,))
 
 

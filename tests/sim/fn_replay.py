@@ -32,7 +32,7 @@ MOST = 12  # prefixes of one run that are replayed
 
 def laws_of_replays(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """Of one run of a durable function."""
-    if not world.program.graph.function:
+    if not world.program.graph.replays:
         return
     prefixes = [(token, count) for token, log in logs.items() for count in range(len(log)) if _has_parent(token, logs)]
     chosen = prefixes if len(prefixes) <= MOST else random.Random(len(prefixes)).sample(prefixes, MOST)
@@ -94,7 +94,7 @@ def _is_retried(record: Record) -> bool:
 
 
 def _replayed(world: World, logbook: Logbook, at: Standing, version: int) -> Turn:
-    code = Code([one.graph.name for one in world.programs.values() if one.graph.function])
+    code = Code([one.graph.name for one in world.programs.values() if one.graph.replays])
     code.version = version
     turn = run_now(Sessions(logbook, code, kept=0, threads=InTurn()).asked(at)).turn
     if turn is None:

@@ -167,8 +167,8 @@ def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Rec
 
 def is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
-    names = list(graph.dag)
-    needs = [opened.branches[names.index(name)] for name in graph.dag.get(opened.group_of(index)[0].node, ())]
+    names = list(graph.dependencies)
+    needs = [opened.branches[names.index(name)] for name in graph.dependencies.get(opened.group_of(index)[0].node, ())]
     begun = sum(one in logs.tokens for one in opened.beside(index))
     before, count = (needs, len(needs)) if needs else opened.before_in_line(index, begun)
     return sum(one in logs.tokens and logs.tokens[one].ended for one in before) < count

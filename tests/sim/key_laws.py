@@ -23,7 +23,7 @@ def laws_of_keys(world: World, logs: Mapping[str, list[Record]]) -> Iterator[str
         run_id, token, slot = key.split(":", 2) if key.count(":") == 2 else ("", "", "")
         if run_id != world.run_id or not slot.isdecimal():
             continue
-        places = key_slots(logs.get(token, ()), of_function=bool(graph.function), is_batched=graph.is_batched)
+        places = key_slots(logs.get(token, ()), of_function=graph.replays, is_batched=graph.is_batched)
         if int(slot) not in places and not (graph.is_batched and int(slot) > places[-1]):
             yield f"keys: a step of {token} was run under {key}, and its visits are of {places}"
 

@@ -327,7 +327,7 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 
 def _has_one_pusher(world: World, node: str) -> bool:
     """A retry that one copy of a wake rests for, and another's clock calls due, has two; a time-out's actions retry."""
-    if world.program.graph.function:
+    if world.program.graph.replays:
         return not node.startswith("r")
     step = world.program.graph.nodes[node].step
     return step is not None and step.retry is None

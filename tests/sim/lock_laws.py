@@ -84,7 +84,7 @@ def _holds(world: World) -> Iterator[_Hold]:
 
 def _is_left(world: World, asked: Record, record: Record) -> bool:
     """A run's own locks are held to its end, a step's until its node is left, a function's until it says so."""
-    if world.program.graph.function:
+    if world.program.graph.replays:
         return isinstance(record.next, End) or UNLOCK in record.rules
     return isinstance(record.next, End) or (bool(asked.node) and isinstance(record.next, Goto | Fork | Compensate))
 

@@ -42,7 +42,7 @@ def law_13_overlap(world: World) -> Iterator[str]:
 def _is_left(world: World, logs: Logs, opened: Opened, index: int) -> bool:
     """Whether a branch has not ended, and is to begin as soon as there is room. A branch of a DAG may need others."""
     graph, token = world.program.graph, logs.tokens.get(opened.branches[index])
-    return (token is None or not token.ended) and not (graph.dag and is_held(graph, opened, logs, index))
+    return (token is None or not token.ended) and not (graph.dependencies and is_held(graph, opened, logs, index))
 
 
 def _rests(world: World, logs: Logs, branch: str) -> bool:

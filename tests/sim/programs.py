@@ -109,7 +109,7 @@ class Program:
 
     @property
     def is_dag(self) -> bool:
-        return bool(self.graph.dag)
+        return bool(self.graph.dependencies)
 
     def duration_ms(self, call: Any) -> int:
         """The time that a step takes, the same in every try."""

@@ -104,7 +104,7 @@ class Causes:
             yield before, len(self._logs.get(before, ())) - 1
 
     def _awaited(self, opened: Opened, index: int) -> Iterator[str]:
-        (in_line, _), dag = opened.before_in_line(index, 0), self._world.program.graph.dag
+        (in_line, _), dag = opened.before_in_line(index, 0), self._world.program.graph.dependencies
         if not opened.fork.by_arrival:  # else any of them may have been the one
             yield from in_line
         for need in dag.get(opened.group_of(index)[0].node, ()):

@@ -85,8 +85,7 @@ def branch_view(
     `statuses` are those of child runs that were read; `undone` has (token, step) of each undone step.
     """
     token, branch, status = at.token, at.token.branch, branch_status(at)
-    is_unsaid = at.graph.function and token.last is None  # by its own log
-    node = (at.operation if is_unsaid else "") or node_of(at.graph, token)
+    node = (at.operation if token.last is None else "") or node_of(at.graph, token)
     steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
              for name, step in {**_at_work(at, node, status), **token.steps}.items()}  # fmt: skip
     waiting = token.parked if is_waiting(token) else None

@@ -108,14 +108,14 @@ def check_view(body: CheckBody, catalog: Catalog) -> CheckView:
         format=graph.format if graph else None,
         problems=[_found(problem) for problem in problems],
         graph=graph_view(graph) if graph else None,
-        simulation=_simulated(graph, body, catalog) if graph and body.simulate and not graph.function else None,
+        simulation=_simulated(graph, body, catalog) if graph and body.simulate and not graph.replays else None,
     )
 
 
 def _simulated(graph: Graph, body: CheckBody, catalog: Catalog) -> SimulationView:
     from stepwell.simulation import parse_assumptions, simulate  # noqa: PLC0415 - no other call needs it
 
-    others = [one for name, one in catalog.current.items() if name != graph.name and not one.function]
+    others = [one for name, one in catalog.current.items() if name != graph.name and not one.replays]
     given = parse_assumptions(body.assumptions)
     found = simulate(graph, given, runs=SIMULATED_RUNS, seconds=SIMULATED_SECONDS, others=others,
                      prices=catalog.prices)  # fmt: skip

@@ -40,7 +40,7 @@ class ChildView(TypedDict):
 
 def child_views(at: Standing, statuses: Statuses, forks: Sequence[Surveyed] = ()) -> list[ChildView]:
     """Returns the children of this token's steps, of a DAG's steps, and of what a durable function does in branches."""
-    members = at.branches if at.graph.dag else _operations(forks)
+    members = at.branches if at.graph.dependencies else _operations(forks)
     return [one for token in (at.token, *members) for one in children_of(at, token, statuses)]
 
 

@@ -16,14 +16,14 @@ _AT_WORK = frozenset({"running", "waiting"})
 
 def step_views(at: Standing) -> dict[str, StepView]:
     """Returns a DAG's steps in the order of the definition; `pending` steps have not begun, or never will."""
-    tokens = dict(zip(at.graph.dag, at.branches, strict=False))  # empty before the run has begun
-    return {name: _view(at, name, tokens) for name in at.graph.dag}
+    tokens = dict(zip(at.graph.dependencies, at.branches, strict=False))  # empty before the run has begun
+    return {name: _view(at, name, tokens) for name in at.graph.dependencies}
 
 
 def live_steps(at: Standing) -> list[Token]:
     """Returns the tokens of the steps that run or wait."""
     views = step_views(at)
-    return [one for name, one in zip(at.graph.dag, at.branches, strict=True) if views[name].status in _AT_WORK]
+    return [one for name, one in zip(at.graph.dependencies, at.branches, strict=True) if views[name].status in _AT_WORK]
 
 
 def at_work(views: Mapping[str, StepView]) -> list[str]:
@@ -47,7 +47,7 @@ def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
         return StepView("pending")
     if name in token.steps or _has_completed(token):
         return replace(view_of(token), status="compensated") if _is_undone(at, token) else view_of(token)
-    before = [tokens[one] for one in at.graph.dag[name]]
+    before = [tokens[one] for one in at.graph.dependencies[name]]
     if not all(_has_completed(one) for one in before):
         return StepView("pending")
     begun_ms = max([_last_ms(one) for one in before], default=token.branch.started_ms if token.branch else 0)

@@ -111,8 +111,8 @@ def picture(
         for name, node in graph.shown.items()
     ]
     failures: dict[_Ends, Shape] = {}
-    if graph.dag:
-        lines = list(_dag_lines(graph.dag, ids, states, taken))
+    if graph.dependencies:
+        lines = list(_dag_lines(graph.dependencies, ids, states, taken))
     else:
         lines = [Line(_START_ID, ids[graph.start], taken=int(graph.start in states))]
         for name, node in graph.shown.items():

@@ -148,7 +148,7 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
     fork = fork_at(token)
     if fork is None:
         return _running(at, now_ms)
-    return _dag(at, now_ms, statuses) if at.graph.dag else _forked(at, fork, now_ms, statuses)
+    return _dag(at, now_ms, statuses) if at.graph.dependencies else _forked(at, fork, now_ms, statuses)
 
 
 def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
@@ -379,7 +379,7 @@ def _branch_of(at: Standing) -> str:
     """The name by which a caller answers a branch; "" for the root."""
     if at.token.branch is None:
         return ""
-    return at.token.node if at.graph.dag else at.token.id
+    return at.token.node if at.graph.dependencies else at.token.id
 
 
 def _waker(one: waits.Waker) -> Waker:

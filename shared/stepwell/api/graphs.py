@@ -128,7 +128,7 @@ def graph_view(graph: Graph) -> GraphView:
         nodes=[_node(graph, node) for node in graph.shown.values()],
         edges=[
             *(_edge(node, rule) for node in graph.nodes.values() for rule in node.rules),
-            *(_dependency(name, at, one) for name, needs in graph.dag.items() for at, one in enumerate(needs)),
+            *(_dependency(name, at, one) for name, needs in graph.dependencies.items() for at, one in enumerate(needs)),
         ],
     )
 
@@ -139,9 +139,9 @@ def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]
     Of a DAG, what its steps show: `completed` for one without code too. Of a durable function: how the
     run is, and what became of its operations. `steps` are the run's, with those of its branches.
     """
-    if at.graph.dag:
+    if at.graph.dependencies:
         return {name: step["status"] for name, step in steps.items() if step["status"] != "pending"}
-    if at.graph.function:
+    if at.graph.replays:
         status = "failed" if status_of(at) is Status.TIMED_OUT else status_of(at).value
         return {name: step["status"] for name, step in steps.items()} | {at.graph.start: status}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
@@ -161,7 +161,7 @@ def _node(graph: Graph, node: Node) -> NodeView:
     called = [one.workflow for one in node.call.children] if node.call else []
     if node.step and node.step.run.startswith(DETACHED):
         called = [node.step.run.removeprefix(DETACHED)]
-    is_last = not any(node.name in needs for needs in graph.dag.values())
+    is_last = not any(node.name in needs for needs in graph.dependencies.values())
     return NodeView(
         name=node.name,
         kind="call" if called else "step" if node.step else "wait" if node.wait else "route",

@@ -381,6 +381,6 @@ async def read_drawn(service: Service, at: Standing) -> Flow:
     forks, at = tried_in(at, await service.survey(at), now_ms), tried_at(at, now_ms)
     steps = steps_of(at, forks)
     states = node_states(at, steps)
-    if at.graph.function:
+    if at.graph.replays:
         return await read_flow(service, at, forks, states[at.graph.start])
     return Flow(at.graph.name, graph_view(at.graph), states, steps, taken_edges(at, forks))

@@ -138,7 +138,7 @@ def taken_edges(at: Standing, forks: Iterable[Surveyed]) -> dict[str, int]:
 def _dependencies(at: Standing) -> Iterator[str]:
     """Yields the edges of a DAG behind the steps that are done."""
     views = step_views(at)
-    for name, needs in at.graph.dag.items():
+    for name, needs in at.graph.dependencies.items():
         yield from (dependency_id(name, place) for place, one in enumerate(needs) if is_done(views[one]))
 
 
@@ -162,12 +162,12 @@ def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
     """
     own = _own(at)
     found = {name: step_result(step) for name, step in own.items()}
-    for name, (views, counts) in _in_branches(at.graph, _inner(forks) if at.graph.dag else forks).items():
+    for name, (views, counts) in _in_branches(at.graph, _inner(forks) if at.graph.dependencies else forks).items():
         if name in own:
             views.append(own[name])
             counts[own[name].status] += 1
         found[name] = summed(views, counts)
-    return found if at.graph.dag else dict(sorted(found.items(), key=_began))
+    return found if at.graph.dependencies else dict(sorted(found.items(), key=_began))
 
 
 def _began(named: tuple[str, StepResult]) -> tuple[bool, str, bool, str]:
@@ -177,7 +177,7 @@ def _began(named: tuple[str, StepResult]) -> tuple[bool, str, bool, str]:
 
 
 def _own(at: Standing) -> Mapping[str, StepView]:
-    if at.graph.dag:
+    if at.graph.dependencies:
         return step_views(at)
     shown = dict(at.token.steps)
     name = node_of(at.graph, at.token)
@@ -202,7 +202,7 @@ def _in_branches(graph: Graph, forks: Iterable[Surveyed]) -> dict[str, tuple[lis
             views.append(view)
             counts[view.status] += 1
         for name, by_status in fork.counts.items():
-            node = fork.node if graph.function and not fork.names else name
+            node = fork.node if fork.fork.is_awaited and not fork.names else name
             found.setdefault(node, ([], Counter()))[1].update(by_status)
         for name, (views, counts) in _in_branches(graph, fork.inner).items():
             there = found.setdefault(name, ([], Counter()))
@@ -239,7 +239,7 @@ def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterato
 
 def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:
     """Returns the node; an operation of a durable function that has no record yet is known by its fork only."""
-    if not graph.function or branch.last is not None:
+    if not fork.fork.is_awaited or branch.last is not None:
         return node_of(graph, branch)
     return fork.names[branch.branch.index] if fork.names and branch.branch else fork.node
 

@@ -123,7 +123,7 @@ def live_tokens(at: Standing) -> list[Token]:
         return [at.token]
     if at.token.ended or at.token.undoing is not None:
         return []
-    if at.graph.dag and at.branches:
+    if at.graph.dependencies and at.branches:
         return live_steps(at)
     is_aside = at.token.aside is not None and is_waiting(at.token)
     if at.token.has_open_tasks and at.branches and not is_aside:
@@ -150,7 +150,7 @@ def current_steps(at: Standing) -> list[str]:
         return []
     if at.token.undoing is not None:
         return [one.node for one in (left_to_undo(at) or ())[:1]]
-    if at.graph.dag:
+    if at.graph.dependencies:
         return at_work(step_views(at))
     if is_shown_waiting(at):
         return [at.header.waiting_node]
@@ -161,7 +161,8 @@ def current_steps(at: Standing) -> list[str]:
 def _place_of(at: Standing, token: Token) -> str:
     """Returns the token's node; for a function's branch that has no record yet, the fork's name."""
     fork = fork_at(at.token)
-    if at.graph.function and token.branch and token.last is None and fork is not None and not fork.is_of_tasks:
+    is_joined = fork is not None and fork.is_awaited and not fork.is_of_tasks
+    if is_joined and token.branch and token.last is None:
         return node_of(at.graph, at.token)
     wait = wait_of(at.graph, token)
     return node_of(at.graph, token) if wait is None else wait[1]
@@ -177,13 +178,13 @@ def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     """
     token, names = at.token, list(at.graph.shown)
     over = {name for name, step in steps.items() if step["status"] not in _AT_WORK}
-    if at.graph.function:  # the total is unknown, so count the operations that have begun
+    if at.graph.replays:  # the total is unknown, so count the operations that have begun
         return f"{len(over)}/{len(steps)}"
     if token.end is not None and token.end.status is Status.COMPLETED:
         ended = len(names)
-    elif at.graph.dag:
+    elif at.graph.dependencies:
         ended = done(step_views(at).values())
-    elif at.graph.format == "timeline":
+    elif at.graph.in_order:
         ended = names.index(token.node) if token.node in names else 0
     else:
         left, fork = set(token.visits) | over & set(names), fork_at(token)

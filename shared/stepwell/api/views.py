@@ -229,7 +229,7 @@ def run_view(
 
 def _current_steps(at: Standing, status: Status, tokens: Sequence[TokenView]) -> list[str]:
     """Returns the current nodes. The operation of a function's branch without a record is known to its fork only."""
-    if at.graph.function and status is Status.RUNNING:
+    if at.graph.replays and status is Status.RUNNING:
         return list(dict.fromkeys(one["step"] for one in tokens))
     return current_steps(at)
 

@@ -61,10 +61,10 @@ class NoSteps:
         raise EngineFault(f"only a worker runs steps, such as {call.run}")
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
-        raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
+        raise EngineFault(f"only a worker runs functions, such as {at.graph.code}")
 
     async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
-        raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
+        raise EngineFault(f"only a worker runs functions, such as {at.graph.code}")
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         if self._ask is not None:

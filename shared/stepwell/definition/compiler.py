@@ -252,6 +252,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         gathering=gathering_of(context, document),
         max_cost_usd=max_cost_of(context, document),
         durability=durability_of(context, document, nodes),
+        in_order="timeline" in document,
     )
 
 

@@ -332,6 +332,7 @@ class Graph:
     gathering: Gathering | None = None
     max_cost_usd: float | None = None  # beyond it the run asks for an approval before its next step
     durability: str = "step"  # step | batch: what is appended together
+    in_order: bool = False  # a run passes its nodes in their order, and leaves out some
 
     @property
     def is_batched(self) -> bool:
@@ -342,6 +343,28 @@ class Graph:
         """The node where a run begins: the unnamed one if the compiler added one, else `start`."""
         return self.nodes.get("") or self.nodes[self.start]
 
+    @property
+    def replays(self) -> bool:
+        """Whether code says where a run is, from its journal, and answers callers. Else the run is at one of the nodes.
+
+        The operations of such code are no nodes.
+        """
+        return self.first.durable is not None
+
+    @property
+    def code(self) -> str:
+        """The path of the code that is replayed, such as python:module.name; empty if there is none."""
+        return self.first.durable.path if self.first.durable else ""
+
+    @property
+    def cleanup_ms(self) -> int:
+        """How long a cancelled run may clean up."""
+        return self.first.durable.cleanup_ms if self.first.durable else 0
+
+    def place(self, name: str) -> Node | None:
+        """The node of this name. An operation of code that is replayed is at the node of that code."""
+        return self.nodes.get(name) or (self.first if self.replays else None)
+
     # -- for views; the engine and the runtime read the nodes instead
 
     @property
@@ -350,11 +373,6 @@ class Graph:
         return {name: node for name, node in self.nodes.items() if not node.is_made}
 
     @property
-    def dag(self) -> Mapping[str, tuple[str, ...]]:
-        """Each step's dependencies; empty for all formats but `steps`."""
+    def dependencies(self) -> Mapping[str, tuple[str, ...]]:
+        """Each node's dependencies, if the run is one fork of its nodes; else empty."""
         return self.first.members
-
-    @property
-    def function(self) -> str:
-        """The path of a durable function, such as python:module.name; empty for a graph."""
-        return self.first.durable.path if self.first.durable else ""

@@ -24,6 +24,7 @@ class WaitSchema:
     event: str = ""  # the name of the event that ends it
     is_event_named: bool = False  # the definition may name another event
     is_timer: bool = False  # it waits for its time only, which must be given
+    has_url: bool = False  # of the node that waits, so that no second wait of a list can be told from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,12 @@ SCHEMAS: dict[str, WaitSchema] = {
     "signature": WaitSchema("", 30 * DAY_MS, 7 * DAY_MS, _EVENT, "SIGNATURE_COMPLETED"),
     "test": WaitSchema("", 30 * DAY_MS, 7 * DAY_MS, _EVENT, "TEST_COMPLETED"),
     "callback": WaitSchema(
-        "a post to its URL", YEAR_MS, 24 * HOUR_MS, ("data", "timeout", "heartbeat", *_OUTCOME), "CALLBACK_COMPLETED"
+        "a post to its URL",
+        YEAR_MS,
+        24 * HOUR_MS,
+        ("data", "timeout", "heartbeat", *_OUTCOME),
+        "CALLBACK_COMPLETED",
+        has_url=True,
     ),
     "delay": WaitSchema("its timer", 30 * DAY_MS, keys=("timeout", "data"), is_timer=True),
     "sleep": WaitSchema("its timer", YEAR_MS, is_timer=True),

@@ -117,7 +117,7 @@ def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str, make
 
 def _check_callbacks(context: Context, arms: Sequence[Wait | None], kind: str, place: str) -> None:
     """Reports a second callback: it has the first one's URL. What is deployed already is left alone."""
-    callbacks = [at for at, arm in enumerate(arms) if arm is not None and arm.kind == "callback"]
+    callbacks = [at for at, arm in enumerate(arms) if arm is not None and SCHEMAS[arm.kind].has_url]
     for at in () if context.trusted else callbacks[1:]:
         message = f"`{kind}` has a second callback, with the URL of the first"
         context.add("duplicate_value", message, f"{place}/{at}", "a fork has a branch, and so a URL, for each")

@@ -16,7 +16,7 @@ from stepwell.engine.records import Kind, Parked, Record
 from stepwell.engine.table import PARKED
 from stepwell.engine.throttles import FREED, FREES, PERMITTED
 from stepwell.engine.token import Permit, Token
-from stepwell.engine.waits.aside import LIMIT
+from stepwell.engine.waits.aside import is_for_limit
 
 OWN = ""  # the name of a permit's limit: the workflow's own
 OF_RUN = "of_run"  # in the data of the wait for it
@@ -30,7 +30,7 @@ def frees(record: Record) -> bool:
 
 def is_of_run(parked: Parked | None) -> bool:
     """Tells whether the wait is for the run's own permit."""
-    return parked is not None and parked.kind == LIMIT and OF_RUN in parked.data
+    return parked is not None and is_for_limit(parked) and OF_RUN in parked.data
 
 
 def holds(token: Token) -> bool:

@@ -151,15 +151,11 @@ def ended_record(
     is_over = not has_begun or (error is not None and error.type == TERMINATED)
     if token.cleaning is not None and not is_over:  # its time to clean up is over
         end, reason, who = End(token.cleaning.status), token.cleaning.reason, token.cleaning.who
-    elif status is Status.CANCELLED and token.branch is None and not is_over and (ms := _cleanup_ms(moment.graph)):
+    elif status is Status.CANCELLED and token.branch is None and not is_over and (ms := moment.graph.cleanup_ms):
         clean_up = CleanUp(status, moment.now_ms + ms)
         return record(moment, token, Kind.ENDED, token.node, next=clean_up, reason=reason, who=who)
     following = end if is_over else ending(moment.graph, token, end, error, "")
     return record(moment, token, Kind.ENDED, token.node, next=following, reason=reason, who=who)
-
-
-def _cleanup_ms(graph: Graph) -> int:
-    return graph.first.durable.cleanup_ms if graph.first.durable else 0
 
 
 _OF_STEP = frozenset({Kind.STEP, Kind.BEGAN})
@@ -183,8 +179,8 @@ def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
 
 
 def node_named(graph: Graph, name: str) -> Node:
-    """Returns the node of this name; for an operation that is not known yet, the function's node."""
-    node = graph.nodes.get(name) or (graph.first if graph.first.durable else None)
+    """Returns the node at which a log stands. Raises EngineFault if there is none."""
+    node = graph.place(name)
     if node is None:
         raise EngineFault(f"the log stands at {name}, which version {graph.version} does not have", code="broken_log")
     return node

@@ -99,7 +99,7 @@ def _of_call(name: str, call: Call, others: Mapping[str, Graph]) -> Iterator[Con
 
 def _earliest_ms(graph: Graph) -> Mapping[str, int]:
     """How long the sleeps before each node take at least, and before the end."""
-    members = graph.dag
+    members = graph.dependencies
     if members:
         return _earliest_of_dag(graph, members)
     earliest: dict[str, int] = {}

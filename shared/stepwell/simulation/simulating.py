@@ -54,7 +54,7 @@ def simulate(
         if progress is not None and number % 50 == 0:
             progress(number, runs)
         seeded(luck, seed, number)
-        steps = SimulatedSteps(given, luck, functions() if functions and graph.function else None, defaults)
+        steps = SimulatedSteps(given, luck, functions() if functions and graph.replays else None, defaults)
         play = Play(catalog, steps, given, luck, compile_expression, f"simulated-{number}")
         played = play.play(graph.name, {} if given.input is None else given.input, with_cost=number < COSTED,
                            is_late=lambda: time.monotonic() > until)  # fmt: skip

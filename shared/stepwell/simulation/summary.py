@@ -73,7 +73,7 @@ class Tally:
         reached = {name for name in graph.shown if self._nodes[name]}
         rules = [rule for name in reached for rule in graph.nodes[name].rules if rule.stage != "next"]
         defaults = {} if self._given.steps or self._given.default.is_given else {"steps": "take 1 s and never fail"}
-        if graph.function:
+        if graph.replays:
             defaults["function"] = "its own code runs; a step returns what `returns` says, else an object"
         return Simulation(
             workflow=graph.name,
@@ -86,7 +86,7 @@ class Tally:
             usd_per_1000_runs=usd,
             prices_as_of=self._prices.as_of,
             per_run=per_run,
-            never_reached=tuple(name for name in graph.shown if name not in reached and not graph.function),
+            never_reached=tuple(name for name in graph.shown if name not in reached and not graph.replays),
             never_taken=tuple(sorted(rule.id for rule in rules if not self._rules[rule.id])),
             contradictions=(*found, *self._seen({one.node for one in found})),
             assumed={**defaults, **assumed},

@@ -190,7 +190,7 @@ async def get_graph(call: Call) -> Answer:
         return Answer(200, fitted(at.run_id, drawn.json(), graph=1))
     from stepwell.api import drawing  # noqa: PLC0415 - 3% of a cold start, for this call alone
 
-    shown = drawn.view if at.graph.function and len(drawn.view["nodes"]) > 1 else at.graph
+    shown = drawn.view if at.graph.replays and len(drawn.view["nodes"]) > 1 else at.graph
     return Answer(200, drawing.draw(form, shown, drawn.states, words_of(drawn.steps), drawn.taken), _MEDIA[form])
 
 

@@ -29,7 +29,7 @@ async def get_workflow(call: Call) -> Answer:
     catalog = call.parts.catalog
     graph = catalog.named(call.path["name"])
     pause = stopping(await call.parts.workflow_pauses.all(), graph.name)
-    return Answer(200, workflow_view(graph, pause, catalog.functions.get(graph.function)))
+    return Answer(200, workflow_view(graph, pause, catalog.functions.get(graph.code)))
 
 
 async def check_definition(call: Call) -> Answer:

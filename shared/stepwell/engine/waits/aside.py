@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwell.engine.records import Kind, Record, RetryAt
+from stepwell.engine.records import Kind, Parked, Record, RetryAt
 from stepwell.engine.token import Aside, Token
 
 CODE = "code"  # the kind of a wait until code can be loaded
@@ -25,6 +25,11 @@ _ASIDE = frozenset({CODE, LIMIT})
 def is_aside(record: Record) -> bool:
     """Tells whether the record parks its token beside its work."""
     return record.parked is not None and (record.parked.kind in _ASIDE or COST in record.rules)
+
+
+def is_for_limit(parked: Parked) -> bool:
+    """Tells whether the wait is for a permit, of a step or of the run itself."""
+    return parked.kind == LIMIT
 
 
 def step_aside(token: Token, record: Record) -> Aside:

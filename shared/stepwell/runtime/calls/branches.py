@@ -68,8 +68,8 @@ def woken_ms(wait: Awaited, comers: Comers, ended: Mapping[int, int]) -> int:
 
 
 def _operations(fork: ForkedParent) -> Sequence[str]:
-    """Returns what each branch runs, by index: operations of a function, whose fork's record has them, or a node."""
+    """Returns what each awaited branch runs, by index: an operation that the fork's record names, or its node."""
     at, last = fork.parent, fork.parent.token.last
-    if last is None:
+    if last is None or not fork.fork.is_awaited:
         return ()
     return names_of(last) or (last.node or at.graph.start,) * fork.fork.width

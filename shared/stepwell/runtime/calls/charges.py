@@ -37,7 +37,6 @@ from stepwell.engine.lanes import LaneLog
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import (
-    UPDATE,
     CleanUp,
     Compensate,
     End,
@@ -222,12 +221,11 @@ def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
 
 def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     """Yields the charges of the record's item; an event that it consumes is in one transaction with it."""
-    resumption = record.resumption
-    is_event = resumption is not None and resumption.kind in {"event", UPDATE}
-    consumes = is_event and resumption is not None and not resumption.seen
+    event = record.resumption if record.resumption is not None and record.resumption.event_id else None
+    consumes = event is not None and not event.seen
     yield from item(_size(run_id, token, record), times=2 if consumes else 1)
-    if resumption is not None and is_event:
-        yield from item(len(json.dumps(resumption.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
+    if event is not None:
+        yield from item(len(json.dumps(event.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
 
 
 def _of_record(record: Record) -> Iterator[Charge]:
@@ -290,7 +288,7 @@ def _messages_before(record: Record) -> set[str]:
     """
     found = set()
     resumption = record.resumption
-    if resumption is not None and resumption.kind in {"event", UPDATE}:
+    if resumption is not None and resumption.event_id:
         found.add(f"event:{resumption.event_id}")
     if record.by.startswith(("dead:", "shut:", "parent:", "go_on:")):
         found.add(record.by)

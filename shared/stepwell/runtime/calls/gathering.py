@@ -68,28 +68,37 @@ class Gatherer:
         it may be repeated.
         """
         origin = places.origin_at(graph, given)
-        is_checked = False
         for _ in range(LOCK_TRIES):
             homes = await self._homes(given) if is_keyed else ()
-            if is_keyed and not homes and (there := await self._before(given)) is not None:
-                return Started(there, created=False)
             at = await self._open_run(graph, given, homes[-1], origin) if homes else None
-            if at is not None and (slot := await self._slot_of(at, given)) is not None:
-                return Started(at.header, created=False, folded=slot > 0)
-            if not is_checked:  # else the first run answers, whatever today's schema says of its input
-                check_input(graph, given.input)
-                is_checked = True
+            if is_keyed and (started := await self._started(at, given)) is not None:
+                return started
+            check_input(graph, given.input)  # of a repeated start the first run answers, whatever today's schema says
             if at is None or not is_open(at.run, at.token):
                 at = await self._opened(graph, given, origin)
             if at is None or (is_keyed and not await self._moved_in(graph, given, homes, at.run_id)):
                 continue
             by = _by(given) if is_keyed else f"offer:{given.run_id}"
-            answer = await self._door.put(at, StartGathered(given.input), by)
-            if answer.is_mine:
-                return await self._took(answer)
-            if isinstance(answer.action, Refuse) and answer.action.code == IS_DUE:
-                await self._closed(answer.at)
+            if (started := await self._added(at, given, by)) is not None:
+                return started
         raise PortError(f"the starts of {graph.name} were gathered by others {LOCK_TRIES} times")
+
+    async def _started(self, at: Standing | None, given: Header) -> Started | None:
+        """Returns what the same start led to before; None if nothing. `at`: the run of its last home."""
+        if at is None:
+            there = await self._before(given)
+            return None if there is None else Started(there, created=False)
+        slot = await self._slot_of(at, given)
+        return None if slot is None else Started(at.header, created=False, folded=slot > 0)
+
+    async def _added(self, at: Standing, given: Header, by: str) -> Started | None:
+        """Adds the start to the run. Returns None if that takes no more: one that is due is closed."""
+        answer = await self._door.put(at, StartGathered(given.input), by)
+        if answer.is_mine:
+            return await self._took(answer)
+        if isinstance(answer.action, Refuse) and answer.action.code == IS_DUE:
+            await self._closed(answer.at)
+        return None
 
     # -- homes
 

@@ -112,7 +112,7 @@ class Recovery:
             return limit_ms is not None
         async for token in self._resting(at):
             await self._rearm_token(token)
-        if at.graph.first.durable is not None:
+        if at.graph.replays:
             await self._rearm_updates(at)
         return True
 

@@ -229,12 +229,11 @@ def _check_same(there: Header | None, asked: str, old: Header) -> None:
 
 def check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
     """Raises Conflict if this version cannot go on from there."""
-    has_code, had_code = graph.first.durable is not None, old.first.durable is not None
-    if has_code != had_code or not (has_code or not kept.node or kept.node in graph.nodes):
+    if graph.replays != old.replays or (kept.node and graph.place(kept.node) is None):
         raise Conflict(f"version {graph.version} of {graph.name} has no step {kept.node!r} to go on from",
                        code="step_gone", hint="name a `version` that has it, or a step to go on `from`")  # fmt: skip
-    fork = kept.reopens
-    if fork is None or has_code or _branching(old, kept.token.node, fork) == _branching(graph, kept.token.node, fork):
+    fork, node = kept.reopens, kept.token.node
+    if fork is None or fork.is_awaited or _branching(old, node, fork) == _branching(graph, node, fork):
         return
     raise Conflict(f"version {graph.version} of {graph.name} forks otherwise, where the run failed in a fork",
                    code="step_gone", hint="name a `version` that forks alike, or a step to go on `from`")  # fmt: skip

@@ -162,8 +162,7 @@ def _node(kept: Kept) -> str:
 
 def _check_change(graph: Graph, kept: Kept, records: tuple[Record, ...], asked: RunFork) -> None:
     """Raises InvalidInput for a change that has no effect there."""
-    has_code = graph.first.durable is not None
-    if asked.state and has_code:
+    if asked.state and graph.replays:
         raise InvalidInput("the state of a durable function is what its code makes of its journal", code="no_state",
                            hint="fork it with another `input`, or a `result`")  # fmt: skip
     schema = graph.state_schema
@@ -174,6 +173,6 @@ def _check_change(graph: Graph, kept: Kept, records: tuple[Record, ...], asked: 
     slot = len(kept.records)
     node = graph.nodes.get(kept.token.node or graph.first.name)
     is_step = slot < len(records) and records[slot].kind in {Kind.STEP, Kind.BEGAN}
-    if not (is_step if has_code else node is not None and node.step is not None):
+    if not (is_step if graph.replays else node is not None and node.step is not None):
         raise InvalidInput(f"no step begins in slot {slot}, whose result could be another", code="no_step",
                            hint="give the slot of a step.started entry as `at`")  # fmt: skip

@@ -268,7 +268,7 @@ class Service:
     async def query(self, run_id: str, name: str) -> Json:
         """Returns the answer of the run's function to a query. Writes nothing. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
-        if at.graph.first.durable is None:
+        if not at.graph.replays:
             raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
                            hint="GET /runs/{id} shows its state")  # fmt: skip
         if at.token.last is None and not at.header.started_ms:

@@ -63,7 +63,7 @@ class Updates:
         check_json(given, "input")
         topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
         if await self._ports.mailbox.get_event(topic, update_id) is None:
-            if at.graph.first.durable is None:
+            if not at.graph.replays:
                 raise Conflict(f"{at.run.workflow} is a graph, which takes no updates", code="not_a_function",
                                hint="send it an event")  # fmt: skip
             if at.token.ended:
@@ -117,23 +117,32 @@ class Updates:
         if pushes(at.token, update.id):
             await self._advance.push(at, update.id)  # written by this message before a crash
             return
+        if await self._is_over(at, event):
+            return
+        match await self._made(at, event, update.id):
+            case None:
+                await self._put_off(update)
+            case Failure() as failure:
+                refused = Event(_refused(at.run_id), event.id, told_failure(failure), event.at_ms, event.expires_ms)
+                await self._ports.mailbox.put_event(refused)
+            case written:
+                await self._advance.push(await self._logbook.save_if_due(written), update.id)
+
+    async def _is_over(self, at: Standing, event: Event) -> bool:
+        """Tells whether the update was made or refused, or can no longer be made."""
         if event.consumed_by or at.token.ended or event.expires_ms <= self._ports.clock.now_ms():
-            return
-        if await self._refusal(update.run_id, update.event_id) is not None:
-            return
-        resumption = Resumption(UPDATE, name=event.payload["name"], payload={"input": event.payload["input"]},
-                          event_id=event.id)  # fmt: skip
-        asked, made = self._door.decide(at, UpdateAsked(resumption), update.id), None
-        if isinstance(asked, Write):
-            write = partial(self._write, at, event.topic, update.id)
-            made = await self._steps.updated(at, self._logbook, asked.record, write)
-        if made is None:
-            await self._put_off(update)
-        elif isinstance(made, Failure):
-            refused = Event(_refused(update.run_id), update.event_id, told_failure(made), event.at_ms, event.expires_ms)
-            await self._ports.mailbox.put_event(refused)
-        else:
-            await self._advance.push(await self._logbook.save_if_due(made), update.id)
+            return True
+        return await self._refusal(at.run_id, event.id) is not None
+
+    async def _made(self, at: Standing, event: Event, by: str) -> Standing | Failure | None:
+        """Runs the handler. Returns the token after its record, or why it refuses; None if it cannot run now."""
+        payload = {"input": event.payload["input"]}
+        given = UpdateAsked(Resumption(UPDATE, name=event.payload["name"], payload=payload, event_id=event.id))
+        asked = self._door.decide(at, given, by)
+        if not isinstance(asked, Write):
+            return None
+        write = partial(self._write, at, event.topic, by)
+        return await self._steps.updated(at, self._logbook, asked.record, write)
 
     async def _write(self, at: Standing, topic: Topic, by: str, record: Record) -> bool:
         """Writes the record and marks the event. Returns False if another one took the slot or the event."""

@@ -241,17 +241,17 @@ class Sessions:
 
     async def _journal(self, at: Standing) -> Since:
         """Returns the records since the function began, or began anew, with the input and state of that time."""
-        durable = at.graph.first.durable
-        if durable is None:
+        own = at.graph.code
+        if not own:
             raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
         began = at.token.began_slot
         records = await self._new_records(at, max(began - 1, -1))
         if began < 0:
             since_ms = at.token.first_ms or max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms)
-            return Since(durable.path, at.run.input, {}, since_ms, records)
+            return Since(own, at.run.input, {}, since_ms, records)
         first = records[0]
-        path = continued_as(first) or durable.path
-        return Since(path, first.output, first.writes or {}, first.at_ms, records[1:], is_own=path == durable.path)
+        path = continued_as(first) or own
+        return Since(path, first.output, first.writes or {}, first.at_ms, records[1:], is_own=path == own)
 
     async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
         """Returns the branches that the parent awaits in that slot, or the parent's turn if it cannot get there."""

@@ -9,7 +9,7 @@ leave   the same, of children that are to run on ── those that do not run ye
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from stepwell.engine.actions import Outcome, RunStep
@@ -138,18 +138,21 @@ class Children:
         if end is None:
             raise EngineFault(f"{child.run_id} has not ended", code="broken_log")
         call, children = call_of(parent.graph, parent.token), _waited_for(parent)
-        members: Iterable[str] = (member_of(caller.index, end.status),)
-        if len(children) > 1:
-            join = f"{fork_id(parent.token.id, caller.slot)}@0"
-            members = (await self._ports.log.arrive(parent.run_id, join, member_of(caller.index, end.status))).members
+        members = await self._arrived(parent, caller, member_of(caller.index, end.status), len(children))
         if not is_decided(call, len(children), members):
             return []
-        failed = failed_of(members)
-        if failed is not None and is_failure(call, members):
-            run_id, token = await self._ended(parent, caller, failed, child)
-            return [_over(parent, caller, failure_of(children[failed], run_id, token), (token,))]
-        ended = [(one, *await self._ended(parent, caller, at, child)) for at, one in enumerate(children)]
-        return [_over(parent, caller, results_of(call, ended), [token for _, _, token in ended])]
+        failed = failed_of(members) if is_failure(call, members) else None
+        wanted = range(len(children)) if failed is None else [failed]
+        ended = [(children[index], *await self._ended(parent, caller, index, child)) for index in wanted]
+        resumption = results_of(call, ended) if failed is None else failure_of(*ended[0])
+        return [_over(parent, caller, resumption, [token for _, _, token in ended])]
+
+    async def _arrived(self, parent: Standing, caller: Caller, member: str, width: int) -> Collection[str]:
+        """Adds the child to the ended ones and returns them. A single child has no siblings to be counted with."""
+        if width == 1:
+            return (member,)
+        join = f"{fork_id(parent.token.id, caller.slot)}@0"
+        return (await self._ports.log.arrive(parent.run_id, join, member)).members
 
     async def _ended(self, parent: Standing, caller: Caller, index: int, known: Standing) -> tuple[str, Token]:
         """Returns (run id, root token) of the ended child with this index. `known`: the child that has just ended."""

@@ -119,16 +119,13 @@ class Forking:
             return await self._tell_tasks(at, effect, fork, by)
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(effect.index)
         joined = await self._arrived(at, fork, page)
-        if joined is None:
-            return []
-        is_complete, heard = await self._completes(at, fork, page, joined.members)
-        following = self._following(fork, effect.index, joined)
-        as_guest: list[int] = []
-        if not following:
-            as_guest = await self._lines.begun_elsewhere(fork, effect.index, joined, may_choose=not is_complete)
-        following = following or as_guest
-        if not is_complete:
-            await self.showing.arrived(fork, page, joined, heard, is_guest=bool(as_guest))
+        return [] if joined is None else await self._go_on(at, effect, fork, joined, by, known)
+
+    async def _go_on(
+        self, at: Standing, effect: Arrive, fork: ForkedParent, joined: Joined, by: str, known: Forks | None
+    ) -> list[FoundInput]:
+        """Returns the parent if the join is complete, else the branch that begins now. Wakes further branches."""
+        is_complete, following = await self._counted(at, effect.index, fork, joined)
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [FoundInput(parent, None)]
@@ -156,6 +153,17 @@ class Forking:
             return joined
         is_early = at.lane.state.awaits(indexes_of(joined.members)) and not joined.numbers and not _has_failed(at)
         return None if is_early else await self._page(fork, page)
+
+    async def _counted(self, at: Standing, index: int, fork: ForkedParent, joined: Joined) -> tuple[bool, list[int]]:
+        """Tells whether the join is complete, and which branches begin now, on this page or on another."""
+        page = 0 if is_one_set(fork.fork) else fork.fork.page_of(index)
+        is_complete, heard = await self._completes(at, fork, page, joined.members)
+        following, guests = self._following(fork, index, joined), list[int]()
+        if not following:
+            guests = await self._lines.begun_elsewhere(fork, index, joined, may_choose=not is_complete)
+        if not is_complete:
+            await self.showing.arrived(fork, page, joined, heard, is_guest=bool(guests))
+        return is_complete, following or guests
 
     async def _page(self, fork: ForkedParent, page: int) -> Joined:
         return await self._logbook.lanes.join(fork.parent.run_id, fork.fork, fork.id, page)

@@ -22,8 +22,8 @@ def log_started(at: Standing, action: RunStep) -> None:
 def log_written(at: Standing, record: Record) -> None:
     """Logs that a record was written. `at`: the token before it."""
     if is_for_code(record) and record.parked is not None:
-        error, durable = record.parked.data, at.graph.first.durable
-        code, ids = error.get("code", durable and durable.path), {"run_id": at.run_id, "step": record.node}
+        error, ids = record.parked.data, {"run_id": at.run_id, "step": record.node}
+        code = error.get("code", at.graph.code)
         _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
     node = at.graph.nodes.get(record.node)
     if node and node.label and (word := _word(record)):

@@ -93,24 +93,28 @@ class Coordinator:
 
     async def publish(self, publish: Publish, budget: Budget = UNLIMITED) -> None:
         """Stores the event, then offers it to the waits: a wait that registers in between reads the event itself."""
-        mailbox, event, by = self._ports.mailbox, publish.event, publish.id
+        event, by, run_id = await self._kept(publish), publish.id, run_of(publish.event.topic)
+        if event is None:
+            return
+        if event.consumed_by:
+            await self._push_consumer(event, by, budget)
+        elif run_id is None:
+            await self._offer(event, by, budget)
+        elif not await self._offer_to_run(event, run_id, by, budget):
+            await self._ports.erasure.note_name(event, run_id)
+            await self._offer(event, by, budget)
+
+    async def _kept(self, publish: Publish) -> Event | None:
+        """Stores the event, unless it was, and returns it as it is now. None: its topic is full, or it has expired."""
+        mailbox, event = self._ports.mailbox, publish.event
         settings = self._catalog.event_settings(event.topic.name)
         try:
             if not publish.kept:
                 await mailbox.put_event(event, settings.max_pending)
-        except Conflict as refusal:  # its topic is full: a redelivery would not help
+        except Conflict as refusal:  # a redelivery would not help
             _logger.error("event %s of %s is refused: %s", event.id, event.topic.name, refusal.code)
-            return
-        kept, run_id = await mailbox.get_event(event.topic, event.id), run_of(event.topic)
-        if kept is None:
-            return
-        if kept.consumed_by:
-            await self._push_consumer(kept, by, budget)
-        elif run_id is None:
-            await self._offer(kept, by, budget)
-        elif not await self._offer_to_run(kept, run_id, by, budget):
-            await self._ports.erasure.note_name(kept, run_id)
-            await self._offer(kept, by, budget)
+            return None
+        return await mailbox.get_event(event.topic, event.id)
 
     async def _offer(self, event: Event, by: str, budget: Budget) -> None:
         """Offers the event to the waiters, oldest first, until one takes it; to all of them if it is not consumed.
@@ -231,19 +235,14 @@ class Coordinator:
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
-        await self._performer.mend_late(at, wake.slot)
-        if at.token.tasks:  # its worker may have died before it began what it had written
-            await self._performer.forking.again(at, (wake.id,), wake.slot)
+        await self._performer.mend(at, wake.slot, wake.id, by)
         if is_stale(at.token, wake.slot, wake.id, by):
-            await self._performer.drop_late(at)
             if wake.hops >= HOPS:
                 await self._end_again(wake.run_id)
-            return
-        died_at = await self._pushed_on(at, wake)
-        if died_at is not None:
+        elif (died_at := await self._pushed_on(at, wake)) is not None:
             await self._advance.wake(died_at)
-            return
-        await self._fail_lost_step(at, wake, by, budget)
+        else:
+            await self._fail_lost_step(at, wake, by, budget)
 
     async def _fail_lost_step(self, at: Standing, wake: Wake, by: str, budget: Budget) -> None:
         mine, waits_by_now = pushes(at.token, by), at.token.slot != wake.slot and at.token.phase in PARKED

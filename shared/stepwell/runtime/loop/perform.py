@@ -27,6 +27,7 @@ from stepwell.engine.effect_kinds import (
 )
 from stepwell.engine.effects import effects
 from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.pushing import is_stale
 from stepwell.engine.token import Locks as HeldLocks
 from stepwell.engine.token import Permit
 from stepwell.engine.waits import event_topic
@@ -108,6 +109,18 @@ class Performer:
                 await self.permits.give_back(at)
             case LeaveGathering():
                 await leave(self._ports.notes, at.header)
+
+    async def mend(self, at: Standing, slot: int, by: str, *also: str, is_again: bool = True) -> None:
+        """Finishes what the worker of a wake for this slot may have left undone when it died.
+
+        `also`: another name of the wake. `is_again`: it was delivered before.
+        """
+        if is_again:
+            await self.mend_late(at, slot)
+        if at.token.tasks:  # it may have died before it began what it had written; others have written since
+            await self.forking.again(at, (by,), slot)
+        if is_stale(at.token, slot, by, *also):
+            await self.drop_late(at)
 
     async def mend_late(self, at: Standing, slot: int) -> None:
         """Undoes what the worker of a redelivered message may have done after another's record, before it died.

@@ -8,7 +8,7 @@ due (`due`); for a run under way the sweeper computes the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,7 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.starts import is_open
+from stepwell.engine.token import Begun
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
@@ -159,8 +160,8 @@ class Sweeper:
         return (StuckRun(run_id, look.why),) if look.why else ()
 
     async def _look_at_run(self, at: Standing, still_ms: int) -> Look:
-        if at.token.ended:
-            return await self._look_at_end(at, still_ms)
+        if at.token.ended:  # and its header says that it lives: the worker that ended it may have died
+            return await self._wake_if_late(at, last_ms(at), still_ms)
         now_ms, limit_ms = self._ports.clock.now_ms(), deadline_ms(at.graph, at.run, at.token)
         if limit_ms is not None and limit_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
@@ -171,52 +172,56 @@ class Sweeper:
         look = await self._look_at(at, still_ms, shown=at.header.rev >= 2 * at.token.slot)
         return replace(look, due_ms=earliest(look.due_ms, limit_ms))
 
-    async def _look_at_end(self, at: Standing, still_ms: int) -> Look:
-        """Looks at an ended run whose header says that it lives: the worker that ended it may have died."""
-        now_ms, due_ms = self._ports.clock.now_ms(), last_ms(at)
-        if due_ms + still_ms >= now_ms:
-            return Look(due_ms=due_ms)
+    async def _wake_if_late(self, at: Standing, due_ms: int, still_ms: int) -> Look:
+        """Wakes a token that was to move by then."""
+        return Look(due_ms=due_ms) if due_ms + still_ms >= self._ports.clock.now_ms() else await self._wake(at)
+
+    async def _wake(self, at: Standing, why: str = "no_progress") -> Look:
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return Look("no_progress", now_ms)
+        return Look(why, self._ports.clock.now_ms())
 
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
         """Looks at a token, or at the branches that it waits for."""
-        now_ms = self._ports.clock.now_ms()
         if at.token.has_open_tasks and not at.token.ended:
             return await self._look_at_tasks(at, still_ms, shown=shown)
         if at.token.last is not None and isinstance(at.token.last.next, Fork):
             return await self._look_at_branches(at, still_ms)
-        parked, last = at.token.parked, at.token.last
-        waiting = parked is not None and at.token.resumption is None and at.token.undoing is None
-        timer_ms = due_ms(at.token) if waiting else None
-        if timer_ms is not None and timer_ms + still_ms < now_ms:
-            await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
-            return Look("overdue", now_ms)
-        if waiting and parked is not None and parked.children:
-            return await self._look_at_children(at, parked, still_ms)
+        parked = at.token.parked if at.token.resumption is None and at.token.undoing is None else None
+        if parked is not None and (look := await self._look_at_ends(at, parked, still_ms)) is not None:
+            return look
         if is_open(at.run, at.token):
-            return await self._look_at_gathering(at, still_ms)
-        if _rests(at, now_ms):
+            return await self._wake_if_late(at, gathering.due_ms(at.graph, at.run, at.token), still_ms)
+        if _rests(at, self._ports.clock.now_ms()):
             return Look(due_ms=None if at.run.idle else at.run.start_at_ms)
         if (held_ms := await self._held_ms(at)) is not None:
             return Look(due_ms=held_ms)
-        in_line = waits(at.token) or throttles.waits(at.token)
-        expected_ms = self._due_ms(at, last, begins_ms)
-        if expected_ms + still_ms >= now_ms and not (waiting and shown and not in_line):
-            return Look(due_ms=expected_ms)
-        has_waker = parked is None or not waiting or can_wake(parked, wakers_of(parked, at.token.node, at.run_id))
-        if waiting and shown and has_waker and not (in_line and await self._is_stuck(at)):
-            return Look(due_ms=due_of_wait(at, now_ms))
-        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return Look("no_progress" if has_waker else "nothing_wakes", now_ms)
+        return await self._look_at_progress(at, parked, still_ms, shown=shown, begins_ms=begins_ms)
 
-    async def _look_at_gathering(self, at: Standing, still_ms: int) -> Look:
-        """Looks at a run that gathers starts, and wakes it if it should have begun."""
-        now_ms, at_ms = self._ports.clock.now_ms(), gathering.due_ms(at.graph, at.run, at.token)
-        if at_ms + still_ms >= now_ms:
-            return Look(due_ms=at_ms)
-        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return Look("no_progress", now_ms)
+    async def _look_at_progress(
+        self, at: Standing, parked: Parked | None, still_ms: int, *, shown: bool, begins_ms: int
+    ) -> Look:
+        """Wakes a token whose next record is late, and one whose wait is not shown or nothing can end."""
+        now_ms, in_line = self._ports.clock.now_ms(), waits(at.token) or throttles.waits(at.token)
+        expected_ms = self._due_ms(at, at.token.last, begins_ms)
+        if expected_ms + still_ms >= now_ms and (parked is None or in_line or not shown):
+            return Look(due_ms=expected_ms)
+        has_waker = parked is None or can_wake(parked, wakers_of(parked, at.token.node, at.run_id))
+        if parked is not None and shown and has_waker and not (in_line and await self._is_stuck(at)):
+            return Look(due_ms=due_of_wait(at, now_ms))
+        return await self._wake(at, "no_progress" if has_waker else "nothing_wakes")
+
+    async def _look_at_ends(self, at: Standing, parked: Parked, still_ms: int) -> Look | None:
+        """Looks at the timer and the children that end a wait. None: it has no children, and its timer is not late."""
+        overdue = await self._look_at_timer(at, still_ms)
+        return await self._look_at_children(at, parked, still_ms) if overdue is None and parked.children else overdue
+
+    async def _look_at_timer(self, at: Standing, still_ms: int) -> Look | None:
+        """Sends an overdue timer of a wait again; None if it is not overdue."""
+        now_ms, timer_ms = self._ports.clock.now_ms(), due_ms(at.token)
+        if timer_ms is None or timer_ms + still_ms >= now_ms:
+            return None
+        await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
+        return Look("overdue", now_ms)
 
     async def _is_stuck(self, at: Standing) -> bool:
         """Tells whether a token that waits for locks or a permit could go on, but was not told."""
@@ -240,35 +245,35 @@ class Sweeper:
                 members.append(member_of(index, child.status))
         if not is_decided(call_of(at.graph, at.token), len(parked.children), members):
             return Look(due_ms=due_of_wait(at, self._ports.clock.now_ms()))
-        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return Look("no_progress", self._ports.clock.now_ms())
+        return await self._wake(at)
 
     async def _look_at_tasks(self, at: Standing, still_ms: int, *, shown: bool) -> Look:
         """Looks at each operation of a function's tasks whose end the function does not know.
 
         And at the function itself: its timer, and an update whose caller died before it woke the run.
         """
-        now_ms = self._ports.clock.now_ms()
-        looks: list[Look] = []
+        looks = [await self._look_at_operation(branch, begun, still_ms) async for branch, begun in self._operations(at)]
+        timer_ms = due_ms(at.token) if at.token.resumption is None else None
+        if timer_ms is not None and (overdue := await self._look_at_timer(at, still_ms)) is not None:
+            looks.append(overdue)
+        last = at.token.last
+        is_update = last is not None and last.resumption is not None and last.resumption.kind == UPDATE
+        if is_update and not shown and last_ms(at) + still_ms < self._ports.clock.now_ms():
+            looks.append(await self._wake(at))
+        return Look(next((one.why for one in looks if one.why), ""), earliest(timer_ms, *[one.due_ms for one in looks]))
+
+    async def _operations(self, at: Standing) -> AsyncIterator[tuple[Standing, Begun]]:
+        """Yields the operations whose ends the function does not know, each with what began it."""
         for slot, begun in at.token.tasks.items():
             fork = await self._logbook.fork(at.run_id, at.token.id, slot)
             for branch in await self._logbook.branches_at(fork, begun.open) if fork is not None else ():
-                if not branch.token.ended:
-                    looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=begun.at_ms))
-                elif last_ms(branch) + still_ms < now_ms:
-                    await self._ports.queue.send(Lane.WORK, to_json(branch.wake()))
-                    looks.append(Look("no_progress", now_ms))
-        timer_ms = due_ms(at.token) if at.token.resumption is None else None
-        if timer_ms is not None and timer_ms + still_ms < now_ms:
-            await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
-            looks.append(Look("overdue", now_ms))
-        last = at.token.last
-        is_update = last is not None and last.resumption is not None and last.resumption.kind == UPDATE
-        if is_update and not shown and last_ms(at) + still_ms < now_ms:
-            await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-            looks.append(Look("no_progress", now_ms))
-        why = next((one.why for one in looks if one.why), "")
-        return Look(why, earliest(timer_ms, *[one.due_ms for one in looks]))
+                yield branch, begun
+
+    async def _look_at_operation(self, at: Standing, begun: Begun, still_ms: int) -> Look:
+        """Looks at an operation. The function learns of an end at once, unless that message was lost."""
+        if not at.token.ended:
+            return await self._look_at(at, still_ms, shown=True, begins_ms=begun.at_ms)
+        return await self._wake(at) if last_ms(at) + still_ms < self._ports.clock.now_ms() else Look()
 
     async def _look_at_branches(self, at: Standing, still_ms: int) -> Look:
         """Looks at each live branch, and at each page's last ended one, whose arrival may have been lost."""

@@ -110,12 +110,9 @@ class Worker:
         """Loads the wake's token and finishes what this message left undone there. None: there is no such token."""
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
-        if at is not None and not turn.budget.is_first() and turn.budget.holds():  # else the next delivery mends
-            await self._performer.mend_late(at, own.slot)
-        if at is not None and at.token.tasks:
-            await self._performer.forking.again(at, (turn.by,), own.slot)  # then the message is stale
-        if at is not None and is_stale(at.token, own.slot, turn.by):
-            await self._performer.drop_late(at)
+        if at is not None:
+            is_again = not turn.budget.is_first() and turn.budget.holds()  # else the next delivery mends
+            await self._performer.mend(at, own.slot, turn.by, is_again=is_again)
         return at
 
     def _gathering(self, at: Standing | None, turn: _Turn) -> Standing | None:

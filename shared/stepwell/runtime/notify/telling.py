@@ -22,6 +22,7 @@ from stepwell.engine.history import opening, under_way
 from stepwell.engine.lanes import split_lane
 from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
+from stepwell.engine.spending import is_pauser
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
@@ -240,7 +241,8 @@ def _of_pause(before: Header, after: Header) -> Entry:
     """Returns the entry of a pause's beginning or end. The number in its id is made of the pause's time."""
     place = f"{ROOT}@{after.rev // 2}"
     if after.paused_ms:
-        return Entry(f"{place}.{2 * after.paused_ms}", after.paused_ms, "run.paused", ROOT, trigger="call",
+        trigger = "internal" if is_pauser(after.paused_by) else "call"
+        return Entry(f"{place}.{2 * after.paused_ms}", after.paused_ms, "run.paused", ROOT, trigger=trigger,
                      by=after.paused_by, data={"reason": after.pause_reason or None})  # fmt: skip
     return Entry(f"{place}.{2 * before.paused_ms + 1}", after.changed_ms, "run.unpaused", ROOT, trigger="call")
 

@@ -75,7 +75,7 @@ def load_folder(path: Path) -> Folder:
         problems.extend(loaded.problems)
         if (graph := loaded.graph) is None:
             continue
-        if graph.name in graphs and _is_same_function(graph, graphs[graph.name]):
+        if graph.name in graphs and graph.replays and graph.code == graphs[graph.name].code:
             continue  # a file defines the function that is marked in a module, say to add triggers
         if graph.name in graphs:
             problems.append(_twice(graph.name, file, files[graph.name]))
@@ -126,11 +126,6 @@ def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...]]:
         raise NotFound(f"{path} has no workflow {name!r}", code="unknown_workflow",
                        hint=f"it has {', '.join(sorted(graphs)) or 'none'}")  # fmt: skip
     return graphs.pop(name), tuple(graphs.values())
-
-
-def _is_same_function(graph: Graph, other: Graph) -> bool:
-    one, two = graph.first.durable, other.first.durable
-    return one is not None and two is not None and one.path == two.path
 
 
 def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:

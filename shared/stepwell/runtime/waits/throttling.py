@@ -20,7 +20,7 @@ from stepwell.engine.permits import order_of
 from stepwell.engine.records import Kind, Resumption
 from stepwell.engine.shares import OWN, is_of_run
 from stepwell.engine.token import Permit, Token
-from stepwell.engine.waits.aside import LIMIT
+from stepwell.engine.waits.aside import is_for_limit
 from stepwell.limits import PENDING_SHOWN
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import FoundInput
@@ -123,7 +123,7 @@ class Throttling:
         asked = [
             throttles.asked(record, record.parked)
             for record in records
-            if record.kind is Kind.WAITING and record.parked is not None and record.parked.kind == LIMIT
+            if record.kind is Kind.WAITING and record.parked is not None and is_for_limit(record.parked)
             if not is_of_run(record.parked)  # a run's permit is given back with every record until the run asks again
         ]
         for permit in asked[-LATE_PERMITS:]:
