@@ -94,7 +94,7 @@ FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it
 PARKED_BY_ONE = CALLED_FROM + 2611  # one copy of a message parks a branch for code, another has run its step
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 MEETING = (  # rows of the reception table that others meet rarely
-    *(CALLED_FROM + number for number in (352, 424, 556, 754)),
+    *(CALLED_FROM + number for number in (352, 424, 556, 754, 1082, 1126, 1137, 1502, 2988)),
     *(TASKS_FROM + 148, RELEASED_FROM + 66, DEPLOYS_FROM + 115, DURABLE_FROM + 111),
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
