@@ -111,6 +111,14 @@ def test_a_step_s_view_keeps_when_its_first_attempt_began_and_forgets_the_visit_
     assert token.visits == {"a": 3}
 
 
+def test_a_step_that_asks_for_a_pause_has_written_nothing_yet() -> None:
+    """It runs again once the pause is over, and what it returns then counts."""
+    before = fold([Record(0, Kind.STEP, "w", NOW_MS, "a", output=1, next=Goto("b"))], Token())
+    asks = Record(1, Kind.STEP, "w", NOW_MS, "b", attempt=1, output=2, next=Pause("approval"))
+    after = apply(before, asks)
+    assert (after.scope, after.result) == ({"a": 1}, 1)
+
+
 def test_a_wait_is_forgotten_when_its_node_is_left() -> None:
     parked = Parked("event", (Arm("event"),))
     log = [
