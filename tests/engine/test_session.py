@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from stepwell.definition.graph import Wait
 from stepwell.engine.journal import PATCH
-from stepwell.engine.records import Arm, CleanUp, Failure, Goto, Kind, Parked, Record, Status
+from stepwell.engine.records import UPDATE, Arm, CleanUp, Failure, Goto, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.session import Session
 from stepwell.engine.turns import Asked, Completed, Stuck, Suspended
 from stepwell.errors import Cancelled
@@ -166,3 +167,13 @@ def test_a_function_stands_at_the_slot_of_the_operation_that_it_awaits() -> None
     assert [slot for slot in range(-2, 3) if session.stands_at(slot)] == [0]
     session.go_on([Record(0, Kind.BEGAN, "w", 5, "work", rules=(f"{PATCH}p",), attempt=1)])
     assert [slot for slot in range(-2, 3) if session.stands_at(slot)] == [0]
+
+
+@pytest.mark.parametrize(("payload", "made"), [({"refused": True, "error": {}}, []), ({"answer": 7}, ["add"])])
+def test_a_replay_makes_an_update_again_unless_it_was_refused(payload: dict[str, Any], made: list[str]) -> None:
+    found: list[str] = []
+    taken = Resumption(UPDATE, name="add", event_id="u1", payload=payload)
+    session = session_of(patched)
+    with mock.patch.object(Session, "update", lambda self, resumption: found.append(resumption.name)):
+        session.begin([Record(0, Kind.RECEIVED, "update:u1", 6, "f", resumption=taken)])
+    assert (found, session.now_ms) == (made, 6)
