@@ -140,6 +140,14 @@ def test_a_token_that_is_cancelled_shows_what_it_was_at_as_cancelled() -> None:
     assert (view.status, view.ended_ms) == ("cancelled", NOW_MS + 5)
 
 
+def test_a_step_that_has_completed_stays_so_when_its_token_is_cancelled() -> None:
+    log = [
+        Record(0, Kind.STEP, "w", NOW_MS, "a", output=1, next=Goto("a")),
+        Record(1, Kind.ENDED, "c", NOW_MS + 5, "a", next=End(Status.CANCELLED)),
+    ]
+    assert fold(log, Token()).steps["a"].status == "completed"
+
+
 def test_a_step_of_the_clean_up_is_a_new_visit_though_the_step_before_it_had_its_name() -> None:
     """Else it would have the interrupted step's idempotency key, and be taken for that one."""
     broken = Failure("E", "transient", "x")
