@@ -52,6 +52,16 @@ async def until(ctx):
     ctx.update("add", lambda n: seen.append(n))
     await ctx.until(lambda: seen)
 
+async def lock_held_back(ctx):
+    async def locked():
+        async with ctx.lock("hall"):
+            pass
+    first, second = (asyncio.create_task(ctx.step(double, n)) for n in (1, 2))
+    held_back = asyncio.create_task(locked())
+    await first
+    held_back.cancel()
+    await second
+
 @workflow
 async def flow(ctx, before: str):
     await globals()[before](ctx)
@@ -62,7 +72,7 @@ async def flow(ctx, before: str):
 """
 
 
-@pytest.mark.parametrize("before", ["wait_for", "race", "race_of_steps", "handle", "group", "until"])
+@pytest.mark.parametrize("before", ["wait_for", "race", "race_of_steps", "handle", "group", "until", "lock_held_back"])
 @pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
 def test_a_lock_is_entered_and_left_after_what_was_cancelled(flows: Flows, sessions: int, before: str) -> None:
     kit = flows(CODE, sessions=sessions)

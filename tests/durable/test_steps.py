@@ -33,6 +33,27 @@ async def flow(ctx, n: int):
     assert (cost["steps"], cost["records"]) == (2, 3)  # one append for each operation, and the end
 
 
+def test_a_step_costs_one_record_though_a_task_beside_it_waits_for_what_the_function_does_next(flows: Flows) -> None:
+    """Of all that the function awaits, the step alone needs a record."""
+    kit = flows(
+        SHOP
+        + """
+import asyncio
+
+@workflow
+async def flow(ctx, n: int):
+    is_done = asyncio.Event()
+    beside = asyncio.create_task(is_done.wait())
+    doubled = await ctx.step(double, n)
+    is_done.set()
+    return [doubled, await beside]
+"""
+    )
+    run = kit.start("flow", {"n": 3})
+    assert run.result == [6, True]
+    assert run.view["cost"]["records"] == 2
+
+
 def test_a_step_is_tried_again_by_its_own_policy_or_by_the_one_that_the_function_gives(flows: Flows) -> None:
     kit = flows(
         SHOP

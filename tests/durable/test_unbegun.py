@@ -56,6 +56,26 @@ def test_a_function_goes_on_after_a_task_that_never_began(flows: Flows, body: st
     assert (run.status, run.result) == ("completed", True), run.error
 
 
+SLEEPS = """
+    task = asyncio.create_task(waits(ctx))
+    await asyncio.sleep(30)
+    task.cancel()
+    await asyncio.sleep(30)
+    return task.cancelled()
+
+async def waits(ctx):
+    await ctx.event("never")
+"""
+
+
+def test_a_function_that_gave_up_its_last_operation_sleeps_on(flows: Flows) -> None:
+    """A timer of its own is enough to go on."""
+    kit = flows(HEAD + SLEEPS)
+    run = kit.start("flow")
+    kit.advance("2m")
+    assert (run.status, run.result) == ("completed", True), run.error
+
+
 def test_a_sleep_without_a_number_is_an_error_of_its_caller(flows: Flows) -> None:
     run = flows(HEAD + "    await asyncio.sleep(float('nan'))").start("flow")
     assert run.status == "failed"

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from stepwell.engine.actions import Drop, Outcome, Rest, RunStep, Write
+from stepwell.engine.actions import Drop, Outcome, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
 from stepwell.engine.fold import apply
-from stepwell.engine.inputs import PermitAnswered
+from stepwell.engine.inputs import PermitAnswered, Started
 from stepwell.engine.records import End, Kind, Record, Resumption, RetryAt, RunInfo, Status
 from stepwell.engine.retry import Policy
 from stepwell.engine.table import Phase
@@ -76,6 +76,16 @@ def test_an_idle_run_rests_until_it_is_started() -> None:
     assert run.decide() == Rest()
     run.append(Record(0, Kind.STARTED, "start:r1", NOW_MS))
     assert isinstance(run.decide(), RunStep)
+
+
+def test_only_an_idle_run_is_started_and_only_once() -> None:
+    started = Record(0, Kind.STARTED, "start:r1", NOW_MS)
+    idle, other = play(STEP, idle=True), play(STEP)
+    assert isinstance(decide(idle.moment, idle.token, Started("kim")), Write)
+    for run, token in ((idle, apply(idle.token, started)), (other, other.token)):
+        refused = decide(run.moment, token, Started("kim"))
+        assert isinstance(refused, Refuse)
+        assert refused.code == "not_idle"
 
 
 def test_a_run_does_not_begin_before_its_time() -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.effect_kinds import Announce, Close, Effect, Forget, Register, SetTimer, ShowStatus, TakePending
+from stepwell.engine.effect_kinds import (
+    Announce,
+    Close,
+    Effect,
+    Forget,
+    Open,
+    Register,
+    SetTimer,
+    ShowStatus,
+    TakePending,
+)
 from stepwell.engine.effects import effects, picked_up
 from stepwell.engine.fold import fold
 from stepwell.engine.records import (
@@ -24,6 +34,7 @@ from stepwell.engine.records import (
     Record,
     Resumption,
     Status,
+    Tally,
 )
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import CODE
@@ -135,6 +146,17 @@ def test_an_update_after_the_end_of_the_last_operation_has_the_run_shown_as_runn
     )
     assert isinstance(shown, ShowStatus)
     assert (shown.status, shown.rev) == (Status.RUNNING, 4)
+
+
+@pytest.mark.parametrize(("arrived", "closed"), [(1, [0]), (3, [])])
+def test_a_fork_right_after_a_join_closes_what_that_join_did_not_wait_for(arrived: int, closed: list[int]) -> None:
+    """Its failure may fork in its turn: branches of the fork before may still run then."""
+    three = Fork((Group("rule", "work", 3),), "meet")
+    joined = Record(1, Kind.JOINED, "w", NOW_MS, "meet", error=failure("E"), tally=Tally(arrived, 1), next=three)
+    token = fold([Record(0, Kind.MOVED, "w", NOW_MS, "begin", next=three), joined], Token())
+    made = effects(held().graph, token)
+    assert [one.slot for one in made if isinstance(one, Close)] == closed
+    assert [one.slot for one in made if isinstance(one, Open)] == [1]
 
 
 def test_an_end_shows_its_status_and_when_the_run_s_data_may_be_dropped() -> None:

@@ -111,6 +111,14 @@ def test_a_step_s_view_keeps_when_its_first_attempt_began_and_forgets_the_visit_
     assert token.visits == {"a": 3}
 
 
+def test_a_step_that_asks_for_a_pause_has_written_nothing_yet() -> None:
+    """It runs again once the pause is over, and what it returns then counts."""
+    before = fold([Record(0, Kind.STEP, "w", NOW_MS, "a", output=1, next=Goto("b"))], Token())
+    asks = Record(1, Kind.STEP, "w", NOW_MS, "b", attempt=1, output=2, next=Pause("approval"))
+    after = apply(before, asks)
+    assert (after.scope, after.result) == ({"a": 1}, 1)
+
+
 def test_a_wait_is_forgotten_when_its_node_is_left() -> None:
     parked = Parked("event", (Arm("event"),))
     log = [
@@ -130,6 +138,14 @@ def test_a_token_that_is_cancelled_shows_what_it_was_at_as_cancelled() -> None:
     ]
     view = fold(log, Token()).steps["hold"]
     assert (view.status, view.ended_ms) == ("cancelled", NOW_MS + 5)
+
+
+def test_a_step_that_has_completed_stays_so_when_its_token_is_cancelled() -> None:
+    log = [
+        Record(0, Kind.STEP, "w", NOW_MS, "a", output=1, next=Goto("a")),
+        Record(1, Kind.ENDED, "c", NOW_MS + 5, "a", next=End(Status.CANCELLED)),
+    ]
+    assert fold(log, Token()).steps["a"].status == "completed"
 
 
 def test_a_step_of_the_clean_up_is_a_new_visit_though_the_step_before_it_had_its_name() -> None:

@@ -7,9 +7,10 @@ from itertools import permutations, product
 
 import pytest
 
-from stepwell.definition.graph import FanIn
-from stepwell.engine.join import fires, must_tell, needed, packed, unpacked
-from stepwell.engine.records import Fork, Group, Tally
+from stepwell.definition.graph import FanIn, Json
+from stepwell.engine.join import arrival_of, fires, must_tell, needed, packed, unpacked
+from stepwell.engine.records import TASKS, End, Fork, Group, Kind, Record, Status, Tally
+from stepwell.engine.token import Branch, Token
 
 JOINS = [
     FanIn(),
@@ -76,3 +77,16 @@ def test_a_page_keeps_to_itself_what_cannot_matter() -> None:
     assert not must_tell(FanIn("m_of_n", need=4), fork, 0, Tally(1), is_failed=False)
     assert not must_tell(FanIn("any"), fork, 0, Tally(1, 1), is_failed=True)
     assert not must_tell(FanIn(tolerate_count=3), fork, 0, Tally(1, 1), is_failed=True)
+
+
+@pytest.mark.parametrize(("written", "slot"), [("made", 2), ("what it was made of", -1)])
+def test_a_branch_says_where_its_output_stands_only_if_its_last_record_has_it_as_it_is(
+    written: Json, slot: int
+) -> None:
+    """A function's record may then refer to it instead of repeating it."""
+    fork = Fork((Group("", "f", 1, is_apart=True),), TASKS)
+    end = End(Status.COMPLETED)
+    last = Record(2, Kind.STEP, "wake", 5, "work", output=written, next=end)
+    ended = Token("0/3.0", branch=Branch(0, 1, "f", "f", TASKS), slot=2, last=last, end=end, result="made")
+    arrival = arrival_of(fork, ended)
+    assert (arrival.output, arrival.slot) == ("made", slot)

@@ -9,7 +9,7 @@ import pytest
 
 from stepwell.engine import formats
 from stepwell.engine.actions import Write
-from stepwell.engine.batches import Batch, arrived_in, decode_batch, encode_batch
+from stepwell.engine.batches import Batch, arrived_in, beside, decode_batch, encode_batch
 from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.forks import with_lanes
 from stepwell.engine.lanes import LaneLog, lane_at, lanes_of, split_lane, stays
@@ -133,6 +133,8 @@ def test_a_failure_asks_at_once_and_a_cancelled_branch_arrives_nowhere() -> None
     assert arrived_in(encode_batch(ended(20, way=End(Status.COMPLETED)), "0/3")) == {"20-"}
     assert arrived_in(encode_batch(Batch(moved=frozenset({20})), "0/3")) == set()
     assert not there.has_arrived(22)
+    for one in batches:  # a large one is told of by what is kept beside it
+        assert arrived_in(json.dumps(beside(one))) == arrived_in(encode_batch(one, "0/3"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.records import End, Failure, Goto, Kind, Record, Status
+from stepwell.engine.records import End, Failure, Fork, Goto, Group, Kind, Record, Status, Tally
 from stepwell.engine.redriving import _failed_operation, check_start, kept_of
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Begun, Locks, Token
@@ -59,3 +59,17 @@ def test_an_operation_of_an_earlier_life_is_not_the_one_that_failed() -> None:
     assert found is not None
     assert (found.name, found.slot) == ("a", 0)
     assert _failed_operation([failed, again, over]) is None
+
+
+@pytest.mark.parametrize(("bounds", "by_arrival"), [((0, 0), False), ((0, 2), True), ((2, 2), True)])
+def test_a_fork_that_goes_on_keeps_the_order_of_arrival_if_any_of_its_rules_is_bounded(
+    bounds: tuple[int, int], by_arrival: bool
+) -> None:
+    """The first to end lets the next one begin, and some have ended in the run before."""
+    groups = tuple(Group(f"rule{number}", "work", 2, bound) for number, bound in enumerate(bounds))
+    failed = Record(
+        1, Kind.JOINED, "w", NOW_MS, "meet", error=BROKEN, tally=Tally(4, 1), next=End(Status.FAILED, BROKEN)
+    )
+    kept = kept_of("r1", [done(0, "a", next=Fork(groups, "meet")), failed])
+    assert kept.reopens is not None
+    assert kept.reopens.by_arrival is by_arrival

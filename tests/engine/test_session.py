@@ -7,12 +7,27 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from stepwell.definition.graph import Wait
 from stepwell.engine.journal import PATCH
-from stepwell.engine.records import Arm, CleanUp, Failure, Goto, Kind, Parked, Record, Status
+from stepwell.engine.records import (
+    TASKS,
+    UPDATE,
+    Arm,
+    CleanUp,
+    Failure,
+    Fork,
+    Goto,
+    Group,
+    Kind,
+    Parked,
+    Record,
+    Resumption,
+    Status,
+)
 from stepwell.engine.session import Session
 from stepwell.engine.turns import Asked, Completed, Stuck, Suspended
 from stepwell.errors import Cancelled
@@ -166,3 +181,32 @@ def test_a_function_stands_at_the_slot_of_the_operation_that_it_awaits() -> None
     assert [slot for slot in range(-2, 3) if session.stands_at(slot)] == [0]
     session.go_on([Record(0, Kind.BEGAN, "w", 5, "work", rules=(f"{PATCH}p",), attempt=1)])
     assert [slot for slot in range(-2, 3) if session.stands_at(slot)] == [0]
+
+
+@pytest.mark.parametrize(("payload", "made"), [({"refused": True, "error": {}}, []), ({"answer": 7}, ["add"])])
+def test_a_replay_makes_an_update_again_unless_it_was_refused(payload: dict[str, Any], made: list[str]) -> None:
+    found: list[str] = []
+    taken = Resumption(UPDATE, name="add", event_id="u1", payload=payload)
+    session = session_of(patched)
+    with mock.patch.object(Session, "update", lambda self, resumption: found.append(resumption.name)):
+        session.begin([Record(0, Kind.RECEIVED, "update:u1", 6, "f", resumption=taken)])
+    assert (found, session.now_ms) == (made, 6)
+
+
+def test_the_record_with_which_tasks_begin_tells_of_the_patch_once() -> None:
+    async def awaits(name: str) -> Any:
+        return await step(name)
+
+    async def both(is_patched: Callable[[str], bool]) -> None:
+        is_patched("p")
+        await asyncio.gather(awaits("work"), awaits("other"))
+
+    session = session_of(both)
+    session.begin([])
+    assert session.patches() == ("p",)
+    begun = {"begun": ["step work", "step other"]}
+    parked = Parked(TASKS, (Arm(TASKS),), data=begun, of_function=True, of_tasks=True)
+    following = Fork((Group("", "f", 2, is_apart=True),), TASKS)
+    session.go_on([Record(0, Kind.WAITING, "w", 5, TASKS, rules=(f"{PATCH}p",), parked=parked, next=following)])
+    assert len(session.open) == 2
+    assert session.patches() == ()

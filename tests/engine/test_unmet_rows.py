@@ -51,8 +51,9 @@ def _undoes(record: Record) -> bool:
     return isinstance(record.next, Compensate)
 
 
-def _is_no_end(record: Record) -> bool:
-    return record.kind not in {Kind.ENDED, Kind.REDRIVEN}
+def _is_no_redrive(record: Record) -> bool:
+    """Nobody loads a run before it has this record (`Standing.is_whole`), so that only a repeated call writes it."""
+    return record.kind is not Kind.REDRIVEN
 
 
 _BEGUN = [phase for phase in RESTING if phase is not P.INITIALIZING]
@@ -69,7 +70,7 @@ SENDERS = {
     M.OPERATION: _sender(P.EXECUTING_STEP, P.WAITING_FOR_EVENT, P.WAITING_AT_FAN_IN, but=_is_none_of_tasks),
     M.UPDATE: _sender(*(phase for phase in _NOT_UNDONE if phase not in ENDED), writes=_OWN_WAITS, but=_undoes),
     M.HEARTBEAT: _sender(P.WAITING_FOR_EVENT, P.WAITING_FOR_APPROVAL),  # who beats reads whether the callback waits
-    M.REDRIVE: _sender(P.INITIALIZING, P.EXECUTING_STEP, P.WAITING_AT_FAN_IN, but=_is_no_end),  # nobody has woken it
+    M.REDRIVE: _sender(P.INITIALIZING, P.EXECUTING_STEP, P.WAITING_AT_FAN_IN, but=_is_no_redrive),
     M.LIMIT: _sender(P.INITIALIZING),
     M.CLOSE: _sender(*_NOT_UNDONE, but=_undoes),  # a branch is not undone by itself
 }

@@ -317,7 +317,7 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         world.lane and world.program.takes_ms and world.chances.double
     ):  # who lets go of a branch does not know its copies
         return
-    if any(act == "break" for act, _ in world.main.deploys):  # one copy of a wake parks for code, another can run
+    if world.main.breaks:
         return
     for (token, node, entered, attempt), wakes in world.seen.ran.items():
         if len(wakes) > 1 and _has_one_pusher(world, node):

@@ -108,6 +108,11 @@ class Program:
         return self.undoing is not None and "s2" in self.undoing.broken
 
     @property
+    def breaks(self) -> bool:
+        """Whether its code may be gone for a while: one copy of a message parks for it then, another can run."""
+        return "break" in {*(act for act, _ in self.deploys), *(ask["type"] for ask in self.asks)}
+
+    @property
     def is_dag(self) -> bool:
         return bool(self.graph.dependencies)
 

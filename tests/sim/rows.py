@@ -25,17 +25,9 @@ _RARELY: dict[str, set[tuple[Message, Phase]]] = {  # hardly any schedule of tho
     "an event is still on its way to a wait when the next one, for child runs, has begun": {
         (_M.EVENT, _P.WAITING_FOR_CHILDREN),
     },
-    "a run is cancelled, and undone, right before it is told of its locks or its permit": {
-        (_M.LOCKS, _P.COMPENSATING), (_M.PERMIT, _P.COMPENSATING),
-    },
-    "a wait ends right before a heartbeat is written, of which there are few": {
-        (_M.HEARTBEAT, _P.CANCELLED), (_M.HEARTBEAT, _P.FAILED), (_M.HEARTBEAT, _P.EXECUTING_STEP),
-    },
+    "a run is cancelled, and undone, right before it is told of its locks": {(_M.LOCKS, _P.COMPENSATING)},
     "the run that a start is to join begins between the moments when its maker names it and reads it": {
-        (_M.GATHER, phase) for phase in set(_P) - {_P.INITIALIZING, *ENDED}
-    },
-    "a run that goes on from another is ended before it does so": {
-        (_M.REDRIVE, _P.CANCELLED), (_M.REDRIVE, _P.FAILED), (_M.REDRIVE, _P.COMPENSATING),
+        (_M.GATHER, phase) for phase in set(_P) - {_P.INITIALIZING, _P.EXECUTING_STEP, *ENDED}
     },
     "of two workers of one run, one is refused the permit that the other has": {
         (_M.LIMIT, phase) for phase in set(_P) - {_P.INITIALIZING, _P.CANCELLED, _P.FAILED}

@@ -9,21 +9,26 @@ from unittest import mock
 
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, receiving, settle
+from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import End, Kind
+from stepwell.engine.records import End, Kind, Status
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
+from stepwell.memory import store
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import UNLIMITED, Budget
 from stepwell.runtime.log.messages import Message
-from stepwell.runtime.log.standing import ForkedParent
+from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Joined
+from stepwell.runtime.loop.worker import Worker, _Turn
+from stepwell.runtime.ports import Joined, Pause
+from stepwell.runtime.ports.headers import Header
 from tests.sim import endless, undo_laws
 from tests.sim.fn_mutants import keyed_anew_after_code
 
@@ -145,6 +150,41 @@ def untold_in_a_line() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def later_pause_ended() -> Iterator[None]:
+    """An unpause that stalls ends whatever pause it finds, and wakes nobody for a later one."""
+
+    def pause_of(header: Header) -> tuple[Status, str]:
+        return header.status, header.resumes_as
+
+    with mock.patch.object(store, "_pause_of", pause_of):
+        yield
+
+
+@contextmanager
+def ended_run_paused() -> Iterator[None]:
+    """A pause that stalls between its reads of the token and of the header pauses a run that has ended since."""
+
+    async def held(self: Pausing, at: Standing, pause: Pause) -> bool:
+        return await self._ports.runs.hold(at.header, pause, self._ports.clock.now_ms())
+
+    with mock.patch.object(Pausing, "_held", held):
+        yield
+
+
+@contextmanager
+def shown_without_lease() -> Iterator[None]:
+    """A worker that has lost its message writes the header as it read it long ago."""
+    load = Worker._load
+
+    async def loaded(self: Worker, turn: _Turn, *, fresh: bool = False) -> Standing | None:
+        lasting = mock.Mock(wraps=turn.budget, holds=mock.Mock(return_value=True))
+        return await load(self, changed(turn, budget=lasting), fresh=fresh)
+
+    with mock.patch.object(Worker, "_load", loaded):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -158,6 +198,9 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (locks_taken_for_a_beginning, (3_750_013_779, 3_750_044_827)),
     (no_run_counted, (7_122_001_176,)),
     (shown_by_the_dead, (5_622_001_033,)),
+    (later_pause_ended, (11_044_000_468,)),
+    (ended_run_paused, (11_000_000_157,)),
+    (shown_without_lease, (7_046_003_581,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

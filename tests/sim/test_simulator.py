@@ -91,9 +91,10 @@ OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
 BRANCH_OF_CHILDREN = DURABLE_FROM + 22_001_244  # child runs with different time limits are a branch that wins
 FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it waits for its event
+PARKED_BY_ONE = CALLED_FROM + 2611  # one copy of a message parks a branch for code, another has run its step
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 MEETING = (  # rows of the reception table that others meet rarely
-    *(CALLED_FROM + number for number in (352, 424, 556, 754)),
+    *(CALLED_FROM + number for number in (352, 424, 556, 754, 1082, 1126, 1137, 1502, 2988)),
     *(TASKS_FROM + 148, RELEASED_FROM + 66, DEPLOYS_FROM + 115, DURABLE_FROM + 111),
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
@@ -197,6 +198,11 @@ def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> Non
 def test_a_late_copy_of_a_shared_message_is_a_copy_of_the_wakes_that_it_holds() -> None:
     """A branch has one name, in the message that it shared and in its own: who goes on with it repeats one wake."""
     assert lawful([LATE_COPIES]) is None
+
+
+def test_a_step_that_one_copy_of_a_message_ran_and_another_found_gone_runs_again_once_its_code_is_back() -> None:
+    """The record of the copy that parked was first, so what the other's try came to is dropped."""
+    assert lawful([PARKED_BY_ONE]) is None
 
 
 def test_a_function_whose_time_to_clean_up_is_over_leaves_no_branch_though_its_canceller_died() -> None:

@@ -267,9 +267,7 @@ def _done(world: World, undone: list[Record]) -> Iterator[str]:
         if record.undid and record.error is None and record.undid not in seen.undo_done:
             yield f"law 7: slot {record.slot} says that {record.undid} was undone, and nobody did that"
     copied = program.is_dag and world.chances.double  # of each step before the join, a copy may find it ready
-    breaks = "break" in {*(act for act, _ in world.main.deploys), *(ask["type"] for ask in world.main.asks)}
-    copied = copied or breaks  # one copy parks for code, another can run
-    if seen.crashes or world.chances.hands_over or copied:
+    if seen.crashes or world.chances.hands_over or copied or world.main.breaks:
         return
     for (key, node, attempt), wakes in seen.undo_ran.items():
         step = program.graph.nodes[node.removesuffix(SUFFIX)].compensate

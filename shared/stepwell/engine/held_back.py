@@ -6,7 +6,7 @@ task b    ──▶ lock ── held back ─────▶ begins, alone
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from stepwell.engine.asking import OF_LOCKS, ends_by_itself
 from stepwell.engine.locks import UNLOCK
@@ -21,13 +21,15 @@ class HeldBack:
         self.is_held = False  # a lock of the run
 
     def hold_back(
-        self, fresh: list[Pending], under_way: Iterable[Pending], cancelled: Collection[Pending], *, has_timer: bool
+        self, fresh: list[Pending], under_way: Iterable[Pending], cancelled: list[Pending], *, has_timer: bool
     ) -> None:
         """Takes out of `fresh` the operations that are to wait, and puts in the one that may begin.
 
         An operation that only the outside world ends would hold them up too long, so they fail beside one. `cancelled`:
-        operations that are under way until a record ends them. `has_timer`: a timer of the tasks may let one go on.
+        operations that are under way until a record ends them, so those that waited here are taken out: they never
+        began. `has_timer`: a timer of the tasks may let one go on.
         """
+        cancelled[:] = [one for one in cancelled if one not in self.waiting]
         of_lock = [one for one in fresh if one.asked.kind in OF_LOCKS]
         waiting = [one for one in (*self.waiting, *of_lock) if one.task.pending is one]
         fresh[:] = [one for one in fresh if one not in of_lock]

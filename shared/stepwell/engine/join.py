@@ -116,7 +116,7 @@ class Arrival:
     timed_out: bool
     without_output: bool  # it completed, and not at the join
     member: Token | None  # the whole of it, where it is one of a node's members
-    slot: int = -1  # of the branch's own log, whose record alone holds the output as it is; -1: none does
+    slot: int = -1  # of the branch's last record, if that holds the output as it is; else -1
 
 
 def arrival_of(fork: Fork, branch: Token) -> Arrival:
@@ -135,7 +135,7 @@ def arrival_of(fork: Fork, branch: Token) -> Arrival:
         timed_out=end.status is Status.TIMED_OUT,
         without_output=not is_failed and not end.at_join,
         member=branch if fork.needs else None,
-        slot=last.slot if fork.is_of_tasks and not last.together and last.output == output else -1,
+        slot=last.slot if last.output == output else -1,
     )
 
 

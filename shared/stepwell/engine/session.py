@@ -229,9 +229,8 @@ class Session:
         Where updates may come, what takes no update while it is in progress is a task's; so is what the operations of
         an update would wait for.
         """
-        asked = self._runner.fresh[0].asked
-        is_beside = self.awaits_in_updates and asked.kind not in OF_LOCKS
-        return self._is_single() and not (is_beside or (self.takes_updates and takes_no_updates(asked)))
+        is_task = self.takes_updates and takes_no_updates(self._runner.fresh[0].asked)
+        return self._is_single() and not (self.awaits_in_updates or is_task)
 
     def _is_single(self) -> bool:
         """Tells whether no task awaits anything but the one operation that has no record."""

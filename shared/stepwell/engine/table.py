@@ -221,7 +221,7 @@ delegate   r    r     r     t        r     r        r       r     r       r     
 heartbeat  R    r     R     t        t     R        R       r     R       R         r      r
 start      t    r     r     r        r     r        r       r     r       r         r      r
 gather     t    r     r     r        r     r        r       r     r       r         r      r
-redrive    t    t     R     R        R     R        t       r     R       R         r      r
+redrive    t    t     R     R        R     R        t       R     R       R         R      R
 limit      t    d     d     d        d     d        d       d     D       d         d      d
 pause      t    t     t     t        t     t        t       r     r       r         r      r
 unpause    t    t     t     t        t     t        t       r     r       r         r      r
