@@ -196,7 +196,7 @@ class Service:
         check_run_id(run_id)
         header = await self.ports.runs.get_run(run_id)
         if header is None:
-            raise _unknown(run_id)
+            raise NotFound(f"there is no run {run_id!r}", code="unknown_run", hint="stepwell runs lists them")
         return header
 
     async def graph_of(self, header: Header) -> Graph:
@@ -383,16 +383,10 @@ class Service:
         return await self._performer.sending.publish(topic, event_id, payload)
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
-        check_run_id(run_id)
-        if token != ROOT:
-            await self.header(run_id)
+        await self.header(run_id)
         at = await self._logbook.load(run_id, token)
         if at is None and token != ROOT:
             raise NotFound(f"run {run_id} has no branch {token}", code="unknown_branch")
         if at is None:
-            raise _unknown(run_id)
+            raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
         return at
-
-
-def _unknown(run_id: str) -> NotFound:
-    return NotFound(f"there is no run {run_id!r}", code="unknown_run", hint="stepwell runs lists them")
