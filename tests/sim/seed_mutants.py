@@ -17,6 +17,7 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.memory import store
+from stepwell.runtime.forks import showing
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import UNLIMITED, Budget
@@ -185,6 +186,17 @@ def shown_without_lease() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def shown_though_joined() -> Iterator[None]:
+    """A run is shown as waiting for branches that its join does not need any more: it goes on, and nobody says so."""
+
+    def fires(*_: object) -> bool:
+        return False
+
+    with mock.patch.object(showing, "fires", fires):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -201,6 +213,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (later_pause_ended, (11_044_000_468,)),
     (ended_run_paused, (11_000_000_157,)),
     (shown_without_lease, (7_046_003_581,)),
+    (shown_though_joined, (4_048_300_405,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

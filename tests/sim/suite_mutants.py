@@ -22,7 +22,7 @@ from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.messages import to_json
-from stepwell.runtime.log.standing import ForkedParent, Standing
+from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
@@ -164,8 +164,10 @@ def shown_by_the_late() -> Iterator[None]:
     """Who comes late takes the run for running because its own fork does not wait, though that may be over."""
     climb = Showing._climb
 
-    async def unlooked(self: Showing, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
-        await climb(self, fork, joined)
+    async def unlooked(
+        self: Showing, fork: ForkedParent, joined: Joined, lease: Lease | None, *, is_late: bool = False
+    ) -> None:
+        await climb(self, fork, joined, lease)
 
     with mock.patch.object(Showing, "_climb", unlooked):
         yield

@@ -162,7 +162,7 @@ class Forking:
         if not following:
             guests = await self._lines.begun_elsewhere(fork, index, joined, may_choose=not is_complete)
         if not is_complete:
-            await self.showing.arrived(fork, page, joined, heard, is_guest=bool(guests))
+            await self.showing.arrived(at, fork, joined, heard, is_guest=bool(guests))
         return is_complete, following or guests
 
     async def _page(self, fork: ForkedParent, page: int) -> Joined:

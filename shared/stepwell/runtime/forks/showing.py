@@ -17,7 +17,7 @@ from dataclasses import replace
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.fingerprints import failure_of
 from stepwell.engine.forks import branch_id, parent_of
-from stepwell.engine.join import unpacked
+from stepwell.engine.join import fan_in_of, fires, unpacked
 from stepwell.engine.lines import first_begun, lines_of
 from stepwell.engine.marks import (
     FORKS_READ,
@@ -39,13 +39,14 @@ from stepwell.engine.marks import (
     waiting_pages,
     waits_of,
 )
-from stepwell.engine.members import indexes_of
+from stepwell.engine.members import indexes_of, tally_of
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Fork, Status
+from stepwell.errors import LeaseLost
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.due import due_when_shown, whole_minute
 from stepwell.runtime.log.logbook import Logbook
-from stepwell.runtime.log.standing import ForkedParent, Standing
+from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import Header, StatusChange
 from stepwell.runtime.stores.answers import unpaused
@@ -91,7 +92,7 @@ class Showing:
         is_told = is_in_lines(fork.fork) and not is_waiting(at.token)  # its fork only has to know that some waited
         if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
-        await self._climb(fork, joined)
+        await self._climb(fork, joined, at.lease)
 
     async def show_again(self, at: Standing) -> None:
         """Repeats a change for a redelivered message: its worker may have died before it checked the header.
@@ -106,7 +107,7 @@ class Showing:
             return
         joined = await self._own_join(fork)
         if any(is_mark(fork.fork, place) for place in joined.numbers):
-            await self._climb(fork, joined, is_late=True)
+            await self._climb(fork, joined, at.lease, is_late=True)
 
     async def _fork_of(self, at: Standing) -> ForkedParent | None:
         """Returns the branch's fork; None if a function's tasks began it: the function's records show those waits."""
@@ -115,7 +116,7 @@ class Showing:
         return None if fork is None or fork.fork.is_of_tasks else fork
 
     async def arrived(
-        self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None, *, is_guest: bool = False
+        self, at: Standing, fork: ForkedParent, joined: Joined, heard: Joined | None, *, is_guest: bool = False
     ) -> None:
         """Shows that a branch ended while its fork goes on.
 
@@ -123,13 +124,14 @@ class Showing:
         begins a branch of another page.
         """
         if is_in_lines(fork.fork) and (joined.numbers or is_guest):
-            await self._climb(fork, joined)
+            await self._climb(fork, joined, at.lease)
             return
         if not is_one_set(fork.fork):
+            page = fork.fork.page_of(at.index)
             mark = self._page_mark(fork, page, joined) if joined.numbers else None
             joined = await self._tell_page(fork, page, mark) if mark is not None and mark.waits else heard or Joined()
         if any(is_mark(fork.fork, place) for place in joined.numbers):
-            await self._climb(fork, joined)
+            await self._climb(fork, joined, at.lease)
 
     def _page_mark(self, fork: ForkedParent, page: int, joined: Joined) -> Mark:
         return page_mark(fork.fork, fork.fork.page_indexes(page), joined.members, joined.numbers)
@@ -139,7 +141,7 @@ class Showing:
         value = packed_page(mark, fork.fork.page_indexes(page))
         return await self._log.report(fork.parent.run_id, fork.id, place_of_page(page), value)
 
-    async def _climb(self, fork: ForkedParent, joined: Joined, *, is_late: bool = False) -> None:
+    async def _climb(self, fork: ForkedParent, joined: Joined, lease: Lease | None, *, is_late: bool = False) -> None:
         """Shows the change at the run's outermost fork. A fork around this one is read if all inside it wait.
 
         `is_late`: also if they do not.
@@ -154,7 +156,7 @@ class Showing:
             elif is_late:
                 first = await self._first(outer, await self._own_join(outer))
             fork = outer
-        await self._show(fork, first)
+        await self._show(fork, first, lease)
 
     async def _told_inside(self, fork: ForkedParent, index: int) -> Joined:
         """Reports that the branches inside this branch wait. Returns the one set, or the fork's join, after that."""
@@ -166,14 +168,19 @@ class Showing:
         return await self._tell_page(fork, page, self._page_mark(fork, page, joined))
 
     async def _first(self, fork: ForkedParent, joined: Joined) -> Standing | None:
-        """Returns the branch to show if all live branches wait; None if one does not.
+        """Returns the branch to show if all live branches wait; None if one does not, or if nobody waits for them.
 
         `joined`: the join of the only page, else the fork's own.
         """
         if is_in_lines(fork.fork):
-            waiting = await self._waits_in_line(fork)
-        elif is_one_set(fork.fork):
+            joined = await self._log.read_join(fork.parent.run_id, fork.id)
+        tally = tally_of(joined.members) if is_one_set(fork.fork) else unpacked(joined.numbers)
+        if fires(fan_in_of(fork.parent.graph, fork.fork), fork.fork.width, tally):
+            return None
+        if is_one_set(fork.fork):
             waiting = waits_of(live_of(fork.fork, joined.members), joined.numbers)
+        elif is_in_lines(fork.fork):
+            waiting = await self._waits_in_line(fork, joined)
         else:
             waiting = await self._waits_in_pages(fork, joined)
         return None if waiting is None else await self._lowest(fork, waiting)
@@ -228,18 +235,19 @@ class Showing:
             found = found.and_of(own)
         return found
 
-    async def _waits_in_line(self, fork: ForkedParent) -> Waits | None:
-        """Returns the waits of branches that begin one by one, reading the pages under way; None if one runs."""
-        run_id = fork.parent.run_id
-        numbers = (await self._log.read_join(run_id, fork.id)).numbers
+    async def _waits_in_line(self, fork: ForkedParent, root: Joined) -> Waits | None:
+        """Returns the waits of branches that begin one by one, reading the pages under way; None if one runs.
+
+        `root`: the fork's own join.
+        """
         begun = {index for first in first_begun(fork.fork) for index in first}
         found = Waits({})
         for page in fork.fork.pages:
             indexes, lines = fork.fork.page_indexes(page), lines_of(fork.fork, page)
-            if unpacked({page: numbers.get(page, 0)}).arrived >= len(indexes):
+            if unpacked({page: root.numbers.get(page, 0)}).arrived >= len(indexes):
                 begun.update(*(line.begins for line in lines))
             elif not begun.isdisjoint(indexes):
-                joined = await self._log.read_join(run_id, join_name(fork, page))
+                joined = await self._log.read_join(fork.parent.run_id, join_name(fork, page))
                 begun.update(*(line.begun(joined.order) for line in lines))
                 live = begun.intersection(indexes) - indexes_of(joined.members)
                 own = waits_of(live, joined.numbers)
@@ -248,7 +256,11 @@ class Showing:
                 found = found if own is None else found.and_of(own)
         return found
 
-    async def _show(self, fork: ForkedParent, first: Standing | None) -> None:
+    async def _show(self, fork: ForkedParent, first: Standing | None, lease: Lease | None) -> None:
+        """Writes the header, and reads again until that says the same. Raises LeaseLost.
+
+        A worker without its message writes nothing: what it has read is old, and nobody repeats what it does.
+        """
         run_id = fork.parent.run_id
         while True:
             change = self._change(fork, first)
@@ -260,6 +272,8 @@ class Showing:
                 if change.status is Status.WAITING and unpaused(header) is not Status.WAITING:
                     return
                 change = _running(change)
+            if lease is not None and not lease.holds():
+                raise LeaseLost(f"the lease ran out before {run_id} was shown as {change.status}")
             await self._runs.change_status(change)
             await self._expect(header, change)
             first = await self._first(fork, await self._own_join(fork))

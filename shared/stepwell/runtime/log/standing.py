@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.copying import changed, quick
@@ -20,6 +21,13 @@ from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.log.sizes import about_bytes, token_bytes
 from stepwell.runtime.ports.headers import FORK, REDRIVE, STARTS, Header
+
+
+class Lease(Protocol):
+    """The lease of a message."""
+
+    def holds(self) -> bool:
+        """Tells whether the message still belongs to this worker."""
 
 
 @quick
@@ -43,6 +51,7 @@ class Standing:
     held: Held | None = None  # to be shown: what it waits for before it begins
     lane: RunLane | None = None  # the lane in which the branch began, wherever it is now
     batch: OpenBatch | None = None  # collects its worker's records; None: each is appended by itself
+    lease: Lease | None = None  # of the message whose worker moves it; None: what others do, nobody takes over
 
     @property
     def run_id(self) -> str:

@@ -111,6 +111,7 @@ class Worker:
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=fresh)
         if at is not None:
+            at = changed(at, lease=turn.budget)
             is_again = not turn.budget.is_first() and turn.budget.holds()  # else the next delivery mends
             await self._performer.mend(at, own.slot, turn.by, is_again=is_again)
         return at
