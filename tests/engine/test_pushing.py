@@ -34,7 +34,7 @@ def test_a_wake_goes_on_where_it_was_sent_for_or_where_it_wrote() -> None:
         (at(2, "vote:ana", Kind.RECEIVED, Phase.WAITING_FOR_APPROVAL), 1, False),
         (at(2, "vote:ana", Kind.RECEIVED, Phase.EXECUTING_STEP), 1, True),  # the wait is over
         (at(2, "start:2", Kind.GATHERED, Phase.INITIALIZING), -1, False),
-        (at(2, "start:2", Kind.GATHERED, Phase.INITIALIZING), 0, True),
+        (at(2, "start:2", Kind.GATHERED, Phase.INITIALIZING), 0, False),  # it was due as this start came
     ],
 )
 def test_whose_writers_push_nothing_makes_no_wake_stale(token: Token, sent_for: int, stale: bool) -> None:

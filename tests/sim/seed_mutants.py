@@ -8,7 +8,7 @@ from dataclasses import replace
 from unittest import mock
 
 from stepwell.definition.graph import Retry
-from stepwell.engine import decide, receiving, settle
+from stepwell.engine import decide, pushing, receiving, settle
 from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.pushing import pushes
@@ -187,6 +187,19 @@ def shown_without_lease() -> Iterator[None]:
 
 
 @contextmanager
+def due_as_a_start_comes() -> Iterator[None]:
+    """A wake that is due, and finds another start in its slot, leaves the run to nobody."""
+    real = pushing.is_stale
+
+    def is_stale(token: Token, slot: int, *names: str) -> bool:
+        is_late = token.last is not None and token.last.kind is Kind.GATHERED and slot >= 0
+        return not pushes(token, *names, sent_for=slot) if is_late else real(token, slot, *names)
+
+    with mock.patch.object(decide, "is_stale", is_stale):
+        yield
+
+
+@contextmanager
 def shown_though_joined() -> Iterator[None]:
     """A run is shown as waiting for branches that its join does not need any more: it goes on, and nobody says so."""
 
@@ -214,6 +227,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (ended_run_paused, (11_000_000_157,)),
     (shown_without_lease, (7_046_003_581,)),
     (shown_though_joined, (4_048_300_405,)),
+    (due_as_a_start_comes, (3_948_400_020,)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -328,11 +328,13 @@ class PlainLoop(BaseEventLoop):
             return
         begun = record.parked.data["begun"]
         fresh = [one for one in self._asked if not one.is_of_lock]  # those wait until nothing is under way
+        cancelled = [place for place, one in self._open.items() if one.future.cancelled()]
+        if len(cancelled) > 1:  # a group cancels its tasks in the order of a set: asyncio says nothing of it
+            fresh = _in_order(fresh, begun)
         check(record, "its tasks begin", begun, [one.name for one in fresh])
         for index, one in enumerate(fresh):
             self._open[f"{record.slot}.{index}"] = one
         self._asked = [one for one in self._asked if one.is_of_lock]
-        cancelled = [place for place, one in self._open.items() if one.future.cancelled()]
         check(record, "its tasks cancel", set(record.parked.cancelled), set(cancelled))
         for place in cancelled:
             del self._open[place]
@@ -388,3 +390,11 @@ class PlainLoop(BaseEventLoop):
         else:
             value = {"decision": came.kind, "by": came.by} if one.name == "approval" else came.payload
             self._end(one, record, value if came.kind != "timer" else None, None)
+
+
+def _in_order(asked: Sequence[_Asked], names: Sequence[str]) -> list[_Asked]:
+    """Returns the operations in the order of these names, as far as these name them."""
+    found = list[_Asked]()
+    for name in names:
+        found += [one for one in asked if one.name == name and one not in found][:1]
+    return found + [one for one in asked if one not in found]

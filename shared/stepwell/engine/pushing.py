@@ -33,11 +33,12 @@ def pushes(token: Token, *names: str, sent_for: int | None = None) -> bool:
 def is_stale(token: Token, slot: int, *names: str) -> bool:
     """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused.
 
-    The starts that a run gathers do not make the wake of the first one stale, with which it begins. The parts of a wait
-    make none stale: whoever began the wait may have died before it registered that, and a part's writer does not.
+    The starts that a run gathers make no wake stale: the one with which it begins, when it is due, may find another
+    start in the slot where it was to write. Nor do the parts of a wait: whoever began the wait may have died before it
+    registered that, and a part's writer does not.
     """
     last = token.last
-    if last is not None and slot < 0 and last.kind is Kind.GATHERED:
+    if last is not None and last.kind is Kind.GATHERED:
         return False
     if last is not None and last.kind is Kind.RECEIVED and token.phase in PARKED:
         return False
