@@ -192,7 +192,7 @@ def shown_unread() -> Iterator[None]:
         yield
 
 
-async def _show_once(self: Showing, fork: ForkedParent, first: Standing | None) -> None:
+async def _show_once(self: Showing, fork: ForkedParent, first: Standing | None, lease: object) -> None:
     change = self._change(fork, first)
     header = await self._runs.get_run(fork.parent.run_id)
     if change is not None and header is not None and header.rev <= change.rev:
