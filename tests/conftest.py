@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(scope: str) -> int:
     return next((turn for turn, beginning in enumerate(LONG) if scope.startswith(beginning)), len(LONG))
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """No garbage is collected in a thread that a test interrupts: a `__del__` of another test would swallow that."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

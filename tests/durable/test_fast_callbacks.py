@@ -39,7 +39,7 @@ def test_a_callback_that_is_faster_than_a_function_s_step_is_kept(tmp_path: Path
         await kit.service.callbacks.complete(link, {"n": 2})
         return Outcome(pause=Pause("callback", timeout_ms=DAY_MS, result={"sent": 1}))
 
-    kit._steps.run = asks  # type: ignore[method-assign]
+    kit._steps.run = asks  # type: ignore[method-assign]  # of these steps
     run = kit.start("flow")
     kit.advance("1h")
     assert (run.status, run.result) == ("completed", {"sent": 1, "n": 2})

@@ -80,7 +80,7 @@ class Shop:
         self.kit = Stepwell(path)
         log = self.kit.service.ports.log
         self._append: Callable[..., Any] = log.append
-        log.append = self._dying  # type: ignore[method-assign]
+        log.append = self._dying  # type: ignore[method-assign]  # of this log
 
     async def _dying(self, *given: Any, **named: Any) -> Any:
         self.appended += 1

@@ -17,6 +17,8 @@ from tests.runtime.kit import Folder
 
 Make = Callable[..., Folder]
 
+pytestmark = pytest.mark.usefixtures("no_collection")
+
 LONG_SECONDS = 25  # less than the minute that they would take, and more than a slow machine makes of 50 ms
 
 SLOW = """

@@ -11,6 +11,8 @@ import pytest
 from stepwell.runtime.loop.driving import run_apart, run_now
 from stepwell.runtime.steps.threads import Answered, AttemptTimeoutError, StepThreads
 
+pytestmark = pytest.mark.usefixtures("no_collection")
+
 LONG_SECONDS = 60.0
 ABOUT: ContextVar[str] = ContextVar("ABOUT", default="nothing")
 
