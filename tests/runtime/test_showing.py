@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from stepwell.api.views import read_run
+from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Status
+from stepwell.errors import LeaseLost
+from stepwell.runtime.forks.showing import Showing
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports.headers import RunQuery
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.runtime.kit import World
 
 HOUR_MS = 3_600_000
@@ -80,6 +85,14 @@ nodes:
   inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
   outer: {fan_in: {policy: all}}
 """
+FIRST = """
+workflow: flow
+nodes:
+  begin: {fan_out: all, transitions: [{to: ask}, {to: work}]}
+  ask: {wait: {for: approval}, transitions: [{to: gather}]}
+  work: {run: python:m.work, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: any}}
+"""
 BESIDE = """
 workflow: flow
 steps:
@@ -100,6 +113,16 @@ def started(text: str, given: Any = None) -> tuple[World, str]:
     run_id = world.start(given=given)
     world.deliver()
     return world, run_id
+
+
+def showing(world: World) -> Showing:
+    return world.parts.coordinator._performer.forking.showing
+
+
+def branch(world: World, run_id: str, token: str) -> Standing:
+    found = run_now(world.parts.coordinator._logbook.load(run_id, token))
+    assert found is not None
+    return found
 
 
 def waiting_branches(world: World, run_id: str) -> list[str]:
@@ -202,14 +225,40 @@ def test_a_branch_that_waits_and_one_whose_branches_wait_are_one_run_that_waits(
 
 def test_a_late_message_of_a_fork_that_is_over_changes_nothing_in_the_header() -> None:
     world, run_id = started(MIXED)
-    for branch in ("0/0.1/0.0", "0/0.1/0.1"):
-        approve(world, run_id, branch)
+    for inner in ("0/0.1/0.0", "0/0.1/0.1"):
+        approve(world, run_id, inner)
     changes = world.store.calls["change_status"]
-    coordinator = world.parts.coordinator
-    late = run_now(coordinator._logbook.load(run_id, "0/0.1/0.0"))
-    assert late is not None
-    run_now(coordinator._performer.forking.showing.show_again(late))
+    run_now(showing(world).show_again(branch(world, run_id, "0/0.1/0.0")))
     assert world.store.calls["change_status"] == changes
+
+
+def test_a_run_does_not_wait_for_branches_that_its_complete_join_does_not_need() -> None:
+    """A branch that shows its wait late sees that only waits are left, while the last to end is about to join."""
+    world = World(FIRST)
+    run_id = world.start()
+    said: list[Status] = []
+
+    def late(_: str, token: str, slot: int, *__: object) -> None:
+        if (token, slot) != ("0", 1):
+            world.store.before["append"] = late
+        else:
+            run_now(showing(world).show_again(branch(world, run_id, "0/0.0")))
+            said.append(world.header(run_id).status)
+
+    world.store.before["append"] = late
+    world.deliver()
+    assert said == [Status.RUNNING]
+
+
+def test_a_worker_that_has_lost_its_message_does_not_write_the_header() -> None:
+    world, run_id = started(ASKS, ["1h", "2h"])
+    at, told = branch(world, run_id, "0/0.0"), StatusChange(run_id, 0, Status.RUNNING, 0, of_branch=True)
+    run_now(world.store.change_status(told))
+    with pytest.raises(LeaseLost, match="was shown as waiting"):
+        run_now(showing(world).show(changed(at, lease=Mock(holds=lambda: False))))
+    assert shown(world, run_id)[0] is Status.RUNNING
+    run_now(showing(world).show(at))
+    assert shown(world, run_id)[0] is Status.WAITING
 
 
 @pytest.mark.parametrize(
