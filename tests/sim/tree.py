@@ -149,9 +149,9 @@ class Logs:
         self._known: dict[str, int] = {}  # how much of each log
 
     def look(self) -> Logs:
-        for (run_id, token), log in self._memory._logs.items():
-            if run_id != self._run_id:
-                continue
+        own = [(token, log) for (run_id, token), log in self._memory._logs.items() if run_id == self._run_id]
+        own.sort(key=lambda one: split_lane(one[0]) is None)  # a branch's log may be there before its lane: a rest is
+        for token, log in own:
             known = self._known.get(token, 0)
             if known != len(log.slots):
                 self._known[token] = len(log.slots)
