@@ -26,7 +26,7 @@ from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.executor import FunctionSteps
-from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.door import Budget, Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
@@ -154,11 +154,11 @@ class World:
     def start(self, workflow: str = "flow", given: Json = None, **options: Any) -> str:
         return run_now(self.service.start(Start(workflow, given, **options))).header.run_id
 
-    def deliver(self) -> int:
+    def deliver(self, budget: Budget = Unlimited()) -> int:  # noqa: B008  # it has no state
         """Everything that is due. Returns how many messages there were."""
         handled = 0
         while (one := self.queue.receive(ALL_LANES, self.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(self.parts, one.lane, one.message, Unlimited()))
+            run_now(dispatch(self.parts, one.lane, one.message, budget))
             self.queue.delete(one)
             handled += 1
         return handled

@@ -93,6 +93,12 @@ nodes:
   work: {run: python:m.work, transitions: [{to: gather}]}
   gather: {fan_in: {policy: any}}
 """
+AFTER = """
+workflow: flow
+steps:
+  - {name: first, run: python:m.work}
+  - {name: ask, wait: {for: approval}, depends_on: [first]}
+"""
 BESIDE = """
 workflow: flow
 steps:
@@ -259,6 +265,16 @@ def test_a_worker_that_has_lost_its_message_does_not_write_the_header() -> None:
     assert shown(world, run_id)[0] is Status.RUNNING
     run_now(showing(world).show(at))
     assert shown(world, run_id)[0] is Status.WAITING
+
+
+def test_nor_does_one_that_went_on_with_another_step() -> None:
+    world = World(AFTER)
+    run_id = world.start()
+    lease = Mock(holds=Mock(return_value=True), left_ms=lambda: None, is_first=lambda: True)
+    world.store.before["report"] = lambda *_: lease.holds.configure_mock(return_value=False)
+    with pytest.raises(LeaseLost, match="was shown as waiting"):
+        world.deliver(lease)
+    assert world.header(run_id).status is Status.RUNNING
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_the_password_of_an_address_and_what_authorizes_are_nowhere_in_an_error(
 def test_what_is_given_as_a_password_is_nowhere_in_an_error(shop: Folder) -> None:
     failure = failed(shop, "shop.opens")
     assert failure.message == (
-        "host=db password=[secret] failed, {'client_secret': [secret], 'id': 7}, an api_key is missing"
+        "host=db password=[secret] failed, {'client_secret': '[secret]', 'id': 7}, an api_key is missing"
     )
     assert "hunter2" not in encode_record(Record(0, Kind.STEP, "me", 0, "n", error=failure))
 

@@ -41,9 +41,9 @@ def without_aside(token: Token, record: Record) -> Token:
 
 
 def entered_by(token: Token, record: Record, kept: int) -> Token:
-    """The first record of the first node enters it, and that of each operation of a durable function: nothing routed
+    """Returns the token as it enters a node where nothing routed it: the first one, or a durable function's operation.
 
-    the token there. `kept`: the slot that keys the operation; -1: that of this record.
+    `kept`: the slot that keys the operation; -1: that of this record.
     """
     if record.kind not in _ENTERING or not record.node:
         return token

@@ -51,7 +51,7 @@ class Standing:
     held: Held | None = None  # to be shown: what it waits for before it begins
     lane: RunLane | None = None  # the lane in which the branch began, wherever it is now
     batch: OpenBatch | None = None  # collects its worker's records; None: each is appended by itself
-    lease: Lease | None = None  # of the message whose worker moves it; None: what others do, nobody takes over
+    lease: Lease | None = None  # of the message whose worker moves it; None: it is not looked at
 
     @property
     def run_id(self) -> str:

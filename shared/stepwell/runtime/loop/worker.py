@@ -135,7 +135,7 @@ class Worker:
             return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.ended:  # nothing follows an end but its effects
-            return moved
+            return None if moved is None else changed(moved, lease=turn.budget)
         if await self._stopping.stops(at):  # the effects have given back what its last step held
             return await self._rests(at)
         is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before it was picked up

@@ -11,7 +11,7 @@ from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
-from stepwell.runtime.steps.secrets import READ, masking, without_secrets
+from stepwell.runtime.steps.secrets import READ, masking, without_credentials
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 from stepwell.runtime.steps.tracebacks import traceback_of
 
@@ -83,4 +83,4 @@ def _data_of(error: BaseException) -> object:
         check_json(data, "error's data")
     except UserError:
         return masking(tuple(READ))(repr(data))[:MESSAGE_CHARACTERS]
-    return without_secrets(data, tuple(READ))
+    return without_credentials(data, tuple(READ))

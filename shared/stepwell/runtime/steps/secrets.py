@@ -16,11 +16,12 @@ READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
 _PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
 _AUTHORIZATION = re.compile(r"\b((?:Bearer|Basic|Digest) +)[\w.~+/=-]{16,}", re.IGNORECASE)
-_NAMED = re.compile(  # password=…, "client_secret": "…", PWD=…; of a setting or a body
-    r"""\b((?:[\w-]*(?:password|passphrase|passwd|secret|api[_-]?key|access[_-]?key)|pwd)(?:\s?=\s?|["']\s?:\s?))"""
-    r"""(?:"[^"\n]+"|'[^'\n]+'|[^\s"'&;,(){}\[\]]{3,})""",
+_NAME = r"(?:password|passphrase|passwd|secret|api[_-]?key|access[_-]?key)"
+_NAMED = re.compile(  # password=…, password="…", "client_secret": "…"; also within a text of JSON, where quotes are \"
+    rf"""({_NAME}(?:\s?=\s?(?=\\?["'])|\\?["']\s?:\s?)\\?["'])[^"'\\\n]+|({_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
     re.IGNORECASE,
 )
+_NAMES = re.compile(rf"{_NAME}$", re.IGNORECASE)
 MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
 
@@ -73,7 +74,8 @@ def _masking_known(secrets: Iterable[str]) -> Callable[[str], str]:
 
 def _without_credentials(text: str) -> str:
     """`postgres://app:[secret]@db`, `Bearer [secret]`, `password=[secret]`: clients put them into their messages."""
-    return _NAMED.sub(rf"\1{MASK}", _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text)))
+    text = _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text))
+    return _NAMED.sub(lambda found: f"{found[1] or found[2]}{MASK}", text)
 
 
 def base64_key(secret: str, reference: str) -> bytes:
@@ -96,8 +98,17 @@ def without_secrets(value: Json, secrets: Collection[str]) -> Json:
 
 
 def without_credentials(value: Json, secrets: Collection[str]) -> Json:
-    """Removes what `masking` removes from the texts of a value that tells of an error."""
-    return _each_text(value, masking(secrets))
+    """Removes what `masking` removes from the texts of a value that tells of an error, and what is named a secret."""
+    return _each_text(_without_named(value), masking(secrets))
+
+
+def _without_named(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_without_named(one) for one in value]
+    if isinstance(value, dict):
+        return {key: MASK if isinstance(one, str) and _NAMES.search(key) else _without_named(one)
+                for key, one in value.items()}  # fmt: skip
+    return value
 
 
 def _each_text(value: Json, change: Callable[[str], str]) -> Json:
