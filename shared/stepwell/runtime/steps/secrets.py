@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Protocol
 
 from stepwell.definition.graph import Json
@@ -17,12 +18,22 @@ _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
 _PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
 _AUTHORIZATION = re.compile(r"\b((?:Bearer|Basic|Digest) +)[\w.~+/=-]{16,}", re.IGNORECASE)
 _NAME = r"(?:password|passphrase|passwd|secret|api[_-]?key|access[_-]?key)"
-_NAMED = re.compile(  # password=…, password="…", "client_secret": "…"; also within a text of JSON, where quotes are \"
-    rf"""({_NAME}(?:\s?=\s?(?=\\?["'])|\\?["']\s?:\s?)\\?["'])[^"'\\\n]+|({_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
-    re.IGNORECASE,
-)
-_NAMES = re.compile(rf"{_NAME}$", re.IGNORECASE)
 MISSING = "secret_missing"  # a permanent error: another secret of the list may do
+
+
+@cache  # made on first use: compiling it costs an import more than most modules
+def _named() -> re.Pattern[str]:
+    """`password=…`, `password="…"`, `"client_secret": "…"`; also in a text of JSON, whose quotes have a backslash."""
+    return re.compile(
+        rf"""({_NAME}(?:\s?=\s?(?=\\?["'])|\\?["']\s?:\s?)\\?["'])[^"'\\\n]+"""
+        rf"""|({_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _names() -> re.Pattern[str]:
+    return re.compile(rf"{_NAME}$", re.IGNORECASE)
 
 
 class Secrets(Protocol):
@@ -75,7 +86,7 @@ def _masking_known(secrets: Iterable[str]) -> Callable[[str], str]:
 def _without_credentials(text: str) -> str:
     """`postgres://app:[secret]@db`, `Bearer [secret]`, `password=[secret]`: clients put them into their messages."""
     text = _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text))
-    return _NAMED.sub(lambda found: f"{found[1] or found[2]}{MASK}", text)
+    return _named().sub(lambda found: f"{found[1] or found[2]}{MASK}", text)
 
 
 def base64_key(secret: str, reference: str) -> bytes:
@@ -106,7 +117,7 @@ def _without_named(value: Json) -> Json:
     if isinstance(value, list):
         return [_without_named(one) for one in value]
     if isinstance(value, dict):
-        return {key: MASK if isinstance(one, str) and _NAMES.search(key) else _without_named(one)
+        return {key: MASK if isinstance(one, str) and _names().search(key) else _without_named(one)
                 for key, one in value.items()}  # fmt: skip
     return value
 
