@@ -27,6 +27,7 @@ from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmana
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.emulator_server import keep_expressions
 from stepwell.aws.failures import NoAnswer, NotSent
 from stepwell.aws.protocols import Item
 from stepwell.aws.queues import Queues
@@ -60,6 +61,7 @@ _NUMBERS = itertools.count(1)
 CLIENT = "thin"  # what a Cloud calls DynamoDB and SQS with, unless it is told; tests of both change it
 _AWS = read_aws({"AWS_DEFAULT_REGION": "us-east-1"})
 _KEY = Key("1" * 12, "none")
+keep_expressions()
 _SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")
 
 

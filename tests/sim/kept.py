@@ -14,7 +14,7 @@ from unittest import mock
 from stepwell.engine import fold, formats, token_batches
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
-from stepwell.runtime.log import logbook
+from stepwell.runtime.log import logbook, token_reader
 
 CHECKED = 16  # of so many schedules, one decodes and folds all anew at its end
 Place: TypeAlias = tuple[str, int, int]  # a text, and the versions of format and fold of who reads it
@@ -30,6 +30,8 @@ class Kept:
         self._ids: set[int] = set()  # of these records
         self._snapshots: dict[Place, Token | None] = {}
         self._tokens: dict[tuple[int, int], tuple[Token, Record, Token]] = {}
+        self._firsts: dict[tuple[str, int], list[Token]] = {}  # what is folded on from, each value once
+        self._known: set[int] = set()  # the ids of all tokens that are kept
 
     def decode(self, body: str) -> Record:
         """As `decode_record`. What cannot be read is tried anew each time."""
@@ -51,11 +53,24 @@ class Kept:
         """As `apply`."""
         if id(record) not in self._ids:
             return self._apply(token, record)  # type: ignore[no-any-return]  # it is whatever fold has
+        token = self._same(token)
         place = id(token), id(record)
         found = self._tokens.get(place)
         if found is None:
             found = self._tokens[place] = token, record, self._apply(token, record)
+            self._known.add(id(found[2]))
         return found[2]
+
+    def _same(self, token: Token) -> Token:
+        """Returns the kept token of this value: whoever reads a log makes the one that it begins with anew."""
+        if id(token) in self._known:
+            return token
+        firsts = self._firsts.setdefault((token.id, token.slot), [])
+        found = next((one for one in firsts if one == token), None)
+        if found is None:
+            firsts.append(token)
+            self._known.add(id(token))
+        return found or token
 
     def changed(self) -> list[Record | Token | None]:
         """What somebody has changed since it was read, as far as this version of the code reads it."""
@@ -75,6 +90,7 @@ def kept_values() -> Iterator[Kept]:
     with (
         mock.patch.object(token_batches, "decode_record", kept.decode),
         mock.patch.object(logbook, "decode_snapshot", kept.snapshot),
+        mock.patch.object(token_reader, "decode_snapshot", kept.snapshot),
         mock.patch.object(fold, "apply", kept.apply),
     ):
         yield kept
