@@ -65,6 +65,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = [one for turn in range(workers) for one in folders[(worker + turn) % workers :: workers]]
 
 
+def pytest_collection_finish() -> None:
+    """Leaves what is imported and collected out of every later search for garbage: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (_turn(scope_of(item.nodeid)), item.path.parts))
 
