@@ -85,6 +85,25 @@ def test_a_token_that_the_api_does_not_take_leads_to_the_issuer_again(stack: Sta
     assert len(issuer.asked) > 1
 
 
+def test_who_opens_another_page_while_this_one_leaves_comes_back_to_that_one(
+    stack: Stack, issuer: Issuer, page: Page
+) -> None:
+    page.goto(f"{stack.url}/#/workflows")
+    expect(page.locator(".tiles .card").first).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/.well-known/openid-configuration", hold, times=1)
+    issuer.tokens.clear()
+    page.get_by_role("link", name="Inbox").click()
+    until(lambda: page.wait_for_timeout(10) or bool(held), "the page asks where to sign in")
+    page.get_by_role("link", name="Runs").click()
+    held[0].continue_()
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
+
+
 def test_whom_the_issuer_refuses_is_told_why_and_sees_nothing(stack: Stack, issuer: Issuer, page: Page) -> None:
     issuer.refuses = True
     page.goto(f"{stack.url}/#/runs")
