@@ -42,9 +42,10 @@ export async function settle(): Promise<string> {
 
 let leaving: Promise<string> | null = null; // this page, for the issuer: once, because a second request makes the first one's answer a stranger's
 window.addEventListener("pageshow", (event) => event.persisted && leaving && location.reload());
+// Who opens another page meanwhile comes back to that one.
 window.addEventListener("hashchange", () => {
   const asked = sessionStorage.getItem(ASKED);
-  if (leaving && asked) sessionStorage.setItem(ASKED, JSON.stringify({ ...(JSON.parse(asked) as object), hash: location.hash })); // who opens another page meanwhile comes back to that one
+  if (leaving && asked) sessionStorage.setItem(ASKED, JSON.stringify({ ...(JSON.parse(asked) as object), hash: location.hash }));
 });
 
 /** Leaves for the issuer, which sends the browser back to where it is. Settles only if that fails. */

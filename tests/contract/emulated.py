@@ -61,8 +61,8 @@ _NUMBERS = itertools.count(1)
 CLIENT = "thin"  # what a Cloud calls DynamoDB and SQS with, unless it is told; tests of both change it
 _AWS = read_aws({"AWS_DEFAULT_REGION": "us-east-1"})
 _KEY = Key("1" * 12, "none")
-keep_expressions()
 _SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")
+keep_expressions()  # as the emulator's process does
 
 
 def partitions_of(table: str) -> dict[str, dict[str, Item]]:

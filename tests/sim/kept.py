@@ -1,7 +1,7 @@
 """What one schedule reads again and again is decoded and folded once: records and tokens are values.
 
 Kept for one schedule: what was decoded by its text and the version of the code that reads it, what was folded by the
-token and the kept record that it was made of. The laws about encodings decode anew.
+token, as a value, and the kept record that it was made of. The laws about encodings decode anew.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Kept:
         return found[2]
 
     def _same(self, token: Token) -> Token:
-        """Returns the kept token of this value: whoever reads a log makes the one that it begins with anew."""
+        """Returns the kept token that equals this one: whoever reads a log begins with a token of its own."""
         if id(token) in self._known:
             return token
         firsts = self._firsts.setdefault((token.id, token.slot), [])

@@ -14,12 +14,14 @@ from stepwell.engine.records import Kind, Record
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
 from stepwell.errors import NewerFormat
+from stepwell.runtime.log import token_reader
 from tests.sim import schedule
 from tests.sim.kept import kept_values
 from tests.sim.schedule import run_schedule
 from tests.sim.versions import as_old, two_versions
 
 EACH = 4  # schedules of each family
+WITH_SNAPSHOTS = 10  # schedules, of which some read one
 FIRST = sorted({0, schedule.FAMILIES, *(first for name, first in vars(schedule).items() if name.endswith("_FROM"))})
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -35,6 +37,25 @@ def test_a_text_is_decoded_once() -> None:
         first, second = decode_records(body), decode_records(body)
     assert first[0] is second[0]
     assert first is not second
+
+
+def test_a_log_that_is_read_again_is_folded_once() -> None:
+    """Whoever reads it begins with a token of its own."""
+    body = encode_record(record(1))
+    folded = mock.Mock(return_value=Token("0"))
+    with mock.patch.object(fold, "apply", folded), kept_values():
+        (one,) = decode_records(body)
+        fold.fold([one], Token("0"))
+        fold.fold([one], Token("0"))
+        assert folded.call_count == 1
+        fold.fold([one], Token("0.0.1"))
+        assert folded.call_count == 2
+
+
+def test_nobody_decodes_a_snapshot_past_what_is_kept() -> None:
+    past = mock.Mock(side_effect=AssertionError("a snapshot was decoded anew"))
+    with mock.patch.object(token_reader, "decode_snapshot", past):
+        assert [run_schedule(seed) for seed in range(WITH_SNAPSHOTS)] == [None] * WITH_SNAPSHOTS
 
 
 def test_who_changes_a_record_is_found() -> None:
