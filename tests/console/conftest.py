@@ -26,7 +26,7 @@ class Served:
 @pytest.fixture(scope="module")  # while it is there, an event loop runs in this thread, and no other may
 def browser() -> Iterator[Browser]:
     if chromium() is None:
-        pytest.skip("no Chromium: install the package `chromium` to test the console")
+        pytest.skip("no Chromium: install the package `chromium-headless-shell` to test the console")
     if not is_built():
         pytest.skip("the console is not built: uv run python console/build.py")
     with browsing() as found:

@@ -137,7 +137,7 @@ def _rich(browser: Browser, place: Path, wanted: Sequence[str]) -> None:
 
 def main() -> int:
     if chromium() is None:
-        print("there is no Chromium: install the package `chromium`", file=sys.stderr)
+        print("there is no Chromium: install the package `chromium-headless-shell`", file=sys.stderr)
         return 1
     is_docs = "--docs" in sys.argv[1:]
     wanted = list(IN_DOCS) if is_docs else sys.argv[1:]

@@ -81,7 +81,7 @@ def test_every_local_address_of_a_page_is_a_file_of_the_site(site: Path) -> None
 def test_no_page_is_wider_than_its_window(site: Path, width: int) -> None:
     """A phone, and the usual widths of laptops: beside them stand both of the theme's columns."""
     if chromium() is None:
-        pytest.skip("no Chromium: install the package `chromium`")
+        pytest.skip("no Chromium: install the package `chromium-headless-shell`")
     with browsing() as browser:
         page = browser.new_page(viewport={"width": width, "height": 800})
         for name in ("deploy", "client", "reference/errors"):
