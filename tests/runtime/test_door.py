@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from stepwell.engine.actions import Drop, Refuse, Write
 from stepwell.engine.inputs import Approved, Cancelled, EventOffered
 from stepwell.engine.records import ROOT, Goto, Kind, Record, Resumption
 from stepwell.engine.waits import event_topic
+from stepwell.errors import PortError
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.open_batch import OpenBatch
@@ -142,3 +145,33 @@ def test_a_batch_that_was_refused_is_empty() -> None:
     answer = run_now(door.close(at.after(at.batch.records[0]), "w"))
     assert (answer.is_mine, answer.is_new, answer.at.is_open) == (False, False, False)
     assert kinds(world, at) == [Kind.ENDED]
+
+
+@pytest.mark.parametrize("later", [[], [2]], ids=["nothing follows", "a record follows"])
+def test_after_a_lost_answer_the_token_is_as_its_log_has_it(later: list[int]) -> None:
+    """A snapshot of it is what a reader folds."""
+    world, at, _ = gathering()
+    door = Door(Logbook(world.parts.ports, world.catalog), lambda: 0.0)
+    at = gathered(at, 0, 1)
+
+    def no_answer(*args: Any) -> None:
+        run_now(world.store.inner.append(*args))
+        raise PortError("no answer")
+
+    world.store.before["append"] = no_answer
+    with pytest.raises(PortError):
+        run_now(door.close(at, "w"))
+    answer = run_now(door.close(gathered(at, *later), "w"))
+    assert (answer.is_mine, answer.at.is_open) == (True, False)
+    assert answer.at.token == read(world, at.run_id).token
+    assert [one.slot for one in run_now(world.service.records(at.run_id))] == [0, 1, *later]
+
+
+def gathered(at: Standing, *numbers: int) -> Standing:
+    """Returns the token after these steps, whose records wait in its batch."""
+    assert at.batch is not None
+    for number in numbers:
+        record = ended(at, number, "w")
+        at.batch.add(at.token, record)
+        at = at.after(record)
+    return at

@@ -195,7 +195,7 @@ def _behind(at: Standing, found: Sequence[Record], by: str, action: Action) -> t
         waited, count = at.batch.records, len(found)
         if [changed(record, together=0) for record in found] == list(waited[:count]):
             at.batch.written(fold(found, at.batch.token), waited[count:])
-            return at, None
+            return at if at.is_open else changed(at, token=at.batch.token), None
         at = changed(at, token=at.batch.token)
     for record in found:
         at = at.after(record)
