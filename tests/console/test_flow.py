@@ -100,7 +100,7 @@ def test_a_run_that_gathers_starts_says_how_many_and_until_when(steered: Served,
     card.locator("li a").click()
     expect(page.locator(".why p")).to_contain_text("It gathers starts (batch: 3 starts of at most 20 so far")
     expect(page.locator(".o-facts")).to_contain_text(
-        re.compile(r"3 starts of at most 20 · begins in \d min, or when it is full")
+        re.compile(r"3 starts of at most 20 · begins in \d+ min, or when it is full")
     )
 
 
