@@ -46,8 +46,8 @@ def scope_of(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than the processors: a third of the tests wait for servers."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than the processors: a third of the tests wait for servers."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)
