@@ -6,8 +6,9 @@ step code to choose the category), `PortError` (an outside service did not answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from stepwell.values import dataclass
 
 
 class StepwellError(Exception):

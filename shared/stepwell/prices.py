@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from stepwell.values import dataclass
 
 MEMORY_GB = 0.5  # of the function that runs the steps, where nobody says otherwise
 _MILLION, _GB = 1_000_000, 10**9

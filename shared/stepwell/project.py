@@ -15,12 +15,13 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 from stepwell.errors import UserError
+from stepwell.values import dataclass
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 WORKFLOWS = "workflows"

@@ -49,12 +49,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from stepwell.errors import UserError
 from stepwell.limits import FORK_CHUNK, FORK_LANE, RUN_STEPS
+from stepwell.values import dataclass
 
 DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"

@@ -21,6 +21,7 @@ ENGINE_MAY = {
 } | {
     "stepwell.errors",
     "stepwell.limits",
+    "stepwell.values",
 }
 IMPURE = {"time", "random", "os", "sqlite3", "asyncio", "threading", "boto3", "pydantic", "secrets", "socket", "uuid",
           "subprocess", "pathlib", "io", "logging", "urllib", "http", "tempfile", "shutil"}  # fmt: skip
@@ -106,7 +107,8 @@ def test_code_rarely_asks_what_a_graph_can_do(part: str, most: int) -> None:
 @pytest.mark.parametrize("module", of("definition"))
 def test_definitions_know_nothing_of_runs_and_do_no_io(module: str) -> None:
     own = {name for name in imports_of(module) if name.startswith("stepwell")}
-    assert all(name.startswith("stepwell.definition") or name in {"stepwell.errors", "stepwell.limits"} for name in own)
+    roots = {"stepwell.errors", "stepwell.limits", "stepwell.values"}
+    assert all(name.startswith("stepwell.definition") or name in roots for name in own)
     assert not uses(module, "os", "io", "sqlite3", "socket", "subprocess", "urllib", "http", "boto3", "time", "random")
     assert "open" not in set(_calls(module))
     assert _names_from(module, "pathlib") <= {"PurePath"}
@@ -121,7 +123,8 @@ def test_the_runtime_knows_no_adapter_and_no_door(module: str) -> None:
 @pytest.mark.parametrize("module", of("memory"))
 def test_the_adapters_in_memory_know_the_runtime_and_nothing_beside_them(module: str) -> None:
     """They are deployed, for simulations: whatever they import is deployed too."""
-    may = tuple(f"stepwell.{part}" for part in ("memory", "runtime", "engine", "definition", "limits", "errors"))
+    parts = ("memory", "runtime", "engine", "definition", "limits", "errors", "values")
+    may = tuple(f"stepwell.{part}" for part in parts)
     for name in imports_of(module):
         assert name.startswith(may) or (is_standard(name) and name.partition(".")[0] not in IMPURE), name
 
@@ -179,6 +182,16 @@ def test_what_step_code_imports_is_quick_to_import() -> None:
             assert inner or is_standard(name), f"{module} imports {name}"
             if inner and inner not in seen:
                 todo.append(inner)
+
+
+# What a person's code may inherit from, with the standard library's decorator.
+PUBLIC = ("stepwell.cdk", "stepwell.testing", "stepwell.definition.authoring", "stepwell.engine.transact")
+
+
+def test_frozen_dataclasses_are_those_that_take_little_to_define() -> None:
+    theirs = {module for module in MODULES if "dataclass" in _names_from(module, "dataclasses")}
+    frozen = {module for module in theirs if "frozen=True" in MODULES[module].read_text(encoding="utf-8")}
+    assert {module for module in frozen if not module.startswith(PUBLIC)} == set()
 
 
 def test_no_part_imports_tests() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import stepwell
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.problems import problem
+from stepwell.values import dataclass
 
 BUILT = Path(stepwell.__file__).parent / "console"
 NOT_BUILT = "The console is not built here: run `uv run python console/build.py`, which needs the npm registry."

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from stepwell.api.drawing_columns import place
+from stepwell.values import dataclass
 
 _GAP_Y = 17.0  # between a layer of shapes and the layer of labels beneath it
 _SWEEPS = 12

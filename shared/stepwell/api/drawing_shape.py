@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from stepwell.api.graphs import GraphView
 from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
+from stepwell.values import dataclass
 
 LABEL_CHARACTERS = 38  # of a condition on a line; longer ones are cut and shown whole in the tooltip
 LABEL_LINES = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -12,6 +12,7 @@ from stepwell.api.identity import Identity
 from stepwell.api.parsing import parse_body, parse_query
 from stepwell.definition.graph import Json
 from stepwell.runtime.assembly import Assembly
+from stepwell.values import dataclass
 
 M = TypeVar("M", bound=BaseModel)
 

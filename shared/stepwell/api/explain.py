@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from typing_extensions import TypedDict
 
@@ -45,6 +45,7 @@ from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pauses import WorkflowPause
+from stepwell.values import dataclass
 
 
 class Waker(TypedDict):

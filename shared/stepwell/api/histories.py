@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stepwell.engine.entries import PHASE, Entry, place_of, token_of
 from stepwell.engine.records import ROOT
 from stepwell.errors import NotFound
 from stepwell.runtime.calls.newest import newest_of
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.standing import Standing
+from stepwell.values import dataclass
 
 _LAST = 999_999_999  # the number of no entry: all others of its record come before
 

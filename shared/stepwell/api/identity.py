@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stepwell.limits import KEY_CHARACTERS
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

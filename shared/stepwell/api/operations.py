@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from stepwell.api.graphs import EdgeView, GraphView, NodeView, graph_view, node_states
@@ -32,6 +32,7 @@ from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.conditions import UNTIL, own_wait
 from stepwell.runtime.log.standing import Standing
+from stepwell.values import dataclass
 
 BESIDE = 6  # operations of one name that stand side by side; more are one node
 DRAWN = 200  # nodes; of a longer log, the newest

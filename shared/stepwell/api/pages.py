@@ -6,13 +6,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 
 from stepwell.api.exchange import Answer
 from stepwell.api.requests import REASON_CHARACTERS
 from stepwell.definition.graph import Json
 from stepwell.limits import KEY_CHARACTERS
+from stepwell.values import dataclass
 
 DATA_CHARACTERS = 20_000  # of the wait's data that a page shows
 

@@ -5,8 +5,6 @@ A link is a credential to answer. It is computed on request and stored nowhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from typing_extensions import TypedDict
 
 from stepwell.api.identity import Identity
@@ -20,6 +18,7 @@ from stepwell.engine.waits.approval import has_votes, votes_of
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
+from stepwell.values import dataclass
 
 ANYONE = "anyone"  # the link's name if the approval names no approvers
 LINK_SCOPE = "stepwell/links"  # the scope of a token that may get the links of others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stepwell.aws.identity import credentials_error
 from stepwell.definition.graph import Json
 from stepwell.errors import NotFound
+from stepwell.values import dataclass
 
 _KIND = "AWS::CloudWatch::Alarm"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, PortError
 from stepwell.runtime.stores.jsontext import decode
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.queues")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from stepwell.aws.calls import BUSY, Retry
 from stepwell.aws.protocols import EventsClient
 from stepwell.runtime.notify.telling import Notice, notice_json, without_data
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 SOURCE = "stepwell"
 BATCH_EVENTS = 10

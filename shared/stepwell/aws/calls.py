@@ -15,7 +15,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NoReturn, TypeVar
 
@@ -30,6 +29,7 @@ from stepwell.aws.failures import (
 )
 from stepwell.aws.protocols import Answer, Item
 from stepwell.errors import EngineFault, InvalidInput, PortError
+from stepwell.values import dataclass
 
 T = TypeVar("T")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from stepwell.aws import keys
 from stepwell.aws.items import header_of
 from stepwell.aws.protocols import Item
 from stepwell.runtime.ports.headers import Header
+from stepwell.values import dataclass
 
 TTL = "dynamodb.amazonaws.com"  # the principal that deletes expired items
 _LOGS = (keys.LOGS, f"{keys.JOIN}#")

@@ -10,7 +10,6 @@ import json
 import time
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stepwell.aws.emulator import ACCOUNT, REGION, Emulator
 from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
+from stepwell.values import dataclass
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = "99"

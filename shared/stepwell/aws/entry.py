@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from stepwell.runtime.ports import Clock, Lane
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment, read_deployment
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.queues")
 

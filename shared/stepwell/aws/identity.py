@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import (
@@ -17,6 +16,7 @@ from botocore.exceptions import (
 
 from stepwell.aws.failures import code_of
 from stepwell.errors import PortError, StepwellError, UserError
+from stepwell.values import dataclass
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"  # the parameter that the CDK's bootstrap creates
 EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})

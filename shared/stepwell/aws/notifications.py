@@ -7,7 +7,6 @@ and an endpoint that is down would block all others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from stepwell.aws.calls import Retry
@@ -17,6 +16,7 @@ from stepwell.limits import SECOND_MS
 from stepwell.runtime.notify.endpoints import Endpoint, Notification, notification_json
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 
 class NotificationQueue:

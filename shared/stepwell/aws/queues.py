@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from stepwell.definition.graph import DEFAULT_POOL, Json
 from stepwell.runtime.ports import Lane
 from stepwell.settings import QueuePlace
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.queues")
 

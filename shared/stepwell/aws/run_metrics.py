@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
@@ -15,6 +14,7 @@ from stepwell.aws.observing import NAMESPACE
 from stepwell.engine.records import Status
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.notify.telling import Notice
+from stepwell.values import dataclass
 
 _COUNTED = {"run.started": "RunsStarted", "step.failed": "StepFailures", "step.retry_scheduled": "StepRetries"}
 _FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})

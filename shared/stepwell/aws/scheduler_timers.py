@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stepwell.aws.calls import Retry
@@ -21,6 +20,7 @@ from stepwell.definition.graph import Json
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.ports import Clock, Lane, Queue
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 LEAD_MS = 2 * MINUTE_MS  # one minute for the Scheduler, and one for the queue
 NEAR_MS = 10 * MINUTE_MS  # nearer than this the queue's own delay is used

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from stepwell.aws.batches import Delivery
@@ -18,6 +18,7 @@ from stepwell.runtime.notify.endpoints import endpoints_of, notification_of
 from stepwell.runtime.notify.sender import Fate, Sender
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import read_deployment
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.webhooks")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +42,7 @@ from stepwell.runtime.starts.pack import unpack, unpack_limits, unpack_prices
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment
+from stepwell.values import dataclass
 
 
 class NoSteps:

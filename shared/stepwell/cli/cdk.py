@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from stepwell.cdk.node import installed_node, installed_npx
 from stepwell.errors import StepwellError, UserError
 from stepwell.project import find_project
 from stepwell.settings import environment
+from stepwell.values import dataclass
 
 CDK = "aws-cdk@2.1148.1"  # not the latest: 3.0.0 cannot read what aws-cdk-lib 2 writes
 APP = "stepwell.cdk"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Annotated, Any, TypeAlias
@@ -16,6 +16,7 @@ from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.engine.records import ROOT
+from stepwell.values import dataclass
 
 Entries: TypeAlias = Sequence[Mapping[str, Any]]
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +28,7 @@ from stepwell.errors import DefinitionError, StepwellError, UserError
 from stepwell.extras import require
 from stepwell.project import project_of, unread_beside
 from stepwell.settings import environment
+from stepwell.values import dataclass
 
 if TYPE_CHECKING:
     from stepwell.aws.identity import Identity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from stepwell.errors import StepwellError
 from stepwell.extras import MODULES, missing
 from stepwell.project import PYTHONS, find_project, this_python
 from stepwell.settings import environment
+from stepwell.values import dataclass
 
 CONCURRENT = 100  # a new account has 10, which one wide fork takes up
 OK, WARNING, ERROR = "ok", "warning", "error"

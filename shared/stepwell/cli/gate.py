@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
@@ -25,6 +25,7 @@ from stepwell.cli.hushing import aside
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted
 from stepwell.errors import StepwellError
+from stepwell.values import dataclass
 
 if TYPE_CHECKING:
     from stepwell.local.gating import Gated

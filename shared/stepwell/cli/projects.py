@@ -8,7 +8,6 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
 from importlib.resources import as_file, files
@@ -18,6 +17,7 @@ from string import Template as Text
 from stepwell.errors import Conflict, UserError
 from stepwell.os_errors import explained
 from stepwell.project import FILE, WORKFLOWS, find_project, name_of, root_packages, this_python
+from stepwell.values import dataclass
 
 SCHEMA = "workflows/.schema.json"
 ENDING = ".tmpl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from stepwell.client.errors import AccessProblem, Unreachable
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import BOTO3
 from stepwell.settings import environment
+from stepwell.values import dataclass
 
 _GATEWAY = re.compile(r"[^.]+\.execute-api\.(?:([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|localhost)")  # or an emulator's
 

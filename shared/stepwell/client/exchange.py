@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from stepwell.client.errors import Unreachable, problem_of
 from stepwell.client.requests import Flow, NotOurs, Request
 from stepwell.errors import InvalidInput, StepwellError, UserError
 from stepwell.limits import WAIT_ANSWER_SECONDS
+from stepwell.values import dataclass
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -12,6 +12,7 @@ import httpx
 
 from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
+from stepwell.values import dataclass
 
 T = TypeVar("T")
 U = TypeVar("U")

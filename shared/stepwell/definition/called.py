@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
+from stepwell.values import dataclass
 
 MOST_PLACES = 100  # reported for one definition: more than anybody reads
 

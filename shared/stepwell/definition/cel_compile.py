@@ -10,12 +10,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stepwell.definition.patterns import lazy
 from stepwell.errors import ExpressionError
+from stepwell.values import dataclass
 
 if TYPE_CHECKING:
     from stepwell.definition.cel_ast import Given, Literal, Tree

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from stepwell.definition.code import Module
 from stepwell.definition.full_names import MOST_HOPS, Variables
+from stepwell.values import dataclass
 
 _LOOKUPS = frozenset({"get", "pop", "setdefault"})
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from stepwell.values import dataclass
 
 Def: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKS = frozenset({"step", "workflow"})

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from stepwell.definition.code import Module
 from stepwell.definition.full_names import FullNames
 from stepwell.definition.graph import Json
+from stepwell.values import dataclass
 
 _STANDARD = frozenset({"typing", "typing_extensions", "collections", "collections.abc", "dataclasses", "pydantic",
                        "pydantic.dataclasses", "pydantic.main", "pydantic.fields", "enum"})  # fmt: skip

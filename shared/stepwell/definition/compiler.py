@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from stepwell.definition.agent import compile_actions
@@ -28,6 +28,7 @@ from stepwell.definition.timeline import compile_timeline
 from stepwell.definition.triggers import triggers_of
 from stepwell.errors import DefinitionError, Problem
 from stepwell.limits import DEFINITION_NODES, RETENTION_MS
+from stepwell.values import dataclass
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
 FORMATS = ("nodes", "timeline", "steps", "actions", "function", "States")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TypedDict
 
@@ -15,6 +15,7 @@ from stepwell.definition.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
+from stepwell.values import dataclass
 
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from stepwell.definition.common import Context, check_name
@@ -14,6 +14,7 @@ from stepwell.definition.text import pointer_part
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import Problem
 from stepwell.limits import EVENT_KEPT_MAX_MS
+from stepwell.values import dataclass
 
 MOST_PLACES = 100  # reported for one folder: more than anybody reads
 

@@ -6,8 +6,10 @@ Standard library only: the engine imports this module and nothing else of the de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
+
+from stepwell.values import dataclass
 
 Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; finite numbers only
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import yaml
@@ -19,6 +19,7 @@ from stepwell.definition.graph import Json
 from stepwell.definition.text import pointer_part
 from stepwell.errors import Problem
 from stepwell.limits import DEFINITION_BYTES, JSON_DEPTH
+from stepwell.values import dataclass
 
 VALUES = 200_000  # values after the expansion of aliases, which limits how often they repeat an anchor
 

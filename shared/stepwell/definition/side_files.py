@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Json
 from stepwell.errors import Problem
+from stepwell.values import dataclass
 
 Check = Callable[[Context, Json], Mapping[str, Json]]  # reports what is wrong, and returns the document
 

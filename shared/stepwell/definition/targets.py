@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from stepwell.definition.patterns import lazy
 from stepwell.errors import UserError
 from stepwell.limits import URL_CHARACTERS
+from stepwell.values import dataclass
 
 HTTPS_PORT, HTTP_PORT = 443, 80
 ANYWHERE = "*"  # any public host; the default of `stepwell dev`, never of a deployment

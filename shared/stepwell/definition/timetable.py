@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
@@ -20,6 +19,7 @@ from zoneinfo import ZoneInfo
 from stepwell.definition.patterns import lazy
 from stepwell.errors import InvalidInput
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
+from stepwell.values import dataclass
 
 HINT = "write cron(0 9 * * ? *), rate(5 minutes), or the five fields of a crontab: 0 9 * * *"
 UNITS_MS = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}

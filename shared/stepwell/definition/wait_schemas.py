@@ -5,9 +5,8 @@ Each kind has one row here and one file in `stepwell.engine.waits`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, YEAR_MS
+from stepwell.values import dataclass
 
 _OUTCOME = ("on_timeout", "max_retries", "timeout_actions")
 _EVENT = ("key", "match", "data", "timeout", *_OUTCOME)

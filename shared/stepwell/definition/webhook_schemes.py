@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from stepwell.definition.graph import Json
+from stepwell.values import dataclass
 
 
 class Proof(StrEnum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.common import Context
 from stepwell.definition.durations import parse_duration, show_duration
@@ -19,6 +19,7 @@ from stepwell.definition.text import NAME, NAME_HINT, closest, pointer_part
 from stepwell.definition.webhook_schemes import HMAC, HMAC_KEYS, NONE, SCHEME_NAMES, URL_SCHEMES
 from stepwell.errors import ExpressionError, Problem, UserError
 from stepwell.limits import DELIVERY_KEPT_MAX_MS, NAME_CHARACTERS
+from stepwell.values import dataclass
 
 FILES = ("webhooks.yaml", "webhooks.yml")
 EXPRESSION_NAMES = ("body", "headers", "query")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json, Step
@@ -11,6 +10,7 @@ from stepwell.engine.names import Undo
 from stepwell.engine.records import Failure, Pause, Record, Topic
 from stepwell.engine.token import Locks, Permit
 from stepwell.engine.transact import TableWrite
+from stepwell.values import dataclass
 
 
 @quick

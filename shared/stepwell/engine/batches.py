@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
@@ -16,6 +16,7 @@ from stepwell.engine.forks import branch_id
 from stepwell.engine.jsons import read
 from stepwell.engine.members import mark_of, member_with
 from stepwell.engine.records import End, Record, Status
+from stepwell.values import dataclass
 
 _ARRIVED = "arrived"
 

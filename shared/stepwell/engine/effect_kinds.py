@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import Fork, Parked, Status
 from stepwell.engine.token import Locks, Permit
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
+from stepwell.values import dataclass
 
 PHASE = "phase.changed"  # left out of histories unless it is asked for
 

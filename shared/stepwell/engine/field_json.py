@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import made
+from stepwell.values import dataclass
 
 T = TypeVar("T")
 

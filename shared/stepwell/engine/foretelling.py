@@ -6,7 +6,7 @@ Steps and waits are answered with what they came to in the same visit in the log
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
@@ -18,6 +18,7 @@ from stepwell.engine.inputs import Woken
 from stepwell.engine.names import Moment, node_of
 from stepwell.engine.records import End, Fork, Kind, Pause, Record, RetryAt
 from stepwell.engine.token import Token
+from stepwell.values import dataclass
 
 MOST = 200  # records that are foretold
 

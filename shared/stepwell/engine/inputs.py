@@ -6,7 +6,7 @@ Each class names its column of the reception table (engine/table.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeAlias
 
 from stepwell.definition.graph import Json
@@ -18,6 +18,7 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.table import Message
 from stepwell.engine.token import Permit
 from stepwell.engine.transact import Refusal, TableWrite
+from stepwell.values import dataclass
 
 # -- from the worker that advances the token
 

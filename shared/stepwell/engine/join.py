@@ -6,7 +6,7 @@ Both depend on the branches' records and on numbers that only grow, never on the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import FanIn, Graph, Json
 from stepwell.engine.codec import told_failure
@@ -18,6 +18,7 @@ from stepwell.engine.routing import Ended
 from stepwell.engine.token import Token
 from stepwell.engine.writing import joined, with_writes
 from stepwell.errors import EngineFault
+from stepwell.values import dataclass
 
 FAILED = "stepwell.failure"  # the only key of what stands for a failure among the results that a function gets
 

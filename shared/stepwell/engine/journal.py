@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import quick
@@ -26,6 +26,7 @@ from stepwell.engine.tasks import place_of
 from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.outcome import arm_value, failure_of
 from stepwell.engine.waits.several import operation_of
+from stepwell.values import dataclass
 
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over

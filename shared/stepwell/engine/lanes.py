@@ -12,11 +12,11 @@ never lies in a lane: the branch moves first.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from stepwell.engine.actions import Write
 from stepwell.engine.batches import Batch
 from stepwell.engine.records import End, Fork, Goto, Kind, Record, Status
+from stepwell.values import dataclass
 
 _STAYS = frozenset({Kind.STEP, Kind.MOVED, Kind.RETURNED, Kind.ENDED})
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from stepwell.engine.forks import span_of
 from stepwell.engine.members import index_of, is_arrival, is_guest
 from stepwell.engine.records import Fork, Group
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

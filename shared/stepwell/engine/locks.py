@@ -5,11 +5,12 @@ asked for ── WAITING ── first in each queue? ── RESUMED, `locked` �
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Parked, Record
 from stepwell.engine.token import Locks, StepView, Token
+from stepwell.values import dataclass
 
 LOCK = "lock"  # the kind of its wait
 UNLOCK = "unlock"  # an operation of a durable function, and the rule that its record names

@@ -11,7 +11,7 @@ It stays when they go on. So a page of such branches only says that they may wai
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.engine.join import unpacked
 from stepwell.engine.lines import awaited
@@ -19,6 +19,7 @@ from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import Fork, Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.kind import kind_named
+from stepwell.values import dataclass
 
 PAGES_READ = 10  # at each change, where pages cannot say by themselves whether their branches have begun, or wait
 FORKS_READ = 100  # in branches, at each change

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -14,6 +13,7 @@ from stepwell.engine.records import Failure, RunInfo
 from stepwell.engine.token import Branch, StepView, Token
 from stepwell.engine.turns import Turn
 from stepwell.limits import RUN_STEPS
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ A permit is no record. Who has one is kept beside the logs; it is good until its
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Expression, Graph, Json
@@ -22,6 +21,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.writing import ended_record
 from stepwell.errors import ExpressionError
 from stepwell.limits import KEY_CHARACTERS, PRIORITY_MS
+from stepwell.values import dataclass
 
 Asked: TypeAlias = AskPermit | Write | None
 WHO = "concurrency"  # who cancels a run because of its limit

@@ -7,7 +7,7 @@ one write. Records hold the changes of a token's state, never the state itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import quick
 from stepwell.engine.formats import EVALUATOR
+from stepwell.values import dataclass
 
 ROOT = "0"
 TASKS = "tasks"  # of a durable function: the kind of their wait, and where the branches of their operations meet

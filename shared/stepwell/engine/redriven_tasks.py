@@ -11,7 +11,7 @@ after the failure, and completed, are kept apart: the new run takes their result
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.engine.copying import changed
 from stepwell.engine.finished import KINDS, UNKNOWN, begun_by, made_at, makers_of, path_of
@@ -22,6 +22,7 @@ from stepwell.engine.records import ENDED, ROOT, Failure, Finished, Goto, Kind, 
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import place_of
 from stepwell.engine.token import Token
+from stepwell.values import dataclass
 
 
 def is_amid_tasks(token: Token) -> bool:

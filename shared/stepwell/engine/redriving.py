@@ -14,7 +14,7 @@ In a fork, the branches that completed are kept; each of the others goes on like
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.formats import EVALUATOR
@@ -34,6 +34,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, EngineFault, InvalidInput
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

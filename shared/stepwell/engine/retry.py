@@ -5,13 +5,12 @@ Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure
 from stepwell.limits import STEP_TIMEOUT_MS
+from stepwell.values import dataclass
 
 ALWAYS_RETRIED = frozenset({"transient"})  # by a policy that does not say otherwise in `on`
 NEVER_RETRIED = frozenset({"validation", "governance"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
@@ -15,6 +15,7 @@ from stepwell.engine.retry import Policy, retry_delay_ms
 from stepwell.engine.token import Token
 from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import quick
@@ -22,6 +22,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.table import Phase
+from stepwell.values import dataclass
 
 
 @quick

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 from zlib import crc32
 
@@ -21,6 +21,7 @@ from stepwell.engine.copying import quick
 from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
+from stepwell.values import dataclass
 
 IN_SESSION = "run:"  # a step whose `run` begins so is a function of the durable function's own
 SENDS = "event:"  # a step whose `run` begins so sends an event

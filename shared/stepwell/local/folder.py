@@ -10,11 +10,11 @@ import os
 import secrets
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from stepwell.errors import Conflict
+from stepwell.values import dataclass
 
 log = logging.getLogger("stepwell.dev")
 

@@ -8,7 +8,7 @@ step that failed, and those after it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from stepwell.local.replaying import Difference, Export, is_function, replay
 from stepwell.project import project_of
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.steps.registry import Registry
+from stepwell.values import dataclass
 
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})  # a redrive is for these
 _ELSEWHERE = ("http:", "lambda:", "workflow:", "stepwell:")  # steps whose code is not the folder's

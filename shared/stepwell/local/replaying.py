@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.steps.registry import Registry
+from stepwell.values import dataclass
 
 ENDING = ".jsonl"
 _URL = "https://callback.invalid/"  # the base of callback URLs, which the function may read

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +53,7 @@ from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import DEFAULT_URL, OTEL_ENDPOINT, environment
+from stepwell.values import dataclass
 
 DATABASE_FILE = "stepwell.db"
 NOTIFICATIONS_FILE = "letters.db"  # the name of release 0.1, whose queue goes on

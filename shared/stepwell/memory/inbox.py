@@ -6,12 +6,12 @@ It is not part of the ports, because the engine only sends.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.runtime.ports import Lane
+from stepwell.values import dataclass
 
 ALL_LANES: tuple[Lane, ...] = tuple(Lane)
 

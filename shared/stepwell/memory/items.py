@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +25,7 @@ from stepwell.engine.transact import (
     size_bytes,
 )
 from stepwell.limits import TABLE_ITEM_BYTES
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

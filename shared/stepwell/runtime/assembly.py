@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Expression
@@ -39,6 +38,7 @@ from stepwell.runtime.steps.own import OwnSteps
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.stores.log_lines import NoRunLogs, RunLogs
 from stepwell.runtime.waits.mailbox import Mailbox
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

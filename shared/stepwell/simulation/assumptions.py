@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput, UserError
+from stepwell.values import dataclass
 
 UNKNOWN: Json = {"simulated": "unknown"}  # the result of a step of which none is given
 _Z95 = 1.6449  # of the normal distribution: 95 % are below

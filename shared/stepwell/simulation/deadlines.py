@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.durations import show_duration
 from stepwell.definition.graph import END, Call, Graph, Node, Retry, Step
 from stepwell.engine.retry import backoff_ms, resolve_policy
+from stepwell.values import dataclass
 
 _TIMED = frozenset({"sleep", "delay"})
 Defaults = Callable[[str], StepDefaults]

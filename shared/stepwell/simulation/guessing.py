@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from stepwell.definition.graph import Call, Collection, Expression, Graph, Json, Node, Rule, Step, Wait
 from stepwell.errors import ExpressionError
 from stepwell.simulation.assumptions import UNKNOWN, Assumptions
+from stepwell.values import dataclass
 
 ITEMS = 3  # of a collection that is not known
 _FROM_OUTSIDE = frozenset({"response", "document", "signature", "test", "callback"})  # waits that an event ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from stepwell.definition.graph import Graph
@@ -12,6 +12,7 @@ from stepwell.prices import Prices, usd_here, usd_on_durable_functions, usd_on_s
 from stepwell.simulation.assumptions import Assumptions
 from stepwell.simulation.deadlines import Contradiction
 from stepwell.simulation.playing import Played
+from stepwell.values import dataclass
 
 _PER = 1_000  # runs that costs are for
 

@@ -8,12 +8,13 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 from stepwell.api.exchange import Call
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.limits import SECOND_MS
+from stepwell.values import dataclass
 
 WINDOW_MS = 300 * SECOND_MS  # the most that the sender's clock may differ, in either direction
 FORM = "application/x-www-form-urlencoded"

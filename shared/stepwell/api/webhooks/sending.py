@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.api.webhooks.claims import BODY_HASH, FORM, addressed, called
 from stepwell.api.webhooks.signatures import key_of, signature
@@ -13,6 +13,7 @@ from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.steps.secrets import MISSING
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

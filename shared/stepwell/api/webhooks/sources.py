@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from stepwell.api.exchange import Call
@@ -18,6 +18,7 @@ from stepwell.definition.webhook_schemes import Signing, signings_of
 from stepwell.definition.webhooks import EXPRESSION_NAMES
 from stepwell.errors import ExpressionError, InvalidInput, UserError
 from stepwell.runtime.steps.secrets import Secrets
+from stepwell.values import dataclass
 
 _NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # because results of expressions are stored
 

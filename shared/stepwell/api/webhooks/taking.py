@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.api.webhooks.sources import Meaning, Source
 from stepwell.errors import Conflict
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.notify.deliveries import Outcome
 from stepwell.runtime.starts.starting import Start
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from stepwell.aws.failures import BadRequest, NoAnswer, ServiceError
 from stepwell.aws.protocols import Answer
 from stepwell.aws.thin.signer import Key, Signer
 from stepwell.aws.thin.wire import Place, Reply
+from stepwell.values import dataclass
 
 USER_AGENT = f"stepwell-thin python/{sys.version_info.major}.{sys.version_info.minor}"
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-=;:+&[]{}\"',._~")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
+
+from stepwell.values import dataclass
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 

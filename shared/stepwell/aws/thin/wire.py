@@ -10,11 +10,11 @@ import select
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
 
 from stepwell.aws.failures import AwsError, NoAnswer, NotSent
+from stepwell.values import dataclass
 
 LINE_BYTES = 65_536  # of the longest line that is read
 PIECE_BYTES = 65_536  # read at once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from stepwell.definition.durations import show_duration
@@ -16,6 +16,7 @@ from stepwell.engine.table import LEGAL, Phase, Signal
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import EngineFault
 from stepwell.limits import YEAR_MS
+from stepwell.values import dataclass
 
 
 class Coming(NamedTuple):

@@ -9,7 +9,7 @@ by its own redrives too, are left out: so a page is the same when it is read aga
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Protocol
 
 from stepwell import limits
@@ -24,6 +24,7 @@ from stepwell.runtime.ports.headers import REDRIVE, Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Started
 from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.stores.answers import encode_cursor
+from stepwell.values import dataclass
 
 STAGES = (1, 10)  # runs of a canary, one after the other; then the rest
 _BEGUN = frozenset({Status.PENDING, Status.RUNNING, Status.WAITING})

@@ -7,7 +7,6 @@ dead-letter queue. A crash in between leaves it in both: every message may come 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell.definition.graph import Json
@@ -17,6 +16,7 @@ from stepwell.limits import REPUBLISHED
 from stepwell.runtime.log import retries
 from stepwell.runtime.log.messages import Message, Publish, Update, Wake, from_json
 from stepwell.runtime.ports import Lane
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

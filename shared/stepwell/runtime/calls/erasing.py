@@ -10,7 +10,6 @@ is deleted then.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell.engine.records import ROOT
@@ -29,6 +28,7 @@ from stepwell.runtime.steps import output
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.files import name_of
 from stepwell.runtime.waits.permits import Permits
+from stepwell.values import dataclass
 
 FORKS_SENT = 2_000  # in one message
 Terminate = Callable[[str, str, str], Awaitable[bool]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
@@ -30,6 +29,7 @@ from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.ports import Ports, Saved
 from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 FORMAT = "stepwell.export/1"
 Place: TypeAlias = tuple[tuple[int, int], ...]  # (fork's slot, index) for each branch on the way, then (-1, slot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.entries import Entry
@@ -12,6 +12,7 @@ from stepwell.engine.names import Moment, Names, default_input, step_input
 from stepwell.engine.records import Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

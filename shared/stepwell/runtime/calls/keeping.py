@@ -10,7 +10,7 @@ The fork of a failed run is closed first: from then on no branch of it moves, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from stepwell.engine.finished import path_of
 from stepwell.engine.fold import fold
@@ -27,6 +27,7 @@ from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.ports.headers import REDRIVE
+from stepwell.values import dataclass
 
 NOTHING: Mapping[int, Begun] = {}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.engine.forks import branch_id, fork_id
@@ -25,6 +24,7 @@ from stepwell.runtime.calls.survey import begun_branch, may_fork
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined, Log
+from stepwell.values import dataclass
 
 Page: TypeAlias = tuple[Mapping[str, Sequence[Record]], Iterable[LaneLog]]
 

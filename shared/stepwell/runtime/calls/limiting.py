@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from stepwell.definition.graph import Graph, RateLimit
 from stepwell.engine.actions import Share
@@ -15,6 +14,7 @@ from stepwell.runtime.ports import Clock, Notes
 from stepwell.runtime.waits.claimants import parts_of, run_of
 from stepwell.runtime.waits.lines import read_line
 from stepwell.runtime.waits.paces import due_ms
+from stepwell.values import dataclass
 
 STEPS, RUNS = "steps", "runs"  # what a limit applies to
 

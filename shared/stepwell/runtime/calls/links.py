@@ -12,12 +12,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.errors import Conflict, NotFound, PortError
 from stepwell.limits import LINK_CHARACTERS, LINK_KEY_CHARACTERS
+from stepwell.values import dataclass
 
 Keys = Callable[[], Sequence[bytes]]  # the first one signs; all are good
 

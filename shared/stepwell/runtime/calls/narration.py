@@ -11,7 +11,7 @@ unless it is a DAG: ask for one branch by its id.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from stepwell.engine.entries import Entry, place_of, token_of
@@ -27,6 +27,7 @@ from stepwell.runtime.calls.givens import Givens
 from stepwell.runtime.log.conditions import narrate
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent
+from stepwell.values import dataclass
 
 Place: TypeAlias = tuple[int, ...]  # where an entry is: (fork's slot, branch) for each fork on the way, slot, number
 Placed: TypeAlias = tuple[int, Place, Entry]  # by time, then by place

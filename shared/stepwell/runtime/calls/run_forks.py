@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.copying import changed
@@ -34,6 +34,7 @@ from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import FORK, Header
 from stepwell.runtime.starts.starting import Started, Starter, check_whole
 from stepwell.runtime.starts.versions import PIN, asked_of
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

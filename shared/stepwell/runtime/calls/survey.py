@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from stepwell.definition.graph import Graph
@@ -27,6 +27,7 @@ from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, S
 from stepwell.runtime.calls.branches import woken_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

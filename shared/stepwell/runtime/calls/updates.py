@@ -10,7 +10,7 @@ The record is what happened: a replay that reaches it calls the handler again, w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.port import Steps
+from stepwell.values import dataclass
 
 EVENTS = ("stepwell.update", "stepwell.refused")
 _READ = 100  # records per read when an answer is looked up

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from stepwell.runtime.durable.kept import check_rebinding
 from stepwell.runtime.durable.operations import Operation, Reader, result_reader
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import defaults_of
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -41,6 +41,7 @@ from stepwell.runtime.durable.operations import (
 from stepwell.runtime.durable.running import Logger, going_on, read_only, running
 from stepwell.runtime.durable.sending import sent
 from stepwell.runtime.durable.transacting import checked
+from stepwell.values import dataclass
 
 T = TypeVar("T")
 

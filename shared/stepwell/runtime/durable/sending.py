@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stepwell.definition.graph import Expression, Json, Step
@@ -16,6 +15,7 @@ from stepwell.runtime.durable.arguments import checked_name
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.tasks import Task
 from stepwell.runtime.steps.binding import copy_of
+from stepwell.values import dataclass
 
 
 def sent(name: str, payload: Any, key: str | int | None, run: str | None) -> Operation[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
@@ -21,6 +20,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.values import dataclass
 
 NO_LONGER = Asked("step", "ended")  # stands for an operation of tasks that has ended: nobody asks for it
 

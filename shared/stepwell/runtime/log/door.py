@@ -9,7 +9,7 @@ input ── decide ── Write ── append ── none there, or mine ──
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from stepwell.engine.actions import Action, Drop, Write
@@ -26,6 +26,7 @@ from stepwell.runtime.log.action_log import log_written
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EventTaken, Marked
+from stepwell.values import dataclass
 
 _InTheWay: TypeAlias = Sequence[Record] | Refusal | EventTaken | Marked | None
 

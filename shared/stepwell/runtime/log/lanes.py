@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stepwell import limits
@@ -27,6 +27,7 @@ from stepwell.limits import BATCH_RECORDS
 from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.ports import Blobs, Joined, Log, Saved
+from stepwell.values import dataclass
 
 Work: TypeAlias = Coroutine[Any, Any, None]
 OnwardWake: TypeAlias = Callable[[], Wake]

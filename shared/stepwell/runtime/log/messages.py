@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
 from stepwell.runtime.ports import Event, Schedule
+from stepwell.values import dataclass
 
 # EventBridge Scheduler replaces this by the time of the invocation, such as 2030-01-31T09:00:00Z.
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
@@ -21,6 +20,7 @@ from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.log.sizes import about_bytes, token_bytes
 from stepwell.runtime.ports.headers import FORK, REDRIVE, STARTS, Header
+from stepwell.values import dataclass
 
 
 class Lease(Protocol):

@@ -9,7 +9,6 @@ A log only grows, and a token at a slot never changes: whoever continues from it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
@@ -22,6 +21,7 @@ from stepwell.runtime.log.claims import claim_of, fetch
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Ports, Saved
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ import time
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.steps.batons import Baton, away
 from stepwell.runtime.steps.threads import Attempt, StepThread, keep, take
+from stepwell.values import dataclass
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

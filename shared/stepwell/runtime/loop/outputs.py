@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 
@@ -17,6 +16,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Clock, Event, Mailbox
 from stepwell.runtime.steps.output import named, topic_of
+from stepwell.values import dataclass
 
 _KEPT_MS = HOUR_MS + 5 * MINUTE_MS  # an hour, and more in case clocks differ: a reader's last piece is still there
 _SURE_MS = HOUR_MS - 10 * MINUTE_MS  # how long a process relies on the last piece that it knows

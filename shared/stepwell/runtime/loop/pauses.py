@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from stepwell import limits
 from stepwell.engine import formats
 from stepwell.runtime.ports import EVERY, Clock, Notes
+from stepwell.values import dataclass
 
 _KIND = "pause"
 

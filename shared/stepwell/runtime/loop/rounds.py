@@ -9,11 +9,12 @@ A run is met once, some minutes after it was created; from then on the index of 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from stepwell.engine.formats import BROKEN
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.stores.answers import encode_cursor
+from stepwell.values import dataclass
 
 NOTE = ("sweeper", "rounds")  # its kind and name
 KEPT_STRETCHES = 20  # if there are more, the oldest are merged, and parts of them looked at again

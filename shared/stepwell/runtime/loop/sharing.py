@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from stepwell.errors import PortError
@@ -14,6 +13,7 @@ from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.ports import Lane, Ports
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.worker")
 

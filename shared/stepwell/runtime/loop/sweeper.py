@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine import gathering, permits, throttles
@@ -41,6 +41,7 @@ from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.permits import Permits
 from stepwell.runtime.waits.throttling import Throttling
+from stepwell.values import dataclass
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -49,6 +49,7 @@ from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Pause, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.lines import Turn
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.worker")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from stepwell.definition.graph import Json
@@ -24,6 +24,7 @@ from stepwell.engine.records import Topic
 from stepwell.limits import DAY_MS, DELIVERIES_KEPT, DELIVERY_BYTES, DELIVERY_KEPT_MAX_MS
 from stepwell.runtime.ports import Event, Ports
 from stepwell.runtime.stores.blobs import for_time
+from stepwell.values import dataclass
 
 TOPIC = "stepwell.deliveries"  # a reserved name that no caller can send, so no wait is ever offered one
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from stepwell.definition.graph import Json
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

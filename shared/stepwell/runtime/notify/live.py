@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
@@ -22,6 +21,7 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import LIVE_FRAME_BYTES, LIVE_MESSAGE_BYTES
 from stepwell.runtime.notify.telling import Notice
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 _ENVELOPE_BYTES = 200  # of a frame, besides its entries
 

@@ -14,7 +14,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from stepwell.definition.targets import Hosts, parse_url
@@ -28,6 +28,7 @@ from stepwell.runtime.steps.retry_after import retry_after_ms
 from stepwell.runtime.steps.secrets import Secrets, base64_key
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.webhooks")
 

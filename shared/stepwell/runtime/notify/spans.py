@@ -8,13 +8,14 @@ run ─┬─ charge, attempt 1          step.started ── step.failed
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, place_of
 from stepwell.engine.records import Status
 from stepwell.runtime.log import tracing
 from stepwell.runtime.ports.headers import Header
+from stepwell.values import dataclass
 
 _ATTEMPT_ENDS = frozenset({"step.completed", "step.failed", "step.paused", "step.blocked", "step.skipped"})
 _WAIT_BEGINS = frozenset({"sleep.started", "approval.requested", "event.awaited", "children.started", "lock.requested"})

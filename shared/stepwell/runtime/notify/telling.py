@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from stepwell.definition.graph import Json
@@ -34,6 +34,7 @@ from stepwell.runtime.log.outputs import in_full
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import Blobs, Log, Runs, Saved, Slots
 from stepwell.runtime.ports.headers import FORK, REDRIVE, Header
+from stepwell.values import dataclass
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -8,7 +8,7 @@ raises InvalidInput. Bodies are JSON text, opaque to the adapters. One adapter m
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from stepwell.engine.records import Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
 from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
+from stepwell.values import dataclass
 
 EVERY = "*"  # in place of a workflow's name: all workflows
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Status
+from stepwell.values import dataclass
 
 REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # prefixes of the run's id in a header's `origin`
 STARTS = "starts"  # prefix in the `origin` of a run that gathers starts, before the place where they find it

@@ -7,7 +7,7 @@ look like one, because sample events and settings may lie beside them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.runtime.starts.pricing import load_prices, prices_of
 from stepwell.runtime.starts.reading import only_file, only_side_file, read_text
 from stepwell.scan import module_name, modules, walk
+from stepwell.values import dataclass
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _TOOLS = ("package.json", "package-lock.json", "cdk.json", "tsconfig.json")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Graph, ScheduleTrigger
@@ -22,6 +22,7 @@ from stepwell.runtime.ports import Ports, Schedule, Schedules
 from stepwell.runtime.starts.starting import check_input
 from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
+from stepwell.values import dataclass
 
 SCHEDULE, FIRING = "schedule", "firing"  # kinds of notes
 OVERLAPS = ("skip", "allow")

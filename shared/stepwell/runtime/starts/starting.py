@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.engine.copying import changed
@@ -23,6 +23,7 @@ from stepwell.runtime.log.standing import pool_at, run_info
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.versions import Versions
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_json
+from stepwell.values import dataclass
 
 CONTEXT = "ctx"  # the parameter that gets the step's context
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.lambdas import LambdaSteps
 from stepwell.runtime.steps.port import StepCall
+from stepwell.values import dataclass
 
 _SCHEMES = ("http:", "lambda:")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import UserError
+from stepwell.values import dataclass
 
 _LONGEST_MS = SCHEMAS["callback"].longest_ms
 _logger = logging.getLogger("stepwell.step")

@@ -10,7 +10,6 @@ import http.client
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from stepwell.definition.targets import HTTP_PORT, HTTPS_PORT, Target
@@ -18,6 +17,7 @@ from stepwell.limits import ANSWER_BYTES, CONNECT_MS, SECOND_MS
 from stepwell.runtime.steps.addresses import Resolve, checked_addresses, resolve
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.values import dataclass
 
 _CHUNK = 65_536
 

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -23,6 +23,7 @@ from stepwell.runtime.steps.failures import MESSAGE_CHARACTERS, CallError
 from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.steps.retry_after import retry_after_ms
 from stepwell.runtime.steps.secrets import MISSING, READ, Secrets, SecretsByKind, without_secrets
+from stepwell.values import dataclass
 
 if TYPE_CHECKING:
     from stepwell.runtime.steps.http_call import Answer, Network, Sending

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell.definition.graph import Json
 from stepwell.limits import ANSWER_BYTES, NAME_CHARACTERS, PAYLOAD_BYTES
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.port import StepCall
+from stepwell.values import dataclass
 
 # How Lambda reports that the function ran into its own time limit.
 _TIMED_OUT = re.compile(r"Task timed out after \d")

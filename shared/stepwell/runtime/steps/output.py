@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
@@ -15,6 +14,7 @@ from stepwell.engine.waits import run_topic
 from stepwell.errors import InvalidInput
 from stepwell.limits import HOUR_MS
 from stepwell.runtime.ports import Event, Ports
+from stepwell.values import dataclass
 
 EVENTS = ("stepwell.output",)
 _CURSOR = re.compile(r"(\d{12})-(\d{13})")

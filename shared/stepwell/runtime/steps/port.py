@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from stepwell.definition.graph import Json, Step
@@ -13,6 +12,7 @@ from stepwell.engine.records import Failure, Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
+from stepwell.values import dataclass
 
 
 @quick

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from stepwell.engine.actions import Share
 from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES, PERMITS_TOGETHER
 from stepwell.runtime.ports import Notes
+from stepwell.values import dataclass
 
 LOOKED_AT = 10  # how many of those who wait are read
 _SHARD, _WAITS = "h", "w"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from stepwell.engine.effect_kinds import ReleaseLocks, TakeLocks
@@ -29,6 +29,7 @@ from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.starts.starting import Caller
+from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.locks")
 _NOTE = "queue"  # the note's name; its kind names the lock, so that each lock is a partition of its own

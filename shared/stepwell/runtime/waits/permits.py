@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from stepwell.engine import permits, shares, throttles
@@ -20,6 +20,7 @@ from stepwell.runtime.waits.claimants import Claimants, claim_of, run_of
 from stepwell.runtime.waits.kinship import Kinship
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces
+from stepwell.values import dataclass
 
 _PART_OF_WAIT = 4  # the sweeper looks again when a wait has lasted a quarter longer
 

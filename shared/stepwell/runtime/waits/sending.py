@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Outcome, RunStep
@@ -21,6 +20,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Signal, Starter
+from stepwell.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

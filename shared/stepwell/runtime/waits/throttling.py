@@ -9,7 +9,7 @@ A run that has given back its permit while it waited takes one again in the same
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import Json, Limit
 from stepwell.engine import permits, throttles
@@ -31,6 +31,7 @@ from stepwell.runtime.waits.claimants import Claimants, claim_of, run_of
 from stepwell.runtime.waits.kinship import Kinship
 from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
 from stepwell.runtime.waits.paces import Paces
+from stepwell.values import dataclass
 
 LATE_PERMITS = 10  # the newest permits of a token, checked on a redelivery
 
