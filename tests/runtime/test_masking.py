@@ -20,6 +20,10 @@ MASKED = masking(())
         ("password = 'two words', then", "password = '[secret]', then"),
         ('{"client_secret": "two words", "id": 7}', '{"client_secret": "[secret]", "id": 7}'),
         ("https://app:hunter2@db/x", "https://app:[secret]@db/x"),
+        ("""password="it's 'x'", then""", """password="[secret]", then"""),
+        (r"password='it\'s two', then", "password='[secret]', then"),
+        (json.dumps({"password": 'say "a" \\ it\'s', "id": 7}), '{"password": "[secret]", "id": 7}'),
+        ("Driver={X};Uid=sa;Pwd=hunter2;", "Driver={X};Uid=sa;Pwd=[secret];"),
     ],
 )
 def test_what_is_given_as_a_password_is_masked(said: str, shown: str) -> None:
@@ -34,6 +38,7 @@ def test_what_is_given_as_a_password_is_masked(said: str, shown: str) -> None:
         "idempotency_key=order-7",
         '{"password": 12}',
         "secret missing: env:KEY",
+        "HOME=/root PWD=/srv/app",
     ],
 )
 def test_what_only_speaks_of_one_stays(said: str) -> None:
@@ -47,6 +52,8 @@ def test_what_only_speaks_of_one_stays(said: str) -> None:
         {"message": 'password="two words" and "more"'},
         {"message": "password=hunter2\nnext line"},
         {"message": json.dumps({"password": "hunter2"})},
+        {"message": json.dumps({"password": 'x"y hunter2'})},
+        {"message": """password="it's hunter2" and 'more'"""},
         {"client_secret": "hunter2", "password": 12},
     ],
 )

@@ -17,16 +17,20 @@ READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
 _PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
 _AUTHORIZATION = re.compile(r"\b((?:Bearer|Basic|Digest) +)[\w.~+/=-]{16,}", re.IGNORECASE)
-_NAME = r"(?:password|passphrase|passwd|secret|api[_-]?key|access[_-]?key)"
+_NAME = r"(?:password|passphrase|passwd|(?<![a-z])pwd(?!=/)|secret|api[_-]?key|access[_-]?key)"  # PWD=/srv is a folder
 MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
 
 @cache  # made on first use: compiling it costs an import more than most modules
 def _named() -> re.Pattern[str]:
-    """`password=…`, `password="…"`, `"client_secret": "…"`; also in a text of JSON, whose quotes have a backslash."""
+    """`password=…`, `password="…"`, `"client_secret": "…"`; also in a text of JSON, whose quotes have a backslash.
+
+    A quoted one goes up to the quote that it began with: it may have the other one, or the same behind a backslash.
+    """
     return re.compile(
-        rf"""({_NAME}(?:\s?=\s?(?=\\?["'])|\\?["']\s?:\s?)\\?["'])[^"'\\\n]+"""
-        rf"""|({_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
+        rf"""({_NAME}(?:\s?=\s?|\\?["']\s?:\s?)(?P<quote>\\?["']))"""
+        r"""(?:\\\\\\["']|(?!(?P=quote))(?:\\.|[^\\\n]))+"""
+        rf"""|(?P<name>{_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
         re.IGNORECASE,
     )
 
@@ -86,7 +90,7 @@ def _masking_known(secrets: Iterable[str]) -> Callable[[str], str]:
 def _without_credentials(text: str) -> str:
     """`postgres://app:[secret]@db`, `Bearer [secret]`, `password=[secret]`: clients put them into their messages."""
     text = _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text))
-    return _named().sub(lambda found: f"{found[1] or found[2]}{MASK}", text)
+    return _named().sub(lambda found: f"{found[1] or found['name']}{MASK}", text)
 
 
 def base64_key(secret: str, reference: str) -> bytes:
