@@ -9,6 +9,7 @@ from stepwell.engine.permits import WHO
 from stepwell.engine.records import ROOT, End, Kind, Record
 from stepwell.engine.throttles import ASKS, FREES, PERMITTED
 from stepwell.runtime.log.messages import Wake
+from tests.sim.gather_laws import is_left_to_the_sweeper
 from tests.sim.world import World
 
 
@@ -80,12 +81,17 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
         asks = bool(log) and ASKS in log[-1].rules
         if _has_permit(log) or (is_woken and (asks or not log)):
             live[view.program.graph.name] += 1  # or its machine's clock says that its turn has not come
-        elif asks or (not log and not (before and before[-1].kind is Kind.GATHERED)):
+        elif asks or (not log and _asks_as_it_begins(view, before)):
             waiting.append(view)
     for view in waiting:
         workflow = view.program.graph.name
         if live[workflow] < _most(world, workflow):
             yield f"law 5: {view.run_id} waits for a permit, and {live[workflow]} runs of {workflow} are under way"
+
+
+def _asks_as_it_begins(view: World, before: list[Record]) -> bool:
+    """Whether a run that has not begun waits for its permit, and not for starts. One without a start never asks."""
+    return before[-1].kind is not Kind.GATHERED if before else not is_left_to_the_sweeper(view)
 
 
 def _has_permit(log: list[Record]) -> bool:
