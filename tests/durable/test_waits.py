@@ -54,6 +54,22 @@ async def flow(ctx, order: int):
     assert run.result == {"amount": 10}
 
 
+def test_an_event_for_every_waiter_is_for_one_wait_of_a_function_only(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow(events={"price": {"consume_on_read": False}})
+async def flow(ctx):
+    return [await ctx.event("price") for _ in range(3)]
+"""
+    )
+    run = kit.start("flow")
+    for price in (10, 20, 30):
+        assert run.status == "waiting"
+        kit.event("price", price)
+    assert run.result == [10, 20, 30]
+
+
 def test_an_event_that_came_before_the_function_waited_is_not_lost(flows: Flows) -> None:
     kit = flows(
         HEAD

@@ -179,6 +179,8 @@ def test_a_retried_child_is_a_new_run() -> None:
         return fails("Fraud") if len(tries) < 3 else "ok"
 
     world, run_id = calling("retry: {max_retries: 3, initial_delay: 1s, on: [child_failed]}", look=look)
+    shown = world.token(run_id).steps["ask"]
+    assert (len(tries), shown.attempts, shown.ended_ms) == (1, 1, 0)  # it has not ended: another try follows
     world.pass_time(MINUTE_MS)
     assert world.header(run_id).status is Status.COMPLETED
     assert len(set(tries)) == 3
