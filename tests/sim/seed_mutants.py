@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from unittest import mock
 
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, pushing, receiving, settle
+from stepwell.engine.actions import Action
 from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import End, Kind, Status
+from stepwell.engine.records import End, Kind, Record, Status
 from stepwell.engine.retry import Policy
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
@@ -20,7 +21,8 @@ from stepwell.memory import store
 from stepwell.runtime.forks import showing
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
-from stepwell.runtime.log.door import UNLIMITED, Budget
+from stepwell.runtime.log import door
+from stepwell.runtime.log.door import UNLIMITED, Answer, Budget
 from stepwell.runtime.log.messages import Message
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
@@ -30,7 +32,7 @@ from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined, Pause
 from stepwell.runtime.ports.headers import Header
-from tests.sim import endless, undo_laws
+from tests.sim import endless, limit_laws, undo_laws
 from tests.sim.fn_mutants import keyed_anew_after_code
 
 MANY = 1_000_000  # tries
@@ -210,6 +212,26 @@ def shown_though_joined() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def last_uncounted() -> Iterator[None]:
+    """After the answer to a whole batch was lost, a worker goes on from records that do not say how many they were."""
+    real = door._behind
+
+    def behind(at: Standing, found: Sequence[Record], by: str, action: Action) -> tuple[Standing, Answer | None]:
+        after, answer = real(at, found, by, action)
+        return (after if answer or after.token.slot != at.token.slot else at), answer
+
+    with mock.patch.object(door, "_behind", behind):
+        yield
+
+
+@contextmanager
+def nobody_left_to_the_sweeper() -> Iterator[None]:
+    """The law takes a run that no start is in for one that waits for its permit."""
+    with mock.patch.object(limit_laws, "is_left_to_the_sweeper", return_value=False):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -228,6 +250,8 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (shown_without_lease, (7_046_003_581,)),
     (shown_though_joined, (4_048_300_405,)),
     (due_as_a_start_comes, (3_948_400_020,)),
+    (last_uncounted, (10_049_500_263,)),
+    (nobody_left_to_the_sweeper, (11_049_620_644, 11_049_620_688)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

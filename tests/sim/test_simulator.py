@@ -95,8 +95,6 @@ PARKED_BY_ONE = CALLED_FROM + 2611  # one copy of a message parks a branch for c
 LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 CANCELLED_TOGETHER = PERMITTED_FROM + 48_700_081  # a group cancels its tasks in the order of a set
 LOG_BEFORE_LANE = COSTLY_FROM + 48_410_919  # a branch's own log is there before the lane in which it began
-LOST_ANSWER = BATCHES_FROM + 49_500_263  # a snapshot is taken after the answer to a whole batch was lost
-WITHOUT_A_START = CALLED_FROM + 49_620_644  # a run under a limit whose maker died, and whose start is in another run
 MEETING = (  # rows of the reception table that others meet rarely
     *(CALLED_FROM + number for number in (352, 424, 556, 754, 1082, 1126, 1137, 1502, 2988)),
     *(TASKS_FROM + 148, RELEASED_FROM + 66, DEPLOYS_FROM + 115, DURABLE_FROM + 111),
@@ -351,10 +349,6 @@ def test_the_time_limit_of_a_task_that_waited_for_code_is_shown_as_foretold() ->
 
 def test_tasks_that_a_group_cancels_may_go_on_in_any_order_and_a_lane_may_come_after_its_branches_logs() -> None:
     assert lawful([CANCELLED_TOGETHER, LOG_BEFORE_LANE]) is None
-
-
-def test_a_snapshot_after_a_lost_answer_is_the_fold_and_a_run_without_a_start_waits_for_no_permit() -> None:
-    assert lawful([LOST_ANSWER, WITHOUT_A_START]) is None
 
 
 def test_a_branch_of_child_runs_with_different_time_limits_brings_what_each_of_them_did() -> None:

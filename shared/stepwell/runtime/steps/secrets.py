@@ -28,9 +28,9 @@ def _named() -> re.Pattern[str]:
     A quoted one goes up to the quote that it began with: it may have the other one, or the same behind a backslash.
     """
     return re.compile(
-        rf"""({_NAME}(?:\s?=\s?|\\?["']\s?:\s?)(?P<quote>\\?["']))"""
+        rf"""(?P<quoted>{_NAME}(?:\s?=\s?|\\?["']\s?:\s?)(?P<quote>\\?["']))"""
         r"""(?:\\\\\\["']|(?!(?P=quote))(?:\\.|[^\\\n]))+"""
-        rf"""|(?P<name>{_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
+        rf"""|(?P<plain>{_NAME}\s?=\s?)(?!None\b)[^\s"'\\&;,(){{}}\[\]]{{3,}}""",
         re.IGNORECASE,
     )
 
@@ -90,7 +90,7 @@ def _masking_known(secrets: Iterable[str]) -> Callable[[str], str]:
 def _without_credentials(text: str) -> str:
     """`postgres://app:[secret]@db`, `Bearer [secret]`, `password=[secret]`: clients put them into their messages."""
     text = _AUTHORIZATION.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}@", text))
-    return _named().sub(lambda found: f"{found[1] or found['name']}{MASK}", text)
+    return _named().sub(lambda found: f"{found['quoted'] or found['plain']}{MASK}", text)
 
 
 def base64_key(secret: str, reference: str) -> bytes:
