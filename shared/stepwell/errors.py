@@ -92,6 +92,10 @@ class Conflict(UserError):
     code = "conflict"
 
 
+class RunDeleted(Conflict):
+    """The run was deleted a moment ago. Its id is refused until nobody can work for that run any more."""
+
+
 class ExpressionError(StepwellError):
     """An expression could not be evaluated, which is a `validation` error of its node."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from stepwell.engine.records import Topic
+import pytest
+
+from stepwell.engine.records import Status, Topic
 from stepwell.engine.waits import run_topic
-from stepwell.runtime.ports import Blobs
-from stepwell.runtime.ports.headers import RunQuery
+from stepwell.errors import RunDeleted
+from stepwell.runtime.ports import Blobs, Pause
+from stepwell.runtime.ports.headers import RunQuery, StatusChange
 from tests.contract.kit import NOW_MS, ORDER, Store, event, header, run, waiter
 
 FORKS = [("0/0.1/0", 2, 1), ("0/0", 150, 2)]  # the innermost first
@@ -23,7 +26,7 @@ def test_the_logs_of_a_run_are_erased_and_its_header_last(store: Store) -> None:
         run(store.report(run_id, "0/0", 1, 7))
     assert run(store.erase_logs("gone", FORKS)) > 0
     assert run(store.get_run("gone")) == header("gone", input="x" * 3_000, tags={"t": "x"})
-    assert (run(store.drop_run("gone")), run(store.drop_run("gone"))) == (True, False)
+    assert (run(store.drop_run("gone", NOW_MS)), run(store.drop_run("gone", NOW_MS))) == (True, False)
     assert run(store.get_run("gone")) is None
     for token in TOKENS:
         assert run(store.is_blank("gone", token))
@@ -35,6 +38,30 @@ def test_the_logs_of_a_run_are_erased_and_its_header_last(store: Store) -> None:
     assert listed == ["kept"]
     assert run(store.erase_logs("gone", FORKS)) == 0
     run(store.scrub())
+
+
+@pytest.mark.parametrize("given", ["x", "x" * 3_000], ids=["small", "large"])
+def test_the_id_of_a_deleted_run_is_held_and_then_free(store: Store, given: str) -> None:
+    run(store.create_run(header(input="old" + given)))
+    run(store.watch("r1", NOW_MS))
+    seen = run(store.get_run("r1"))
+    assert seen is not None
+    run(store.drop_run("r1", NOW_MS + 1_000))
+    for late_ms in (0, 999):
+        with pytest.raises(RunDeleted) as refused:
+            run(store.create_run(header(created_ms=NOW_MS + late_ms, input=given)))
+        assert refused.value.code == "run_deleted"
+    assert run(store.get_run("r1")) is None
+    assert not run(store.watch("r1", NOW_MS))
+    assert not run(store.change_status(StatusChange("r1", 0, Status.RUNNING, NOW_MS)))
+    assert not run(store.hold(seen, Pause("ana", ""), NOW_MS))
+    assert not run(store.drop_run("r1", NOW_MS + 9_000))
+    assert run(store.list_runs(RunQuery())).headers == ()
+    assert run(store.list_due(NOW_MS + 1, 10)).headers == ()
+    made = header(created_ms=NOW_MS + 1_000, input=given)
+    assert run(store.create_run(made)) is None
+    assert run(store.get_run("r1")) == made
+    assert run(store.create_run(made)) == made
 
 
 def test_the_names_of_events_for_a_run_alone_are_known(store: Store) -> None:

@@ -247,6 +247,23 @@ def test_an_append_is_one_statement_and_one_commit(path: Path) -> None:
     database.close()
 
 
+def test_a_mark_that_goes_while_an_append_is_refused_leaves_the_slot_to_it(path: Path) -> None:
+    database = Database(path)
+    store = SqliteStore(database)
+    run(store.mark("r1", "0", 5))
+    change = database.change
+
+    def then_unmarked(sql: str, values: Any, **options: Any) -> int:
+        database.change = change  # type: ignore[method-assign]  # of this database
+        count = change(sql, values, **options)
+        run(store.unmark("r1", "0", 5))
+        return count
+
+    database.change = then_unmarked  # type: ignore[method-assign]  # of this database
+    assert run(store.append("r1", "0", 5, "mine")) is None
+    assert run(store.read_log("r1", "0")) == [Saved(5, "mine")]
+
+
 def test_what_is_sent_and_appended_is_durable_by_default(path: Path) -> None:
     database = Database(path)
     assert database.rows("PRAGMA synchronous") == [(2,)]

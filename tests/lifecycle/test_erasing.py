@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stepwell.engine.records import Status
-from stepwell.errors import Conflict, NotFound, PortError
+from stepwell.errors import Conflict, NotFound, PortError, RunDeleted
+from stepwell.limits import ID_HELD_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.calls.batching import Batch
@@ -244,6 +245,9 @@ def test_the_id_of_a_deleted_run_can_be_used_again() -> None:
     first = world.start("child", {"who": ANA}, key="once")
     world.pass_time(1_000)
     run_now(world.parts.eraser.delete(first))
+    with pytest.raises(RunDeleted):
+        world.start("child", {"who": BEN}, key="once")
+    world.pass_time(ID_HELD_MS)
     assert world.start("child", {"who": BEN}, key="once") == first
     world.pass_time(3_600_000)
     assert world.header(first).status is Status.COMPLETED

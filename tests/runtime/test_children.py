@@ -418,6 +418,23 @@ def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_pa
     assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)
 
 
+def test_a_detached_child_that_was_deleted_is_not_started_again_by_a_second_try_of_its_step() -> None:
+    world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
+    run_id = world.start(given={"n": 1})
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    world.store.before["append"] = dies
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
+    (child,) = children_of(world, run_id)
+    run_now(world.parts.eraser.delete(child.run_id, force=True))
+    world.pass_time(5 * MINUTE_MS)
+    assert (world.header(run_id).status, result_of(world, run_id)) == (Status.COMPLETED, child.run_id)
+    assert children_of(world, run_id) == []
+
+
 def test_no_record_is_older_than_what_it_follows_from_whatever_the_clocks_of_the_machines() -> None:
     """A child is not older than the wait that called it, nor its parent's next record than the child's end."""
     world = World(CALLS.replace("OPTIONS", ""), FRAUD)

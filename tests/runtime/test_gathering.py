@@ -10,7 +10,7 @@ from stepwell.api.explain import explain
 from stepwell.api.views import run_view
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry
-from stepwell.errors import Conflict, InvalidInput
+from stepwell.errors import Conflict, InvalidInput, RunDeleted
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
@@ -61,6 +61,18 @@ def test_starts_of_one_key_within_the_period_become_one_run_with_the_last_input(
     world.pass_time(1 * SECOND_MS)
     assert inputs(world) == [{"page": "a", "text": 3}]
     assert world.header(first.header.run_id).status == "completed"
+
+
+def test_a_start_whose_open_run_was_deleted_becomes_another_run() -> None:
+    world = World(DEBOUNCE)
+    first = begun(world, {"page": "a", "text": 1}, key="k")
+    run_now(world.parts.eraser.delete(first.header.run_id, force=True))
+    second = begun(world, {"page": "a", "text": 2})
+    assert (second.created, second.header.run_id == first.header.run_id) == (True, False)
+    with pytest.raises(RunDeleted):
+        begun(world, {"page": "a", "text": 1}, key="k")
+    world.pass_time(HOUR_MS)
+    assert inputs(world) == [{"page": "a", "text": 2}]
 
 
 def test_a_debounce_begins_at_its_longest_delay_though_starts_go_on() -> None:

@@ -208,8 +208,8 @@ def status_overwritten() -> Iterator[None]:
 def early_timer_lost() -> Iterator[None]:
     """A message that came early is armed again under the timer's own name, which has been used up."""
 
-    async def look_again(self: Alarms, lane: Lane, message: Wake, at_ms: int, came: object) -> None:
-        await self._ports.timers.set(f"{message.run_id}.{message.id}", lane, to_json(message), at_ms)
+    async def look_again(self: Alarms, lane: Lane, message: Wake, at_ms: int, came: object, made_ms: int) -> None:
+        await self._ports.timers.set(f"{message.run_id}.{made_ms}.{message.id}", lane, to_json(message), at_ms)
 
     with mock.patch.object(Alarms, "look_again", look_again):
         yield

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from stepwell.aws import keys
-from stepwell.aws.items import header_of
+from stepwell.aws.items import HELD, header_of
 from stepwell.aws.protocols import Item
 from stepwell.runtime.ports.headers import Header
 from stepwell.values import dataclass
@@ -51,6 +51,8 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
     change, kind = record["dynamodb"], record["eventName"]
     partition, sort = (change["Keys"][name]["S"] for name in (keys.PARTITION, keys.SORT))
     if sort == "RUN":
+        if HELD in change.get("NewImage", change.get("OldImage", {})):
+            return None  # the run was deleted, or its id is free again
         if kind != "REMOVE":
             return _header_changed(_run_of(partition), change)
         by = (record.get("userIdentity") or {}).get("principalId")
@@ -73,7 +75,7 @@ def sequence_of(record: Mapping[str, Any]) -> str:
 
 def _header_changed(run_id: str, change: Mapping[str, Any]) -> HeaderChanged:
     old, new = change.get("OldImage"), change["NewImage"]
-    return HeaderChanged(run_id, _header(old) if old else None, _header(new), "input" in new)
+    return HeaderChanged(run_id, _header(old) if old and HELD not in old else None, _header(new), "input" in new)
 
 
 def _header(item: Item) -> Header:

@@ -26,9 +26,12 @@ from collections.abc import Sequence
 from stepwell.aws import keys
 from stepwell.aws.calls import Refused
 from stepwell.aws.items import (
+    HELD,
     change_request,
     header_item,
     header_of,
+    held_item,
+    held_until,
     hold_request,
     is_applied,
     is_held_as,
@@ -40,9 +43,9 @@ from stepwell.aws.items import (
 )
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
-from stepwell.errors import NewerFormat, PortError
+from stepwell.errors import NewerFormat, PortError, RunDeleted
 from stepwell.runtime.ports import BROKEN_BLOB, Pause
-from stepwell.runtime.ports.headers import Header, StatusChange
+from stepwell.runtime.ports.headers import Header, StatusChange, check_held
 from stepwell.runtime.stores.answers import with_pause
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.jsontext import encode
@@ -66,10 +69,25 @@ class Headers(OnTable):
             self._table.put_new({**apart, **packed, **self._table.until()})  # before the header that points to it
             packed = {"input_at": apart[keys.SORT]}
         self._know(header.workflow)
-        there = self._table.put_new({**item, **packed})
+        there = self._put_unless_held(header, {**item, **packed})
         if there is None:
             return None
         return await self._with_input(there, ()) if "input_at" not in there else await self.get_run(header.run_id)
+
+    def _put_unless_held(self, header: Header, item: Item) -> Item | None:
+        """Puts the header. Returns None, or the header that is there. Raises RunDeleted, and leaves no input then."""
+        there = self._table.put_new(item)
+        while there is not None and HELD in there:
+            try:
+                check_held(header, held_until(there))
+            except RunDeleted:
+                if "input_at" in item:
+                    self._table.delete({keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]})
+                raise
+            there = self._table.put_new(
+                item, "attribute_not_exists(pk) OR #held = :held", ExpressionAttributeNames={"#held": HELD},
+                ExpressionAttributeValues={":held": there[HELD]})  # fmt: skip
+        return there
 
     async def get_run(self, run_id: str) -> Header | None:
         """One query: the header, and its input where that is an item of its own."""
@@ -79,7 +97,7 @@ class Headers(OnTable):
                 {":pk": keys.run_partition(run_id), ":run": "RUN"},
             )
         )
-        header = next((item for item in items if item[keys.SORT]["S"] == "RUN"), None)
+        header = next((item for item in items if item[keys.SORT]["S"] == "RUN" and HELD not in item), None)
         return None if header is None else await self._with_input(header, items)
 
     async def _with_input(self, item: Item, beside: Sequence[Item]) -> Header:
@@ -103,7 +121,7 @@ class Headers(OnTable):
             {keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]} for item in items if "input_at" in item
         ]
         inputs = self._table.get_many(apart)
-        headers = [await self._listed(item, inputs) for item in items]
+        headers = [await self._listed(item, inputs) for item in items if HELD not in item]
         return {header.run_id: header for header in headers if header is not None}
 
     async def _listed(self, item: Item, beside: Sequence[Item]) -> Header | None:
@@ -145,16 +163,17 @@ class Headers(OnTable):
             return refused.unsure and is_watched(refused.item, run_id, due_ms)
         return True
 
-    async def drop_run(self, run_id: str) -> bool:
+    async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         where = keys.header_key(run_id)
-        item = self._table.get(where, keys.PARTITION, "input_at")
-        if item is None:
+        item = self._table.get(where, keys.PARTITION, "input_at", HELD)
+        if item is None or HELD in item:
             return False
+        held = held_item(run_id, held_until_ms)
         if "input_at" not in item:
-            self._table.delete(where)
+            self._table.put_new(held, "attribute_exists(pk)")
             return True
         apart = {keys.PARTITION: where[keys.PARTITION], keys.SORT: item["input_at"]}
-        self._table.transact({"Delete": {"Key": where}}, {"Delete": {"Key": apart}})  # one without the other is broken
+        self._table.transact({"Put": {"Item": held}}, {"Delete": {"Key": apart}})  # one without the other is broken
         return True
 
     def _know(self, workflow: str) -> None:

@@ -117,6 +117,18 @@ def header_of(item: Item, given_input: str) -> Header:
     )
 
 
+HELD = "held_until_ms"  # of what is left of a deleted run's header: until when its id is refused
+
+
+def held_item(run_id: str, held_until_ms: int) -> Item:
+    """What takes the place of a deleted run's header. The table deletes it some time after its id is free."""
+    return {**keys.header_key(run_id), HELD: number(held_until_ms), EXPIRES: ttl(held_until_ms)}
+
+
+def held_until(item: Item) -> int:
+    return int(item[HELD]["N"])
+
+
 _TEXTS_OF_PAUSE = ("paused_by", "pause_reason", "pause_of", "resumes_as")
 _OF_PAUSE = ("paused_ms", *_TEXTS_OF_PAUSE)
 
@@ -184,7 +196,7 @@ def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[
     """Builds the parts of an UpdateItem that puts a run under the sweeper's watch."""
     values = {"due_in": text(keys.due_key(run_id)), "due": _due(due_ms, run_id)}
     if seen is None:
-        return _update_of(values, "attribute_exists(#pk)")
+        return _update_of(values, "attribute_exists(#status)")
     rev, was = number(seen.rev), _due(seen.due_ms, run_id)
     if was is None:
         return _update_of(values, "#rev = :rev AND attribute_not_exists(#due)", rev=rev)

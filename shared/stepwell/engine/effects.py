@@ -57,6 +57,7 @@ from stepwell.engine.shares import is_of_run
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Begun, Permit, Token
 from stepwell.engine.waits.kind import coming_of
+from stepwell.limits import ID_HELD_MS
 
 GOVERNANCE = "governance.blocked"  # the event
 
@@ -281,7 +282,7 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     caller    ended ── a branch closed ── dies
     sweeper                                └── the header: running ── wakes the run ── the others closed ── failed
     """
-    expires_ms = record.at_ms + graph.retention_ms
+    expires_ms = record.at_ms + max(graph.retention_ms, ID_HELD_MS)  # its id is then free, as a deleted run's
     shown = ShowStatus(2 * record.slot, end.status, record.at_ms, expires_ms=expires_ms)
     from_outside = record.kind is Kind.ENDED
     left = _of_wait_over(graph, token, record, token.parked) if token.parked and from_outside else ()

@@ -24,6 +24,8 @@ _EVENTS, _WAITS = "DELETE FROM events WHERE name = ? AND key = ?", "DELETE FROM 
 _EVENT = """DELETE FROM events WHERE name = :name AND key = :key AND id = :id
     AND (:taker = '' OR substr(consumed_by, 1, length(:taker)) = :taker)"""
 
+HELD = "held"  # the kind of the notes that hold the ids of deleted runs
+_HOLD = "INSERT OR REPLACE INTO notes (kind, name, body) VALUES (?, ?, ?)"
 _GONE = "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM runs WHERE run_id = value)"
 
 
@@ -65,7 +67,10 @@ class SqliteErasure:
         taker = f"{run_id}|" if run_id else ""
         self._db.change(_EVENT, {"name": topic.name, "key": topic.key, "id": event_id, "taker": taker})
 
-    async def drop_run(self, run_id: str) -> bool:
+    async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         with self._db.transaction() as execute:
             execute(_TAGS, (run_id,))
-            return execute(_RUN, (run_id,)).rowcount == 1
+            if not execute(_RUN, (run_id,)).rowcount:
+                return False
+            execute(_HOLD, (HELD, run_id, str(held_until_ms)))
+        return True

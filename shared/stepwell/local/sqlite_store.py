@@ -13,9 +13,9 @@ from stepwell.definition.graph import Json
 from stepwell.engine.formats import MARK
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
-from stepwell.errors import PortError
 from stepwell.local.database import Row
-from stepwell.local.erasing import SqliteErasure
+from stepwell.local.erasing import HELD, SqliteErasure
+from stepwell.local.notes import SELECT as SELECT_NOTE
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, KNOWN, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, statement_of
@@ -33,7 +33,7 @@ from stepwell.runtime.ports import (
     Waiter,
     Writes,
 )
-from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange, check_held
 from stepwell.runtime.stores.answers import (
     decode_cursor,
     due_page,
@@ -125,6 +125,7 @@ FORGET_WAITER = """DELETE FROM waiters WHERE name = ? AND key = ? AND run_id = ?
 
 SELECT_EXPIRED = f"""SELECT run_id FROM runs INDEXED BY runs_by_expiry
     WHERE expires_ms > 0 AND expires_ms <= ? AND {ENDED} LIMIT ?"""
+PURGE_HELD = "DELETE FROM notes WHERE kind = ? AND CAST(body AS INTEGER) <= ?"
 PURGE_RUN = tuple(
     f"DELETE FROM {table} WHERE run_id = ?"
     for table in ("log", "snapshots", "joins", "reports", "tags", "waiters", "runs")
@@ -138,6 +139,8 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         row = header_row(header)
         # Lazily: the message that sets it going follows, and waits for the disk. An idle run has none.
         with self._db.transaction(lazily=not header.idle or self._db.comes_again) as execute:
+            held = execute(SELECT_NOTE, (HELD, header.run_id)).fetchone()
+            check_held(header, int(held[0]) if held else 0)
             if execute(INSERT_RUN, row).rowcount:
                 for name, value in header.tags.items():
                     execute(INSERT_TAG, (name, value, header.created_ms, header.run_id))
@@ -198,8 +201,8 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         if self._db.change(APPEND, (run_id, token, slot, body)):
             return None
         winner = self._db.rows(SELECT_SLOT, (run_id, token, slot))
-        if not winner:
-            raise PortError(f"run {run_id} was purged while its log was written")
+        if not winner:  # it was a mark, which has been removed since
+            return await self.append(run_id, token, slot, body)
         return _winner(winner[0])
 
     async def mark(self, run_id: str, token: str, slot: int) -> bool:
@@ -322,6 +325,7 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         `forget` deletes what else there is of a run, before its rows go: after a crash it is called again.
         """
         self._db.change(PURGE_EVENTS, (now_ms,))
+        self._db.change(PURGE_HELD, (HELD, now_ms))
         purged = 0
         while True:
             with self._db.transaction() as execute:

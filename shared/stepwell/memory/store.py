@@ -34,7 +34,7 @@ from stepwell.runtime.ports import (
     Waiter,
     Writes,
 )
-from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
+from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange, check_held
 from stepwell.runtime.stores.answers import (
     deadline_of,
     decode_cursor,
@@ -79,6 +79,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         MemoryItems.__init__(self)
         MemoryNotes.__init__(self)
         self._runs: dict[str, Header] = {}  # their input is JSON text
+        self._held: dict[str, int] = {}  # the ids of deleted runs, with until when
         self._by_time: list[tuple[int, str]] = []
         self._logs: dict[tuple[str, str], _Log] = {}
         self._joins: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)  # whether they are in order
@@ -91,6 +92,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         existing = self._runs.get(header.run_id)
         if existing is not None:
             return changed(existing, input=decode(existing.input))
+        check_held(header, self._held.get(header.run_id, 0))
         self._runs[header.run_id] = changed(header, input=encode(header.input), tags=dict(header.tags))
         insort(self._by_time, (header.created_ms, header.run_id))
         return None
@@ -332,9 +334,10 @@ class MemoryStore(MemoryItems, MemoryNotes):
             del self._events[topic][event_id]
             self._pending[topic].pop(event_id, None)
 
-    async def drop_run(self, run_id: str) -> bool:
+    async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         header = self._runs.pop(run_id, None)
         if header is not None:
+            self._held[run_id] = held_until_ms
             self._by_time.remove((header.created_ms, run_id))
         return header is not None
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from stepwell.engine.records import ROOT
 from stepwell.engine.waits import is_callback, run_of, run_topic
 from stepwell.errors import Conflict, NotFound
-from stepwell.limits import HOUR_MS
+from stepwell.limits import HOUR_MS, ID_HELD_MS
 from stepwell.runtime.calls import kin, updates
 from stepwell.runtime.forks.forked import Left, left_by
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
@@ -125,7 +125,7 @@ class Eraser:
         if header.ended_ms + HOUR_MS > now_ms or not header.status.terminal:
             message = Erase(run_id, snapshot, tuple(left.forks[:FORKS_SENT]))
             await self._ports.queue.send(Lane.WORK, to_json(message), now_ms + QUEUE_HORIZON_MS)
-        await self._ports.erasure.drop_run(run_id)
+        await self._ports.erasure.drop_run(run_id, now_ms + ID_HELD_MS)
         return items
 
     async def _erase_beside(self, run_id: str, left: Left, snapshot: str) -> int:

@@ -21,7 +21,7 @@ from stepwell.engine.gathering import IS_DUE, due_ms, is_full
 from stepwell.engine.inputs import GatheringOver, StartGathered
 from stepwell.engine.records import ROOT, Topic
 from stepwell.engine.starts import is_open
-from stepwell.errors import Conflict, InvalidInput, PortError
+from stepwell.errors import Conflict, InvalidInput, PortError, RunDeleted
 from stepwell.limits import LOCK_TRIES
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
@@ -138,7 +138,7 @@ class Gatherer:
     async def _opened(self, graph: Graph, given: Header, origin: str) -> Standing | None:
         """Returns the run that gathers this place's starts. None: another caller was faster, so look again."""
         named = await places.found(self._ports.notes, origin)
-        at = await self._open_run(graph, given, named, origin) if named is not None else None
+        at = await self._open_unless_deleted(graph, given, named, origin) if named is not None else None
         if at is not None and is_open(at.run, at.token):
             return at
         is_taken = await self._ports.runs.get_run(given.run_id) is not None
@@ -146,6 +146,12 @@ class Gatherer:
         if not await places.name(self._ports.notes, origin, run_id, named):
             return None
         return await self._open_run(graph, given, run_id, origin)
+
+    async def _open_unless_deleted(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing | None:
+        try:
+            return await self._open_run(graph, given, run_id, origin)
+        except RunDeleted:
+            return None
 
     async def _open_run(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing:
         """Loads the run; creates and wakes it if nobody has yet."""

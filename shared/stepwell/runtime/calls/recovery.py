@@ -107,7 +107,7 @@ class Recovery:
             return True
         limit_ms = deadline_ms(at.graph, at.run, at.token)
         if limit_ms is not None:
-            await self._alarms.arm(Lane.RESUME, Deadline(at.run_id), limit_ms, at.run_id)
+            await self._alarms.arm(Lane.RESUME, Deadline(at.run_id), limit_ms, at.header.created_ms)
         if is_held(at.run, at.token):
             return limit_ms is not None
         async for token in self._resting(at):
@@ -120,7 +120,7 @@ class Recovery:
         """Sends a wake, which has the effects of the last record performed again; for a retry, when it is due."""
         last = at.token.last
         if last is not None and isinstance(last.next, RetryAt):
-            await self._alarms.arm(Lane.WORK, at.wake(), last.next.at_ms, at.run_id)
+            await self._alarms.arm(Lane.WORK, at.wake(), last.next.at_ms, at.header.created_ms)
         else:
             await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
 

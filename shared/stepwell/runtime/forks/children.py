@@ -33,7 +33,7 @@ from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, S
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
-from stepwell.errors import EngineFault, InvalidInput, UserError
+from stepwell.errors import EngineFault, InvalidInput, RunDeleted, UserError
 from stepwell.limits import CHILD_DEPTH, MINUTE_MS
 from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
@@ -89,6 +89,8 @@ class Children:
         one = Called(action.node, action.step.run.removeprefix(DETACHED), action.input)
         try:
             header = await self._create(at, one, run_id, Caller(at.run_id, at.token.id, -1, -1, _depth(at) + 1))
+        except RunDeleted:
+            return Outcome(run_id, started_ms=now_ms)  # an earlier try started it
         except UserError as refusal:
             failure = Failure(refusal.code, "validation", refusal.message, action.node, action.attempt)
             return Outcome(failure=failure, started_ms=now_ms)

@@ -197,7 +197,9 @@ class Forking:
                 case ShowStatus():
                     await self.showing.show_root(at, effect)
                 case SetTimer(slot, at_ms):
-                    await self._alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+                    await self._alarms.arm(
+                        Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.header.created_ms
+                    )
 
     async def _parent(self, at: Standing, effect: Arrive, by: str) -> Standing | None:
         """Returns the parent if it has yet to join, or if this message pushes it on; None if another actor has it.

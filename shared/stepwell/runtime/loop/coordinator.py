@@ -87,7 +87,9 @@ class Coordinator:
             return
         answer = await self._advance.take(at, TimerFired(timer.slot), timer.id, budget)
         if isinstance(answer.action, Rest) and answer.action.until_ms is not None:
-            await self._performer.alarms.look_again(Lane.RESUME, timer, answer.action.until_ms, timer)
+            await self._performer.alarms.look_again(
+                Lane.RESUME, timer, answer.action.until_ms, timer, at.header.created_ms
+            )
 
     # -- events
 
@@ -196,7 +198,9 @@ class Coordinator:
         """Ends a run whose time limit has passed. The limit includes waiting, and overrides those of steps."""
         answer = await self.end(deadline.run_id, DeadlinePassed(), deadline.id, budget)
         if answer is not None and isinstance(answer.action, Rest) and answer.action.until_ms is not None:
-            await self._performer.alarms.look_again(Lane.RESUME, deadline, answer.action.until_ms, deadline)
+            await self._performer.alarms.look_again(
+                Lane.RESUME, deadline, answer.action.until_ms, deadline, answer.at.header.created_ms
+            )
 
     async def end(self, run_id: str, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer | None:
         """Ends a run from outside at its next free slot. Returns None if there is no such run.

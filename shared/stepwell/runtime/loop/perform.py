@@ -86,9 +86,9 @@ class Performer:
             case Register(parked, slot):
                 await self.mailbox.register(at, parked, slot)
             case SetTimer(slot, at_ms):
-                await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+                await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.header.created_ms)
             case SetDeadline(at_ms):
-                await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
+                await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.header.created_ms)
             case ReleaseLocks() | GiveBackPermits() | ReturnPermit() | LeaveGathering():
                 await self._leave(at, effect)
             case Forget(parked, slot):

@@ -157,7 +157,7 @@ class Worker:
             return await self._closed(answer.at, turn)
         match answer.action:
             case Rest(int(until_ms)):
-                await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
+                await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake, at.header.created_ms)
             case Rest() if is_held(answer.at.run, answer.at.token):
                 return await self._rests(answer.at)
             case Hold() as action:

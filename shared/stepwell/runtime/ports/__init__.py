@@ -223,7 +223,10 @@ class Runs(Protocol):
     """The headers of runs. `create_run` and `get_run` are strongly consistent; the lists and `stats` are not."""
 
     async def create_run(self, header: Header) -> Header | None:
-        """Creates the header. Returns None, or the header that has this run id already."""
+        """Creates the header. Returns None, or the header that has this run id already.
+
+        Raises RunDeleted if the id is held for longer than `header.created_ms`.
+        """
 
     async def get_run(self, run_id: str) -> Header | None: ...
 
@@ -283,8 +286,11 @@ class Erasure(Protocol):
     async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
         """Deletes the event; with `run_id`, only if this run has consumed it. Idempotent."""
 
-    async def drop_run(self, run_id: str) -> bool:
-        """Deletes the header with its input and tags, the last of a run's data. Returns False if there was none."""
+    async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
+        """Deletes the header with its input and tags, the last of a run's data. Returns False if there was none.
+
+        `create_run` refuses the id until then.
+        """
 
 
 class Notes(Protocol):

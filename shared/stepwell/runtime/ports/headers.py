@@ -7,7 +7,9 @@ from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import quick
+from stepwell.engine.names import iso
 from stepwell.engine.records import Status
+from stepwell.errors import RunDeleted
 from stepwell.values import dataclass
 
 REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # prefixes of the run's id in a header's `origin`
@@ -51,6 +53,14 @@ class Header:
     trace: str = ""  # the caller's `traceparent`
     failure: str = ""  # of a failed run: the error's fingerprint, its type and its step
     pinned: bool = False  # runs made from it use its version unless they name one; else the one deployed then
+
+
+def check_held(header: Header, held_until_ms: int) -> None:
+    """Raises RunDeleted if the id of a new run is held for longer than until the run was made."""
+    if header.created_ms < held_until_ms:
+        free_at = iso(held_until_ms)
+        raise RunDeleted(f"run {header.run_id} was deleted a moment ago: its id is free from {free_at} on",
+                         code="run_deleted", hint="start it then, or with another id or key")  # fmt: skip
 
 
 @quick

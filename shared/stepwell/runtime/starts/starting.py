@@ -152,10 +152,10 @@ class Starter:
         token = NEW if not header.idle else changed(NEW, started_ms=self._ports.clock.now_ms())
         limit_ms = deadline_ms(graph, run_info(header), token)
         if limit_ms is not None:
-            await self._alarms.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)
+            await self._alarms.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.created_ms)
         slot = 0 if header.idle else -1
         wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
-        await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.run_id)
+        await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.created_ms)
 
     def child(
         self,

@@ -18,7 +18,7 @@ from stepwell.definition.event_names import SCHEDULE_FIRED
 from stepwell.definition.graph import EventTrigger, Expression, Graph, Json
 from stepwell.engine.names import iso
 from stepwell.engine.waits import event_topic, run_of
-from stepwell.errors import ExpressionError, InvalidInput, UserError
+from stepwell.errors import ExpressionError, InvalidInput, RunDeleted, UserError
 from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
 from stepwell.runtime.admission import check_event_key
 from stepwell.runtime.catalog import Catalog
@@ -83,10 +83,11 @@ class Triggers:
     def _tell(self, what: str, refusal: UserError | ExpressionError) -> None:
         """Logs and counts a refusal.
 
-        It is no refusal if the run exists with another input: from another event of its key, or another version.
+        It is no refusal if the run exists with another input, from another event of its key or another version, or if
+        it was deleted.
         """
-        if refusal.code == "already_used":
-            _logger.info("%s: its run is there already", what)
+        if refusal.code == "already_used" or isinstance(refusal, RunDeleted):
+            _logger.info("%s: its run is there already, or was", what)
             return
         self.counts[REFUSED] += 1
         _logger.error("%s starts no run: %s", what, refusal)

@@ -92,7 +92,7 @@ class Throttling:
         now_ms = self._ports.clock.now_ms()
         at_ms = now_ms if pace is None else await self._paces.turn(pace, claim, now_ms)
         if at_ms > now_ms:
-            await self._alarms.arm(Lane.WORK, at.wake(), at_ms, at.run_id)
+            await self._alarms.arm(Lane.WORK, at.wake(), at_ms, at.header.created_ms)
         return at_ms <= now_ms
 
     async def give_back_all(self, at: Standing, effect: GiveBackPermits) -> None:
