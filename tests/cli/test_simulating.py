@@ -36,6 +36,16 @@ def test_a_run_whose_time_is_over_in_a_sleep_names_no_step(tmp_path: Path) -> No
     assert "  100.0%  timed_out: workflow_timeout\n" in simulate("nap", str(tmp_path)).stdout
 
 
+def test_the_limits_of_the_folder_hold(tmp_path: Path) -> None:
+    (tmp_path / "limits.yaml").write_text("limits: {shop: {rate_limit: {limit: 1, per: 10s}}}\n")
+    steps = ", ".join(f"{{name: {name}, run: 'python:x.f', throttle: shop}}" for name in "abc")
+    (tmp_path / "w.yaml").write_text(f"workflow: w\ntimeline: [{steps}]\n")
+    found = json.loads(
+        simulate("w", str(tmp_path), "--step", "a=0s", "--step", "b=0s", "--step", "c=0s", "--json").stdout
+    )
+    assert (found["outcomes"][0]["status"], found["p50_seconds"]) == ("completed", 20)
+
+
 def test_deadlines_that_fit_end_well_and_are_told_as_json() -> None:
     told = simulate("invoice", str(FAULTS), "--step", "charge=2s,10%", "--json")
     assert told.exit_code == 0, told.output

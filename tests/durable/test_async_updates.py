@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 
 import pytest
@@ -158,11 +159,14 @@ def test_one_that_awaits_nothing_answers_too(kit: Stepwell) -> None:
     assert [run.update("at_once"), run.update("plain")] == [0, []]
 
 
-def test_its_validator_refuses_it_before_anything_is_written(kit: Stepwell) -> None:
+def test_its_validator_refuses_it_before_anything_is_written(kit: Stepwell, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     run = kit.start("shop")
     with pytest.raises(Conflict, match="a name"):
         run.update("add", {"item": ""})
     assert told(run, "update.received") == []
+    (line,) = [one for one in caplog.records if "update" in one.getMessage()]
+    assert (line.levelname, line.exc_info) == ("INFO", None)  # nothing is wrong with the code
 
 
 def test_two_at_once_go_on_beside_each_other_and_an_id_that_comes_again_is_the_same(kit: Stepwell) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.compiler import compile_definition
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.errors import UserError
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.executor import FunctionSteps
@@ -41,6 +41,21 @@ def test_times_add_up_and_no_code_is_looked_for() -> None:
     found = simulated(CHAIN, {"steps": {"a": {"takes": "2s"}, "b": {"takes": "3s"}}})
     assert counts(found) == {"completed": 200}
     assert (found.p50_seconds, found.p95_seconds, found.max_seconds) == (5, 5, 5)
+
+
+THROTTLED = """
+nodes:
+  fork: {fan_out: all, transitions: [{to: work, foreach: "{{ [1, 2, 3, 4] }}", as: item}]}
+  work: {run: python:x.work, throttle: shop, transitions: [{to: join}]}
+  join: {fan_in: {policy: all}}
+"""
+
+
+def test_a_limit_holds_the_steps_of_a_run_back_and_one_that_is_not_known_does_not() -> None:
+    given = {"steps": {"work": {"takes": "2s"}}}
+    for limits, seconds in (({"shop": Limit(concurrency=1)}, 8), ({"shop": Limit(concurrency=2)}, 4), (None, 2)):
+        found = simulated(THROTTLED, given, limits=limits, runs=5)
+        assert (counts(found), found.p50_seconds) == ({"completed": 5}, seconds)
 
 
 def test_a_step_that_fails_is_retried_as_the_definition_says() -> None:

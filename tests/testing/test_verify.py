@@ -73,6 +73,12 @@ def chain(*runs: str) -> str:
     return f"timeline:\n{lines}"
 
 
+def test_the_limits_of_the_folder_hold_here_too(folder: Path) -> None:
+    (folder / "limits.yaml").write_text("limits: {shop: {concurrency: 1}}\n")
+    report = verified(folder, "timeline: [{name: s0, run: python:acts.once, throttle: shop}]\n")
+    assert report.holds, report
+
+
 def test_a_step_that_looks_for_what_it_made_is_idempotent(folder: Path) -> None:
     report = verified(folder, chain("once", "once"))
     assert report.holds, report

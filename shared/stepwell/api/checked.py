@@ -118,7 +118,7 @@ def _simulated(graph: Graph, body: CheckBody, catalog: Catalog) -> SimulationVie
     others = [one for name, one in catalog.current.items() if name != graph.name and not one.replays]
     given = parse_assumptions(body.assumptions)
     found = simulate(graph, given, runs=SIMULATED_RUNS, seconds=SIMULATED_SECONDS, others=others,
-                     prices=catalog.prices)  # fmt: skip
+                     limits=catalog.limits, prices=catalog.prices)  # fmt: skip
     costs = found.usd_per_1000_runs
     return SimulationView(
         runs=found.runs,

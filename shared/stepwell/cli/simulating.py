@@ -68,11 +68,11 @@ def simulate(
     if from_history:
         assumptions = _with_history(assumptions, workflow, from_history, url)
     place = chosen_folder(folder)
-    graph, others = load_workflow(place, workflow)
+    graph, others, limits = load_workflow(place, workflow)
     prices = prices_for(read_settings().prices, place)
     functions, defaults = _code(place)
-    found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, functions=functions,
-                      defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
+    found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, limits=limits,
+                      functions=functions, defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
                       progress=progress("runs"))  # fmt: skip
     if as_json:
         print_json({**found.to_json(), "source": assumptions.source})

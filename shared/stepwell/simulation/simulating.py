@@ -9,7 +9,7 @@ from functools import partial
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Graph, Limit
 from stepwell.prices import Prices
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.steps.port import Steps
@@ -31,6 +31,7 @@ def simulate(
     runs: int = RUNS,
     seed: int = 0,
     others: Iterable[Graph] = (),
+    limits: Mapping[str, Limit] | None = None,
     functions: Callable[[], Steps] | None = None,
     defaults: Callable[[str], StepDefaults] = lambda run: StepDefaults(),
     seconds: float | None = None,
@@ -40,15 +41,17 @@ def simulate(
 ) -> Simulation:
     """Simulates so many runs. The same seed gives the same runs. Calls no step; a durable function's own code runs.
 
-    `others`: the workflows that it may call; the call of another one is simulated as a step. `functions`: makes what
-    runs durable functions, for one run. `defaults`: what `@step` says of a function. `seconds`: of real time; later
-    runs are left out. `prices`: None for the built-in ones.
+    `others`: the workflows that it may call; the call of another one is simulated as a step. `limits`: the named ones,
+    which a run has to itself; another one limits nothing. `functions`: makes what runs durable functions, for one run.
+    `defaults`: what `@step` says of a function. `seconds`: of real time; later runs are left out. `prices`: None for
+    the built-in ones.
     """
     luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
     all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
     known = frozenset(all_of_them)
     catalog = Catalog(partial(compile_document, trusted=True),
-                      [guessed(one, given, luck, known) for one in all_of_them.values()])  # fmt: skip
+                      [guessed(one, given, luck, known) for one in all_of_them.values()],
+                      {**_unlimited(all_of_them.values()), **(limits or {})})  # fmt: skip
     tally = Tally(graph, given, memory_gb, prices or Prices())
     for number in range(runs):
         if progress is not None and number % 50 == 0:
@@ -64,3 +67,9 @@ def simulate(
     if progress is not None:
         progress(runs, runs)
     return tally.summed(seed, luck.assumed, contradictions(graph, all_of_them, defaults))
+
+
+def _unlimited(graphs: Iterable[Graph]) -> Mapping[str, Limit]:
+    """Returns the limits that their steps name, as if they limited nothing."""
+    steps = (node.step for graph in graphs for node in graph.nodes.values())
+    return {step.throttle.limit: Limit() for step in steps if step is not None and step.throttle is not None}

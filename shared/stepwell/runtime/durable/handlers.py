@@ -34,6 +34,16 @@ def function_failure(at: Standing, error: BaseException) -> Failure:
     ours = _of_ours(error) or error
     if not isinstance(ours, UserError):
         _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
+    return _failure(at, error, ours)
+
+
+def _refusal(at: Standing, error: Exception) -> Failure:
+    """Returns the failure for what a validator raised: it is an answer to the caller, and no fault of the code."""
+    _logger.info("%s %s refuses an update: %s", at.run_id, at.graph.start, type(error).__name__)
+    return _failure(at, error, _of_ours(error) or error)
+
+
+def _failure(at: Standing, error: BaseException, ours: BaseException) -> Failure:
     failure = failure_of(ours, at.graph.start, 1, SESSION_SECONDS * 1_000)
     # raised in a task of a library, it has no frame of the function
     return failure if failure.traceback else replace(failure, traceback=traceback_of(error))
@@ -69,7 +79,7 @@ def updated_by(session: FunctionSession, at: Standing, asked: Record, resumption
         session.check(resumption)
     except Exception as error:  # of any type: it is users' code
         session.now_ms = was_ms
-        return function_failure(at, error)
+        return _refusal(at, error)
     try:
         payload = call()
     except Exception as error:  # of any type: it is users' code

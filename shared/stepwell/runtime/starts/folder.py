@@ -117,8 +117,11 @@ def load_limits(path: Path) -> SideFile:
     return only_side_file(path, LIMIT_FILES, check_limits)
 
 
-def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...]]:
-    """Returns a workflow of the folder, and the others. Raises NotFound; DefinitionError if the folder has errors."""
+def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...], Mapping[str, Limit]]:
+    """Returns a workflow of the folder, the others, and its named limits.
+
+    Raises NotFound; DefinitionError if the folder has errors.
+    """
     loaded = load_folder(path)
     if loaded.errors:
         raise DefinitionError("\n".join(str(problem) for problem in loaded.errors), problems=loaded.errors)
@@ -126,7 +129,7 @@ def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...]]:
     if name not in graphs:
         raise NotFound(f"{path} has no workflow {name!r}", code="unknown_workflow",
                        hint=f"it has {', '.join(sorted(graphs)) or 'none'}")  # fmt: skip
-    return graphs.pop(name), tuple(graphs.values())
+    return graphs.pop(name), tuple(graphs.values()), loaded.limits
 
 
 def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:

@@ -80,9 +80,10 @@ def _case(
     folder: Path, workflow: str, given: Json, world: Callable[[], object] | None, reset: Callable[[], object] | None,
     replaced: Replaced, answers: Sequence[Answer], approves_all: bool, is_guarded: bool,
 ) -> Case:  # fmt: skip
-    graph, others = load_workflow(folder.resolve(), workflow)
+    graph, others, limits = load_workflow(folder.resolve(), workflow)
     graphs = tuple(stripped(one) for one in (graph, *others))
-    return Case(folder.resolve(), graphs, workflow, given, answers, approves_all, replaced, world, reset, is_guarded)
+    return Case(folder.resolve(), graphs, limits, workflow, given, answers, approves_all, replaced, world, reset,
+                is_guarded)  # fmt: skip
 
 
 def _verified(

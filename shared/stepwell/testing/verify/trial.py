@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.errors import Conflict, StepwellError, UserError
 from stepwell.limits import FORK_WIDTH
 from stepwell.memory.blobs import MemoryBlobs
@@ -39,6 +39,7 @@ class Case:
 
     folder: Path
     graphs: tuple[Graph, ...]
+    limits: Mapping[str, Limit]
     workflow: str
     input: Json
     answers: Sequence[Answer]
@@ -87,7 +88,7 @@ class Trial(Stepwell):
         return self.driver
 
     def _load(self) -> Mapping[str, Json] | None:
-        self._deploy(self._case.graphs)
+        self._deploy(self._case.graphs, self._case.limits)
         return None
 
     def _die(self) -> None:
