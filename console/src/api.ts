@@ -65,11 +65,21 @@ async function call(method: string, path: string, { body, etag = "", signal }: A
     if (!signal?.aborted) tell(true);
     throw new Unreachable(error instanceof Error ? error.message : String(error));
   }
-  tell(false);
-  const found: unknown = text ? JSON.parse(text) : null;
+  const found = parsed(text);
+  tell(found === undefined && reply.ok);
+  if (found === undefined && reply.ok) throw new Unreachable("What answers here is not Stepwell: it sent no JSON"); // a proxy, say
   if (reply.status === 401 && needsLogin) void signIn();
   if (!reply.ok && reply.status !== 304) throw new Refusal(problemOf(reply.status, found));
   return { status: reply.status, body: found, etag: reply.headers.get("etag") ?? "" };
+}
+
+/** The answer's value; undefined if it is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return text ? (JSON.parse(text) as unknown) : null;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The answer as a problem; API Gateway's own refusals have a message alone. */

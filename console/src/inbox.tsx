@@ -25,6 +25,8 @@ export function Inbox(): JSX.Element {
   const [answered, answer] = useState<RunSummary | null>(null); // it stays until its dialog is closed, although its answer takes it off the list
   const at = Math.max(runs.findIndex((run) => run.run_id === chosen), 0);
   const current = answered ?? runs[at];
+  const shown = live.value && dated.value ? (current?.run_id ?? "") : "";
+  useEffect(() => choose(shown), [shown]); // one that is due sooner does not take the place of what is being read
   const list = useInSight(chosen);
   const more = live.value?.next_cursor || dated.value?.next_cursor ? "at least " : "";
   useKeys({

@@ -136,7 +136,7 @@ function Lost(): JSX.Element {
         <>
           <strong>The server does not answer</strong> since {clock(lostAt)}
           {seenAt > 0 && <>; what you see is from {clock(seenAt)}</>}. Runs lose nothing by it. Trying again every second
-          {Date.now() - lostAt > 10_000 && <> for {span((Date.now() - lostAt) / 1000)}</>}.
+          {Date.now() - lostAt > 10_000 && <span aria-hidden="true"> for {span((Date.now() - lostAt) / 1000)}</span>}.
         </>
       )}
     </div>

@@ -185,8 +185,8 @@ function Table({ runs, at }: { runs: RunSummary[]; at: number }): JSX.Element {
           <th scope="col">Workflow</th>
           <th scope="col">Run</th>
           <th scope="col">Where it is</th>
-          <th scope="col">Tags</th>
-          <th scope="col" class="number">Took</th>
+          <th scope="col" class="c-tags">Tags</th>
+          <th scope="col" class="c-took number">Took</th>
           <th scope="col" class="number">Created</th>
         </tr>
       </thead>

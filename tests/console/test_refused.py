@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import Served
+from tests.console.kit import start
 
 SAID = {
     "#/runs": "These runs cannot be listed",
@@ -101,6 +102,77 @@ def test_what_a_branch_is_of_is_shown_on_a_phone_too(served: Served, page: Page)
     page.goto(f"{served.dev.url}/#/runs/{served.runs['fork']}")
     expect(page.locator(".branches .item").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [360, 640, 770, 1090])
+def test_a_long_name_of_a_workflow_leaves_a_list_within_the_page(served: Served, page: Page, width: int) -> None:
+    def named(route: Route) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "items": [{**run, "workflow": "x" * 100} for run in answer["items"]]})
+
+    page.route("**/runs?*", named)
+    page.set_viewport_size({"width": width, "height": 740})
+    page.goto(f"{served.dev.url}/#/runs")
+    status = page.locator(".runs .c-status").first
+    expect(status).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = status.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] < width
+
+
+@pytest.mark.parametrize("place", ["runs", "inbox", "workflows", "workflows/order", "check", "runs/{fork}"])
+def test_no_page_is_wider_than_a_small_phone(served: Served, page: Page, place: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(f"{served.dev.url}/#/{place.format(**served.runs)}")
+    expect(page.locator(".top .count")).to_be_visible()
+    expect(page.locator("h1").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_title_without_an_end_stays_within_the_page(served: Served, page: Page) -> None:
+    name = "x" * 120
+    page.route(f"**/workflows/{name}", lambda route: route.fulfill(
+        json={**route.fetch(url=f"{served.dev.url}/workflows/order").json(), "name": name}))  # fmt: skip
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(f"{served.dev.url}/#/workflows/{name}")
+    expect(page.locator("h1")).to_contain_text(name)
+    expect(page.locator(".empty").first).to_contain_text(name)  # its versions are not there
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_answer_of_something_else_than_stepwell_is_none(served: Served, page: Page) -> None:
+    """Of a proxy that shows a page of its own, whatever status it gives that."""
+    page.goto(f"{served.dev.url}/#/runs")
+    expect(page.locator("table.runs tbody tr").first).to_be_visible()
+    page.route("**/workflows", lambda route: route.fulfill(status=200, content_type="text/html", body="<h1>Hotel</h1>"))
+    page.goto(f"{served.dev.url}/#/workflows")
+    expect(page.locator(".lost")).to_contain_text("The server does not answer")
+    page.unroute("**/workflows")
+    expect(page.locator(".lost")).to_have_count(0)
+    expect(page.get_by_role("link", name="order").first).to_be_visible()
+    page.route("**/runs/none", lambda route: route.fulfill(status=404, content_type="text/html", body="<h1>Hotel</h1>"))
+    page.goto(f"{served.dev.url}/#/runs/none")
+    expect(page.locator(".empty")).to_contain_text("The server answered 404")
+
+
+def test_the_inbox_keeps_what_is_being_read_although_something_is_due_sooner(served: Served, page: Page) -> None:
+    hidden = [served.runs["waiting"]]
+
+    def without_the_first(route: Route) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "items": [run for run in answer["items"] if run["run_id"] not in hidden]})
+
+    page.route("**/runs?*", without_the_first)
+    page.goto(f"{served.dev.url}/#/inbox")
+    chosen, rows = page.locator(".inbox li.is-chosen"), page.locator(".inbox li")
+    _, asked = served.dev.call("GET", "/runs?waiting_for=approval&limit=200")
+    expect(rows).to_have_count(len(asked["items"]) - 1)
+    before = chosen.inner_text()
+    hidden.clear()
+    start(served.dev, "order", {"order_id": "A-1", "amount": 1})
+    expect(rows.first).to_contain_text(served.runs["waiting"][-6:])
+    assert chosen.inner_text() == before
 
 
 def test_what_is_due_is_told_to_the_nearest_unit(served: Served, page: Page) -> None:
