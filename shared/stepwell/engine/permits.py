@@ -57,11 +57,6 @@ def begins(run: RunInfo, token: Token) -> bool:
     return is_redriven or (token.phase is Phase.INITIALIZING and not run.started_ms)
 
 
-def ended_unbegun(graph: Graph, run: RunInfo, token: Token) -> bool:
-    """Tells whether the run ended before it began: a worker that did not know may have taken a permit for it."""
-    return token.ended and token.branch is None and is_limited(graph) and not run.started_ms
-
-
 def returned(graph: Graph, token: Token) -> tuple[ReturnPermit, ...]:
     """Returns the effect of a run's end."""
     return (ReturnPermit(),) if is_limited(graph) and token.branch is None else ()
