@@ -182,7 +182,7 @@ class Retry:
         raise PortError(f"{what}: no attempts were allowed")
 
     def wait(self, attempt: int) -> None:
-        """Returns the pause after this attempt, counted from 0."""
+        """Sleeps after this attempt, counted from 0."""
         self.sleep(self.random() * min(self.most_seconds, self.base_seconds * 2**attempt))
 
     def until_all(self, what: str, send: Callable[[Any], tuple[T, Any]], left: Any) -> list[T]:

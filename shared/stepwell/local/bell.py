@@ -48,7 +48,7 @@ class Bell:
                 pass
 
     def wait(self, seen: int, due_ms: int | None, now_ms: int) -> None:
-        """Returns when it rings or at `due_ms`, or at once if it rang since `seen`."""
+        """Blocks until it rings, at most until `due_ms`; not at all if it rang since `seen`."""
         rung = threading.Lock()
         rung.acquire()
         with self._lock:

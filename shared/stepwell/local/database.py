@@ -74,7 +74,7 @@ class _Change:
 
 
 class _Here(threading.local):
-    """Returns this thread's connection, opened on first use."""
+    """This thread's connection, opened on first use."""
 
     def __init__(self, connect: Callable[[], _Connection]) -> None:
         self.connection = connect()

@@ -53,7 +53,7 @@ class SqliteErasure:
         return {row[0] for row in self._db.rows(_GONE, (json.dumps([*run_ids]),))}
 
     async def note_name(self, event: Event, run_id: str) -> None:
-        """The events tell."""
+        """Does nothing: `names_to` reads the events themselves."""
 
     async def names_to(self, run_id: str) -> Sequence[str]:
         return [row[0] for row in self._db.rows(_NAMES, (run_topic("", run_id).key,))]

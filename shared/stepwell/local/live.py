@@ -26,7 +26,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 _logger = logging.getLogger("stepwell.live")
 
 QUEUED_FRAMES = 1_000  # for one watcher; one that is slower is let go, and comes back with its cursor
-GOING_AWAY, POLICY, BUSY = 1001, 1008, 1013  # RFC 6455
+GOING_AWAY, BUSY = 1001, 1013  # RFC 6455
 
 
 class _Watcher:

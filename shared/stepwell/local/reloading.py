@@ -91,7 +91,7 @@ class Reloader:
 
 
 class _Sources(DefaultFilter):
-    """Returns whether a path is a definition, a webhooks file or a module, outside hidden and generated folders."""
+    """Accepts definitions, settings files and modules, outside hidden and generated folders."""
 
     def __call__(self, change: Change, path: str) -> bool:
         return super().__call__(change, path) and (path.endswith(".py") or _is_read(Path(path)))

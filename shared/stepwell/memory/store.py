@@ -319,7 +319,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         """There are no files."""
 
     async def note_name(self, event: Event, run_id: str) -> None:
-        """The events tell."""
+        """Does nothing: `names_to` reads the events themselves."""
 
     async def names_to(self, run_id: str) -> Sequence[str]:
         return [topic.name for topic, events in self._events.items() if events and run_of(topic) == run_id]

@@ -102,7 +102,7 @@ def take() -> StepThread:
 
 
 def keep(thread: StepThread) -> None:
-    """Returns the thread to the idle ones, unless it was left behind."""
+    """Puts the thread back among the idle ones, unless it was left behind."""
     if not thread.abandoned:
         _IDLE.append(thread)
 

@@ -43,7 +43,7 @@ class Permits:
         self._kinship = Kinship(ports, logbook)
 
     async def ask(self, at: Standing, asked: AskPermit) -> Reply:
-        """Tells whether the run may begin now, later, or not yet."""
+        """Returns whether the run may begin: now, at a later time, not yet, or never."""
         if asked.pace is not None:
             at_ms = await self._turn(at, asked.pace, may_miss=asked.share is None)
             if at_ms > self._ports.clock.now_ms():
