@@ -4,7 +4,7 @@
 
 The logs refer to everything else, and the header to the logs, so they go last: a crash on the way leaves a run that can
 be deleted again. A worker that outlives the run may still write to it, for a quarter of an hour at most; what it wrote
-is deleted then.
+is deleted then. The run's id is refused for an hour, so that none of that becomes part of another run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 from stepwell.engine.records import ROOT
 from stepwell.engine.waits import is_callback, run_of, run_topic
 from stepwell.errors import Conflict, NotFound
-from stepwell.limits import HOUR_MS, ID_HELD_MS
+from stepwell.limits import ID_HELD_MS
 from stepwell.runtime.calls import kin, updates
 from stepwell.runtime.forks.forked import Left, left_by
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
@@ -122,7 +122,7 @@ class Eraser:
             await self._permits.forget(at)
         items = await self._erase_beside(run_id, left, snapshot)
         now_ms = self._ports.clock.now_ms()
-        if header.ended_ms + HOUR_MS > now_ms or not header.status.terminal:
+        if header.ended_ms + ID_HELD_MS > now_ms or not header.status.terminal:
             message = Erase(run_id, snapshot, tuple(left.forks[:FORKS_SENT]))
             await self._ports.queue.send(Lane.WORK, to_json(message), now_ms + QUEUE_HORIZON_MS)
         await self._ports.erasure.drop_run(run_id, now_ms + ID_HELD_MS)
