@@ -192,7 +192,8 @@ def test_a_run_that_has_ended_refuses_a_start_with_an_event(world: World) -> Non
     assert (reply.status, reply.json["code"]) == (409, "run_ended")
 
 
-def test_a_key_that_a_header_cannot_carry_is_refused(world: World) -> None:
-    refused = world.post("/workflows/order/runs", {"input": {}}, {"Idempotency-Key": "café"})
+@pytest.mark.parametrize("key", ["café", "", " "])
+def test_a_key_that_a_header_cannot_carry_or_that_is_empty_is_refused(world: World, key: str) -> None:
+    refused = world.post("/workflows/order/runs", {"input": {}}, {"Idempotency-Key": key})
     assert (refused.status, refused.json["code"]) == (422, "bad_key")
     assert not world.get("/runs").json["items"]

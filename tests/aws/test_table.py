@@ -206,6 +206,18 @@ def test_a_page_of_all_runs_is_a_query_for_each_workflow_and_one_batch(cloud: Cl
     assert cloud.calls == ["GetItem", "Query", "Query", "Query", "BatchGetItem"]
 
 
+def test_a_run_that_moves_while_the_due_ones_are_read_is_read_once(
+    store: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DynamoDB refuses to read an item twice in one batch."""
+    run(store.create_run(header(watched=True, due_ms=NOW_MS, status=Status.WAITING, waiting_until_ms=NOW_MS)))
+    seen = [keys.place(NOW_MS, "r1"), keys.place(NOW_MS + 60_000, "r1")]
+    monkeypatch.setattr(store, "_due", lambda *_: iter(seen))
+    assert [found.run_id for found in run(store.list_due(NOW_MS + 90_000, 10)).headers] == ["r1"]
+    by_deadline = RunQuery(by_deadline=True, statuses=frozenset({Status.WAITING}))
+    assert [found.run_id for found in run(store.list_runs(by_deadline)).headers] == ["r1"]
+
+
 def test_many_items_are_read_by_hundreds_and_deleted_by_twenty_fives(
     cloud: Cloud, table: Table, store: DynamoStore
 ) -> None:

@@ -86,6 +86,29 @@ async def flow(ctx):
     assert kit.start("flow").status == "failed"  # and the next one finds everything in order
 
 
+@pytest.mark.parametrize("sessions", [0, 1_000], ids=["cold", "warm"])
+def test_a_refusal_of_what_reaches_out_can_be_caught_and_is_in_each_replay(flows: Flows, sessions: int) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    caught = []
+    for reaches in (lambda: asyncio.to_thread(print), lambda: asyncio.open_connection("stepwell.test", 80)):
+        try:
+            await reaches()
+        except Exception as error:
+            caught.append(error.code)
+        await ctx.sleep("1h")
+    return caught
+""",
+        sessions=sessions,
+    )
+    run = kit.start("flow")
+    kit.advance("2h")
+    assert run.result == ["foreign_await", "foreign_await"]
+
+
 def test_a_function_that_blocks_is_kept_and_goes_on_after_a_fix(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SESSION_SECONDS", 0.05)
     kit = flows(

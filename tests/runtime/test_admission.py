@@ -66,6 +66,11 @@ def test_a_key_that_cannot_be_shown_is_refused(key: str) -> None:
     assert refused.value.code == "bad_key"
 
 
+def test_a_refused_value_of_a_tag_is_named_by_its_tag() -> None:
+    with pytest.raises(InvalidInput, match="that cannot be the value of the tag 'team'"):
+        check_tags({"shop": "a", "team": "\0"})
+
+
 @pytest.mark.parametrize("key", ["", "a b", "ünïcode/…", "x" * KEY_CHARACTERS, "@run", "=key", "a|b#c"])
 def test_a_key_may_be_any_printable_text(key: str) -> None:
     check_event_key(key)

@@ -48,8 +48,9 @@ class Deadlines(Listing, Notes):
             return RunPage(())
         entries = self._due(after, before, limit + 1)
         places = list(islice((place for place in entries if place != after), limit + 1))
-        headers = await self._headers([keys.created_and_run(place) for place in places[:limit]])
-        found = (headers.get(keys.created_and_run(place)[1]) for place in places[:limit])
+        shown = [keys.created_and_run(place) for place in places[:limit]]
+        headers = await self._headers(shown)
+        found = (headers.get(run_id) for run_id in dict.fromkeys(run_id for _, run_id in shown))
         next_cursor = encode_cursor(*keys.created_and_run(places[limit - 1])) if len(places) > limit else ""
         return RunPage(tuple(header for header in found if header is not None), next_cursor)
 

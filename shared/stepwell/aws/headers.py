@@ -116,7 +116,8 @@ class Headers(OnTable):
         One that newer code has written is left to that. One whose input is lost is there without it: whoever needs
         the input asks for the run.
         """
-        items = self._table.get_many(keys.header_key(run_id) for _, run_id in places)
+        asked = dict.fromkeys(run_id for _, run_id in places)  # one that moved between two pages is in both
+        items = self._table.get_many(keys.header_key(run_id) for run_id in asked)
         apart = [
             {keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]} for item in items if "input_at" in item
         ]

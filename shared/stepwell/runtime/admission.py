@@ -38,11 +38,11 @@ def check_run_id(run_id: str) -> None:
         raise InvalidInput(f"{run_id[:80]!r} cannot be a run id", code="bad_run_id", hint=hint)
 
 
-def check_event_key(key: str) -> None:
-    """Checks an event's key or id: any printable text within bounds."""
+def check_event_key(key: str, what: str = "an event's key or id") -> None:
+    """Checks an event's key or id, or what is as free: any printable text within bounds."""
     if len(key) > KEY_CHARACTERS or not (key == "" or key.isprintable()):
         hint = f"printable characters, at most {KEY_CHARACTERS}"
-        raise InvalidInput("that cannot be an event's key or id", code="bad_key", hint=hint)
+        raise InvalidInput(f"that cannot be {what}", code="bad_key", hint=hint)
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
         raise InvalidInput(f"a run has at most {TAGS} tags, not {len(tags)}", code="too_many_tags")
     for name, value in tags.items():
         check_name(name, "tag name")
-        check_event_key(value)
+        check_event_key(value, f"the value of the tag {name!r}")
 
 
 def check_json(value: Json, what: str, depth: int = 0) -> None:

@@ -74,6 +74,9 @@ def _check(body: StartBody, now_ms: int) -> None:
 def key_of(call: Call) -> str:
     """Returns the call's Idempotency-Key. Raises InvalidInput."""
     key = call.headers.get(KEY_HEADER, "").strip()
+    if not key and KEY_HEADER in call.headers:
+        raise InvalidInput("the Idempotency-Key is empty: it would make no call repeatable", code="bad_key",
+                           hint="send the key, or no such header")  # fmt: skip
     if not (key.isascii() and key.isprintable()):  # what one server reads as UTF-8, another reads as Latin-1
         raise InvalidInput("the Idempotency-Key has characters that an HTTP header cannot carry", code="bad_key",
                            hint="take printable ASCII characters, for example a hash of it")  # fmt: skip

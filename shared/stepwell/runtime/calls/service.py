@@ -347,7 +347,7 @@ class Service:
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
         """Asks `to` for an approval in place of `by`. Raises NotFound, InvalidInput, Conflict."""
-        check_event_key(to)
+        check_event_key(to, "an approver")
         check_json([by, to], "delegation")
         await self._approvals.delegate(run_id, by, to, wait)
 

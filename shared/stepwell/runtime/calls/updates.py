@@ -60,7 +60,7 @@ class Updates:
     async def send(self, at: Standing, name: str, given: Json, update_id: str) -> None:
         """Sends an update; an id in use keeps its first name and input. Raises Conflict, InvalidInput."""
         check_name(name, "name of an update")
-        check_event_key(update_id)
+        check_event_key(update_id, "an update's id")
         check_json(given, "input")
         topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
         if await self._ports.mailbox.get_event(topic, update_id) is None:
@@ -75,7 +75,7 @@ class Updates:
 
     async def answer(self, at: Standing, update_id: str) -> Answered | None:
         """Returns the answer; None while it is pending. Raises NotFound, Conflict if the run ended before it."""
-        check_event_key(update_id)
+        check_event_key(update_id, "an update's id")
         event = await self._ports.mailbox.get_event(topic_of(at.run_id), update_id)
         if event is None:
             raise NotFound(f"run {at.run_id} has no update {update_id!r}", code="unknown_update_id")
