@@ -32,7 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(capability): skipped for adapters that lack it, see kit.Adapter")
 
 
-@pytest.fixture(params=STORES, ids=_name)
+# Each half of it is tested each time: boto3, and a bad day.
+_BOTH = "dynamodb by boto3 on a bad day"
+_STORES = [pytest.param(one, marks=pytest.mark.slow) if one.name == _BOTH else one for one in STORES]
+
+
+@pytest.fixture(params=_STORES, ids=_name)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     with _able(request).open(tmp_path) as opened:
         yield opened

@@ -38,7 +38,7 @@ def rows(count: int) -> Iterator[Header]:
         yield one
 
 
-@pytest.fixture(scope="module", params=[1_000, 100_000])
+@pytest.fixture(scope="module", params=[1_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
     path: Path = tmp_path_factory.mktemp("runs") / "stepwell.db"
     database = Database(path, "NORMAL")

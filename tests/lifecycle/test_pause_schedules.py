@@ -20,7 +20,7 @@ from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.pausing import Pausing
 from tests.lifecycle import pauses
 
-SCHEDULES = 150
+SCHEDULES = 90
 MOST_SCHEDULES = 900  # of one mutant
 
 

@@ -18,7 +18,7 @@ from stepwell.runtime.forks.forking import Forking
 from tests.lifecycle import fork_schedules
 from tests.lifecycle.schedules import breaks
 
-SCHEDULES = 150
+SCHEDULES = 90
 MOST_SCHEDULES = 300  # of one mutant
 _redrive, _write, _is = Redriver._redrive, Redriver._write, keeping._is
 
