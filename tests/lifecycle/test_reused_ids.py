@@ -8,6 +8,7 @@ import pytest
 
 from stepwell.errors import RunDeleted
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.starting import Signal, Start
 from stepwell.testing.kit import Run, Stepwell
 
 SHOP = """
@@ -30,6 +31,7 @@ nodes:
   done: {run: python:m.done}
 """
 SLOW = "workflow: slow\ntimeout: 3d\nnodes: {nap: {sleep: 30d}}"
+WAITS = "workflow: waits\nnodes: {paid: {wait: {for: event, name: paid}}}"
 GREETING = """
 from stepwell import step, workflow
 
@@ -69,6 +71,19 @@ def test_it_is_refused_at_once_and_free_after_an_hour(tmp_path: Path, named: dic
     kit.advance("2m")
     second = kit.start("nap", {"nap": "1m"}, **named)
     assert (second.id, second.status) == (first.id, "waiting")
+
+
+def test_an_event_that_came_with_a_refused_start_is_not_kept(tmp_path: Path) -> None:
+    kit = kit_of(tmp_path, WAITS)
+    start = Start("waits", run_id="order-1", event=Signal("paid", {"who": "ana"}))
+    run_now(kit.service.start(start))
+    kit.settle()
+    run_now(kit._parts.eraser.delete("order-1"))
+    with pytest.raises(RunDeleted):
+        run_now(kit.service.start(start))
+    kit.advance("1h")
+    second = kit.start("waits", run_id="order-1")
+    assert second.status == "waiting"
 
 
 @pytest.mark.parametrize(("workflow", "count"), [("shop", 2), ("dag", 2)])

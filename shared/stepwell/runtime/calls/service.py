@@ -18,7 +18,7 @@ from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
-from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound
+from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound, RunDeleted
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
@@ -110,9 +110,11 @@ class Service:
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input
             check_whole(graph, request.input)
-        if request.event is not None:  # before the run: a caller that dies in between asks again
-            await self._signal(graph, there, header.run_id, request.event)
-        there = there or await self._starter.create(graph, header)
+        event = None if request.event is None else replace(
+            request.event, id=request.event.id or f"evt_{self._new_id()}")  # fmt: skip
+        if event is not None:  # before the run: a caller that dies in between asks again
+            await self._signal(graph, there, header.run_id, event)
+        there = there or await self._created(graph, header, event)
         if there is not None and there.fingerprint != header.fingerprint and request.event is None:
             what = "idempotency key" if request.key else "run id"
             raise Conflict(f"this {what} started another run, with another body", code="already_used",
@@ -122,10 +124,18 @@ class Service:
             await self._starter.set_going(kept)  # also for a repeated call: the first may have died right here
         return Started(kept, there is None)
 
+    async def _created(self, graph: Graph, header: Header, event: Signal | None) -> Header | None:
+        try:
+            return await self._starter.create(graph, header)
+        except RunDeleted:  # and the next run of this id is not to find the event
+            if event is not None:
+                await self.ports.erasure.erase_event(run_topic(event.name, header.run_id), event.id)
+            raise
+
     async def _signal(self, graph: Graph, there: Header | None, run_id: str, event: Signal) -> None:
         if there is not None and there.workflow != graph.name:
             raise Conflict(f"run {run_id} is one of {there.workflow}", code="already_used")
-        await self._performer.sending.signal(there, run_id, replace(event, id=event.id or f"evt_{self._new_id()}"))
+        await self._performer.sending.signal(there, run_id, event)
 
     def _header(self, graph: Graph, request: Start) -> Header:
         now_ms = self.ports.clock.now_ms()
