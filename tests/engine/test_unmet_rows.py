@@ -61,7 +61,6 @@ _NOT_UNDONE = [phase for phase in RESTING if phase not in {P.COMPENSATING, P.WAI
 _OWN_WAITS = (P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN)
 SENDERS = {
     M.STEP: _sender(P.INITIALIZING, P.EXECUTING_STEP, P.COMPENSATING, but=_is_wait_of_definition),
-    M.TIMER: _sender(*_BEGUN),  # it is the timer of a wait
     M.EVENT: _sender(*_BEGUN),  # it is offered to a wait that was registered
     M.CHILD: _sender(P.WAITING_FOR_CHILDREN),  # a child reads whether its parent still waits
     M.LOCKS: _sender(P.WAITING_FOR_EVENT),  # it is found by the effect of that wait

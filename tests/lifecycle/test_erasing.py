@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from stepwell.engine.records import Status
-from stepwell.errors import Conflict, NotFound, PortError, RunDeleted
+from stepwell.errors import Conflict, EngineFault, NotFound, PortError, RunDeleted
 from stepwell.limits import ID_HELD_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.calls.batching import Batch
+from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Lane
 from stepwell.runtime.ports.headers import RunQuery
 from tests.aws.kit import aws_world
 from tests.contract.emulated import items_of
@@ -33,6 +36,8 @@ from tests.lifecycle.persons import (
     world_of,
 )
 from tests.runtime.kit import World
+
+_LATE = f'{{"v":2,"slot":3,"kind":"step","by":"wake:0:2","at_ms":1,"node":"x","output":"{ANA}"}}'
 
 
 def places(world: World) -> dict[str, Any]:
@@ -181,12 +186,59 @@ def test_what_a_late_worker_writes_to_a_deleted_run_goes_a_quarter_of_an_hour_la
     world = world_of()
     run_id = plant(world, ANA)[1]
     run_now(world.parts.eraser.delete(run_id, force=True))
-    body = f'{{"v":2,"slot":3,"kind":"step","by":"wake:0:2","at_ms":1,"node":"x","output":"{ANA}"}}'
-    run_now(world.store.append(run_id, "0", 3, body))
+    run_now(world.store.append(run_id, "0", 3, _LATE))
     run_now(world.blobs.put(ANA.encode(), "run-" + "0" * 32))
     assert "logs" in found(ANA, **places(world))
     world.pass_time(16 * 60_000)
     assert run_now(world.store.is_blank(run_id, "0"))
+
+
+def test_a_run_whose_deletion_died_can_be_deleted_though_a_late_worker_has_written_to_it() -> None:
+    world = world_of()
+    run_id = plant(world, ANA)[1]
+    drop_run = world.store.inner.drop_run
+
+    async def dies(gone: str, held_until_ms: int) -> bool:
+        if gone == run_id:
+            raise PortError("it died there")
+        return bool(await drop_run(gone, held_until_ms))
+
+    with mock.patch.object(world.store.inner, "drop_run", dies), pytest.raises(PortError):
+        run_now(world.parts.eraser.delete(run_id, force=True))
+    run_now(world.store.append(run_id, "0", 3, _LATE))
+    assert run_now(world.parts.eraser.delete(run_id)).runs == 1
+    with pytest.raises(NotFound):
+        world.header(run_id)
+    assert run_now(world.store.is_blank(run_id, "0"))
+
+
+def test_whoever_meets_a_torn_log_of_a_deleted_run_leaves_it() -> None:
+    """It had read the run's header before that was deleted. Of a run that is there, a torn log is a fault."""
+    world = world_of()
+    run_id = plant(world, ANA)[1]
+    header = world.header(run_id)
+    run_now(world.parts.eraser.delete(run_id, force=True))
+    world.lose_messages()
+    run_now(world.store.append(run_id, "0", 3, _LATE))
+    world.send(Lane.WORK, to_json(Wake(run_id, 3)))
+    read = mock.AsyncMock(side_effect=[header, None])
+    with mock.patch.object(world.store.inner, "get_run", read):
+        assert world.deliver() == 1
+    assert read.await_count == 2
+    world.send(Lane.WORK, to_json(Wake(run_id, 3)))
+    with mock.patch.object(world.store.inner, "get_run", return_value=header), pytest.raises(EngineFault):
+        world.deliver()
+
+
+def test_what_is_to_delete_a_late_workers_writes_deletes_nothing_once_the_id_is_nearly_free() -> None:
+    """The message may have lain in a queue for long, and another run may begin while it is handled."""
+    world = world_of()
+    run_id = plant(world, ANA)[1]
+    run_now(world.parts.eraser.delete(run_id, force=True))
+    run_now(world.store.append(run_id, "0", 0, _LATE))
+    world.clock.advance(ID_HELD_MS - 60_000)
+    world.deliver()
+    assert not run_now(world.store.is_blank(run_id, "0"))
 
 
 def test_a_run_under_way_is_refused_unless_it_may_be_terminated() -> None:

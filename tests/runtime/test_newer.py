@@ -185,6 +185,20 @@ def test_a_run_that_cannot_be_read_keeps_no_other_from_the_sweeper(broken: Calla
     assert [world.header(run_id).status.value for run_id in runs] == ["completed", "waiting", "completed"]
 
 
+def test_a_run_that_cannot_be_read_keeps_no_event_from_the_others() -> None:
+    """It waits for the same event, and began to before them. If it is alone, the message comes again."""
+    world = World("workflow: flow\ntimeline:\n  - {name: hear, wait: {for: event, name: paid, key: k}}\n")
+    first, second = world.start(), world.start()
+    world.deliver()
+    rewritten(world, first, break_it)
+    run_now(world.service.send_event("paid", None, key="k"))
+    world.deliver()
+    assert world.header(second).status is Status.COMPLETED
+    run_now(world.service.send_event("paid", None, key="k"))
+    with pytest.raises(EngineFault):
+        world.deliver()
+
+
 @pytest.mark.parametrize(("broken", "error"), [(break_it, EngineFault), (make_newer, NewerFormat)])
 def test_it_is_listed_with_the_others_and_cannot_be_shown(
     broken: Callable[[dict[str, Any]], object], error: type[Exception]

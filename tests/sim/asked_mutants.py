@@ -13,7 +13,7 @@ from stepwell.engine.records import UPDATE
 from stepwell.engine.session import Session
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.durable.running import FunctionSession
-from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.durable.sessions import Sessions, _life
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.waits.sending import Sending
 
@@ -126,7 +126,7 @@ def session_of_an_update_kept() -> Iterator[None]:
 
 def _kept(sessions: Sessions, at: Any) -> Any:
     def let_go(session: Any) -> None:
-        sessions._warm[at.run_id, at.token.id] = session
+        sessions._warm[_life(at), at.token.id] = session
 
     return let_go
 

@@ -266,6 +266,8 @@ def _depth(world: World) -> int:
     """How many runs are above the one whose view this is."""
     depth, caller = 0, Caller.of(world.memory._runs[world.run_id])
     while caller is not None:
+        if caller.run_id not in world.memory._runs:  # it was deleted
+            return depth + caller.depth
         depth, caller = depth + 1, Caller.of(world.memory._runs[caller.run_id])
     return depth
 

@@ -121,13 +121,15 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "read": lambda: _read(world, body["name"], run_id),
         "delegate": lambda: service.delegate(run_id, body["name"], body["id"]),
         "beat": lambda: service.callbacks.beat(_link(body)),
+        "erase": lambda: world.parts.eraser.delete(run_id, force=True, who="kim"),
+        "again": lambda: service.start(Start("sim", dict(world.program.input), run_id)),
         "post": lambda: service.callbacks.complete(_link(body), {"n": 1}),
     }
     was_undone, before = _is_undone(world.of(run_id)), records_of(world, run_id)
     try:
         answer = await calls[operation]()
     except NotFound as refusal:
-        if operation in {"begin", "update"}:
+        if operation in {"begin", "update"} and run_id not in world.gone:
             raise PortError("not created yet: try again") from refusal
         answer = refusal.code
     except UserError as refusal:

@@ -25,6 +25,7 @@ from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
 from tests.sim.cost_programs import laws_of_costs
 from tests.sim.dag_laws import laws_of_dags
+from tests.sim.erased_programs import laws_of_the_deleted
 from tests.sim.fn_cancels import laws_of_clean_ups
 from tests.sim.fn_laws import laws_of_functions
 from tests.sim.fn_replay import laws_of_replays
@@ -72,6 +73,7 @@ def check_end(world: World) -> None:
         *laws_of_throttles(world),
         *laws_of_gathering(world),
         *laws_of_tables(world),
+        *laws_of_the_deleted(world),
     ):
         raise BrokenLawError(broken)
 
@@ -113,6 +115,8 @@ def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
     if any(envelope.kind == "client" or envelope.is_left for envelope in world.envelopes):
         return
+    for broken in world.wrong:
+        raise BrokenLawError(broken)
     for of_run in world.runs():
         _check_quiet_of(of_run)
     under_way = _under_way(world)
@@ -251,6 +255,8 @@ def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
             yield f"law 4: event {event_id} resumed {count} waits"
     for events in world.memory._events.values():
         for event in events.values():
+            if event.at_ms < world.born_ms:  # in another life of the run, which may have taken it
+                continue
             is_taken = event.consumed_by.startswith(f"{world.run_id}|")
             is_odd = is_taken != (event.id in taken and event.id not in kept)
             if is_odd and event.topic.name != "governance.blocked":

@@ -23,6 +23,7 @@ from tests.sim.code_laws import with_bad_deploys
 from tests.sim.cost_programs import make_costly
 from tests.sim.deploying import deploy
 from tests.sim.endless import most_of
+from tests.sim.erased_programs import with_deletions
 from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
@@ -54,6 +55,7 @@ _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+ERASED_FROM = 12_000_000_000  # seeds from here on are of runs that are deleted, and whose ids are used again
 CALLED_FROM = 11_000_000_000  # seeds from here on are of clients who call anything at any time
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
 HELD_FROM = 7_500_000_000  # seeds from here on are of such workers, in chains of steps that take time
@@ -107,6 +109,9 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= ERASED_FROM:
+        number, family = divmod(seed - ERASED_FROM, len(_ERASED))
+        return with_deletions(program_of(_ERASED[family] + number), random.Random(f"deletions {seed}"))
     if seed >= CALLED_FROM:
         number, family = divmod(seed - CALLED_FROM, len(_CALLED))
         return with_calls(program_of(_CALLED[family] + number), random.Random(f"calls {seed}"))
@@ -135,6 +140,12 @@ def program_of(seed: int) -> Program:
 _OTHERS = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
 _CALLED = (
     0, 0, FAMILIES, PARTS_FROM, HANDED_FROM, LOCKED_FROM, THROTTLED_FROM, GATHERED_FROM, TASKS_FROM, ASKED_FROM,
+    STREAMS_FROM,
+)  # fmt: skip
+
+
+_ERASED = (
+    0, 0, FAMILIES, PARTS_FROM, HANDED_FROM, LOCKED_FROM, LIMITED_FROM, THROTTLED_FROM, TASKS_FROM, ASKED_FROM,
     STREAMS_FROM,
 )  # fmt: skip
 
@@ -194,7 +205,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
         world = World(seed, program, tell, versions, lane)
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (BATCHES_FROM <= seed < CALLED_FROM and seed % 8 > 5):
             make_zombies(world, are_held=HELD_FROM <= seed < OVERLAPS_FROM)
-        if seed >= CALLED_FROM:
+        if CALLED_FROM <= seed < ERASED_FROM:
             world.chances.stalls = STALLS
         if program.takes_ms:
             world.chances.error = 0  # where the queue does not answer, branches do wait
@@ -357,7 +368,9 @@ def _move(world: World, actor: Actor) -> None:
             world.say(f"{actor.name}: {actor.at}")
     except StopIteration:
         world.actors.remove(actor)
-    except PortError as error:
+    except (PortError, EngineFault) as error:
+        if isinstance(error, EngineFault) and not world.erasing:  # else its run's logs were deleted while it read them
+            raise
         world.say(f"{actor.name}: gives up: {error}")
         world.seen.crashes += 1
         _come_again(world, actor)
@@ -379,7 +392,7 @@ async def _work(world: World, envelope: Envelope) -> None:
         envelope.body = addressed(world, envelope.body)  # who repeats a call asks the same
         operation, _, of_child = str(envelope.body["type"]).partition(" ")
         run_id = str(envelope.body["run"]) if of_child else RUN
-        if run_id:
+        if run_id == RUN or run_id in world.memory._runs:
             await call(world, operation, envelope.body, run_id)
         return
     lane = Lane(envelope.kind)

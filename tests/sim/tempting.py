@@ -34,7 +34,7 @@ def tempt(world: World, name: str, args: tuple[Any, ...]) -> None:
     ):
         parked = last.parked
         world.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
-    if name in _REGISTERING and world.wanted and _is_time(world, name):
+    if name in _REGISTERING and world.wanted and not world.gone and _is_time(world, name):
         world.tempted += 1
         topic = world.wanted.pop(world.rng.randrange(len(world.wanted)))
         event = Event(

@@ -31,6 +31,7 @@ from tests.sim.schedule import (
     COSTLY_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
+    ERASED_FROM,
     FAMILIES,
     FIRST_FROM,
     GATHERED_FROM,
@@ -63,6 +64,7 @@ SCHEDULES = 450
 PARTS = 3  # what breaks is told when its part is over
 OF_ASKED = 60  # schedules of durable functions whose callers ask for updates and queries
 OF_CALLS = 330  # schedules of clients who call anything in any phase
+OF_DELETIONS = 99  # schedules of runs that are deleted, and whose ids are used again
 OF_FAMILIES = 80  # schedules of runs that start others
 OF_WAITS_HANDED = 60  # schedules of waits that are handed on, or kept alive
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
@@ -289,6 +291,11 @@ def test_every_law_holds_whatever_clients_call_in_any_phase(part: int) -> None:
     assert lawful(range(CALLED_FROM + part * size, CALLED_FROM + (part + 1) * size)) is None
 
 
+def test_every_law_holds_where_runs_are_deleted_and_their_ids_are_used_again() -> None:
+    """Of a deleted run nothing is left, whoever worked for it; the next run with its id has nothing of it."""
+    assert lawful(range(ERASED_FROM, ERASED_FROM + OF_DELETIONS)) is None
+
+
 def test_every_law_holds_where_a_message_meets_what_hardly_any_meets() -> None:
     """Of two that race each other, each may be the first."""
     assert lawful(MEETING) is None
@@ -320,7 +327,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips"
         r"|the engine met|throttle|batches|keys|costs|starts|compensation|functions|tasks|callers|streams|transactions"
-        r"|replay|\w+ attempt",
+        r"|replay|ids|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -87,6 +87,10 @@ class World:
         self.memory, self.blobs, self.lane = MemoryStore(), MemoryBlobs(), lane
         self.pauses_workflows = any(one[0] == "stop" for one in program.calls)
         self.timers: set[str] = set()
+        self.gone: dict[str, int] = {}  # deleted runs -> until when their ids are held
+        self.erasing: set[str] = set()  # runs whose logs are being deleted, or were
+        self.wrong: list[str] = []  # with deletions: found while the schedule was played
+        self.reborn: set[str] = set()  # deleted runs whose ids other runs have now
         self.logs_of = {RUN: Logs(self.memory, self.blobs)}
         self.logs = self.logs_of[RUN]
         self.warm = FORKS_KEPT if seed % 2 else 0  # one process that keeps what it has read, or many that are cold
@@ -149,7 +153,13 @@ class World:
 
     def runs(self) -> list[World]:
         """This world as each of its runs sees it."""
-        return [self, *(self.of(run_id) for run_id in self.memory._runs if run_id != RUN)]
+        main = [] if RUN in self.gone else [self]
+        return [*main, *(self.of(run_id) for run_id in self.memory._runs if run_id != RUN)]
+
+    @property
+    def born_ms(self) -> int:
+        """When the run was made that has a deleted run's id; 0 for any other."""
+        return self.memory._runs[self.run_id].created_ms if self.run_id in self.reborn else 0
 
     def awake(self) -> list[Actor]:
         """Those who are not in the midst of a step that takes time."""

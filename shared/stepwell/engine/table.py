@@ -207,7 +207,7 @@ _RECEPTION = """
 wake       t    t     t     t        t     t        t       t     t       t         t      t
 step       t    t     D     D        d     D        d       t     d       d         d      d
 lost       t    t     t     t        t     t        t       t     t       d         d      d
-timer      D    d     t     t        t     t        t       d     t       d         d      d
+timer      d    d     t     t        t     t        t       d     t       d         d      d
 event      D    d     d     t        t     d        d       d     t       d         d      d
 child      D    d     D     D        D     t        D       d     D       D         d      d
 locks      D    d     D     D        t     D        D       d     D       D         d      d

@@ -111,7 +111,7 @@ def assemble(
         ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
     spending = Spending(logbook, ports.log, ports.clock, catalog)
-    eraser = Eraser(ports, logbook, service.terminate, files)
+    eraser = Eraser(ports, logbook, service.terminate, performer.forking.shut, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)
     sweeper = Sweeper(ports, logbook, stopping, at_once=sweeps_at_once)

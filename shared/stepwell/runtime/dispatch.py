@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from stepwell.definition.graph import Json
-from stepwell.errors import EngineFault, NewerFormat
+from stepwell.errors import EngineFault, NewerFormat, NotFound
 from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS, REPUBLISHED
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.log import retries
@@ -37,6 +37,11 @@ async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget
         await _handle(parts, lane, from_json(body), budget)
     except NewerFormat as newer:
         await _leave(parts, lane, body, newer)
+    except (EngineFault, NotFound) as fault:
+        run_id = body.get("wake", body).get("run_id")
+        if not isinstance(run_id, str) or await parts.ports.runs.get_run(run_id) is not None:
+            raise
+        log.info("run %s was deleted while a message about it was handled: %s", run_id, fault)
 
 
 async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: NewerFormat) -> None:

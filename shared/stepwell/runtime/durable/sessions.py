@@ -57,6 +57,9 @@ _GONE = Failure("cancelled", "step", "the function that began this has begun ane
 Attempted: TypeAlias = Callable[[Callable[[], object]], Awaitable[Outcome]]  # runs an attempt of a function
 
 
+_Life: TypeAlias = tuple[str, int]  # a run's id and when it was made: the id may have been a deleted run's
+
+
 class Functions(Protocol):
     """Finds users' code."""
 
@@ -97,8 +100,8 @@ class Sessions:
         """`url` signs callbacks. `kept`: how many sessions this process keeps; 0: it always replays."""
         self._logbook, self._registry, self._url, self._kept = logbook, registry, url, kept
         self._threads: Threads = threads or StepThreads()
-        self._warm: OrderedDict[tuple[str, str], FunctionSession] = OrderedDict()
-        self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
+        self._warm: OrderedDict[tuple[_Life, str], FunctionSession] = OrderedDict()
+        self._forked: OrderedDict[tuple[_Life, str, int], _Forked] = OrderedDict()
         self._known: set[str] = set()  # functions whose modules are imported
         self._lock = Lock()
         self._closed = 0  # how often all sessions were closed
@@ -171,9 +174,8 @@ class Sessions:
 
     async def _session_of(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
         """Returns the token's session, for this caller alone until it is kept, and the function's turn."""
-        key = (at.run_id, at.token.id)
         with self._lock:
-            session = self._warm.pop(key, None)
+            session = self._warm.pop((_life(at), at.token.id), None)
         if session is not None and not can_go_on(session, at):
             self._let_go(session)
             session = None
@@ -206,9 +208,9 @@ class Sessions:
             stuck = self._imported(at, since.path)
             return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, since))
         index = place[2]
-        forked = await self._fork(at.run_id, *place[:2], anew=anew)
+        forked = await self._fork(at, *place[:2], anew=anew)
         if isinstance(forked, _Forked) and not self._take(forked, index):
-            forked = await self._fork(at.run_id, *place[:2], anew=True)
+            forked = await self._fork(at, *place[:2], anew=True)
         if isinstance(forked, Turn):
             return None, forked
         records = await self._new_records(at, -1)
@@ -249,17 +251,19 @@ class Sessions:
         if began < 0:
             since_ms = at.token.first_ms or max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms)
             return Since(own, at.run.input, {}, since_ms, records)
+        if not records:
+            raise EngineFault(f"{at.token.id} has no record in slot {began}", code="broken_log")
         first = records[0]
         path = continued_as(first) or own
         return Since(path, first.output, first.writes or {}, first.at_ms, records[1:], is_own=path == own)
 
-    async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
+    async def _fork(self, at: Standing, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
         """Returns the branches that the parent awaits in that slot, or the parent's turn if it cannot get there."""
-        key = (run_id, parent, slot)
+        key = (_life(at), parent, slot)
         held = None if anew else self._held(key)
         if held is not None:
             return held
-        fork = await self._logbook.fork(run_id, parent, slot)
+        fork = await self._logbook.fork(at.run_id, parent, slot)
         if fork is None:
             raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
         if fork.parent.token.began_slot > slot:  # the parent began anew: nobody waits for the branch
@@ -275,7 +279,7 @@ class Sessions:
             self._keep(self._forked, key, found)
         return found
 
-    def _held(self, key: tuple[str, str, int]) -> _Forked | None:
+    def _held(self, key: tuple[_Life, str, int]) -> _Forked | None:
         """Returns the branches of a parent whose session this process holds; None if it holds none at that slot."""
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
@@ -343,20 +347,20 @@ class Sessions:
     def _told(self, at: Standing, made: tuple[FunctionSession | None, Turn]) -> Standing:
         session, turn = made
         if session is not None and isinstance(turn.result, Suspended | Together):
-            self._keep(self._warm, (at.run_id, at.token.id), session)
+            self._keep(self._warm, (_life(at), at.token.id), session)
         elif session is not None and isinstance(turn.result, Stuck):
             self._let_go(session)
         elif session is not None and session.outer is not None:
             self._let_go(session.outer)
         if at.token.id == ROOT and isinstance(turn.result, Completed | Failed):
-            self._drop_branches(at.run_id)
+            self._drop_branches(_life(at))
         return changed(at, turn=turn)
 
-    def _drop_branches(self, run_id: str) -> None:
+    def _drop_branches(self, life: _Life) -> None:
         """Closes the sessions of an ended function's branches: nobody asks for them again."""
         with self._lock:
-            forked = [self._forked.pop(key) for key in [*self._forked] if key[0] == run_id]
-            branches = [self._warm.pop(key) for key in [*self._warm] if key[0] == run_id] if forked else []
+            forked = [self._forked.pop(key) for key in [*self._forked] if key[0] == life]
+            branches = [self._warm.pop(key) for key in [*self._warm] if key[0] == life] if forked else []
         for session in (*branches, *(one.session for one in forked if one.is_own)):
             self._let_go(session)
 
@@ -382,3 +386,7 @@ class Sessions:
         self._threads.run(session.close, SESSION_SECONDS)
         if session.outer is not None:
             self._let_go(session.outer)
+
+
+def _life(at: Standing) -> _Life:
+    return at.run_id, at.run.created_ms

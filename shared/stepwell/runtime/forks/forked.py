@@ -12,10 +12,11 @@ from typing import TypeAlias
 from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.engine.children import child_id
 from stepwell.engine.effects import GOVERNANCE
-from stepwell.engine.forks import fork_id
+from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Parked, Pause, Record, Topic
 from stepwell.engine.waits import event_topic
 from stepwell.engine.waits.kind import coming_of
+from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.ports import Blobs, EventRef, Log, Waiter
 
@@ -47,6 +48,17 @@ async def left_by(log: Log, blobs: Blobs, run_id: str) -> Left:
     left, lanes = Left(), Lanes(log, blobs)
     await _add_log(lanes, run_id, ROOT, await lanes.token(run_id, ROOT), left)
     return left
+
+
+async def add_late(log: Log, blobs: Blobs, run_id: str, forks: Iterable[tuple[str, int, int]], left: Left) -> None:
+    """Adds what late workers left from branches of these forks, whose own records are deleted already."""
+    lanes = Lanes(log, blobs)
+    for fork, width, _ in forks:
+        for first in range(0, width, PAGE_BRANCHES):
+            page = range(first, min(first + PAGE_BRANCHES, width))
+            logs = await log.read_logs(run_id, [branch_id(fork, index) for index in page])
+            for branch, saved in logs.items():
+                await _add_log(lanes, run_id, branch, await lanes.decoded(saved), left)
 
 
 async def _add_log(lanes: Lanes, run_id: str, token: str, records: Iterable[Record], left: Left) -> None:

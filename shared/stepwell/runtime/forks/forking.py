@@ -33,7 +33,7 @@ from stepwell.engine.overtaken import overtaken
 from stepwell.engine.pushing import in_place_of, pushes
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, NotFound
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.forks.children import Children
 from stepwell.runtime.forks.lines import Lines, join_name
@@ -126,6 +126,8 @@ class Forking:
     ) -> list[FoundInput]:
         """Returns the parent if the join is complete, else the branch that begins now. Wakes further branches."""
         is_complete, following = await self._counted(at, effect.index, fork, joined)
+        if effect.index in following:  # the arrivals of those before it are gone
+            raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [FoundInput(parent, None)]
@@ -212,7 +214,9 @@ class Forking:
         if other is not None and other not in names:
             return None
         parent = await self._logbook.load(at.run_id, effect.parent)
-        if parent is None or pushes(parent.token, *names, sent_for=effect.slot):
+        if parent is None:
+            raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
+        if pushes(parent.token, *names, sent_for=effect.slot):
             return parent
         if parent.token.last is not None:
             self._logbook.pushers.keep(place, parent.token.last.by, len(parent.token.last.by), now_ms)

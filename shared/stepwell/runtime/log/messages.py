@@ -222,11 +222,18 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """The run was deleted: what a late worker has written to it since has to go too. `forks`: those that it had."""
+    """The run was deleted: what a late worker has written to it since has to go too.
+
+    `forks`: those that it had. `waits`: (topic's name and key, token, slot, arm) of its latest ones. `children`: those
+    that it had yet to start. `held_until_ms`: until when its id is refused; None: an earlier version did not say.
+    """
 
     run_id: str
     snapshot: str = ""
     forks: tuple[tuple[str, int, int], ...] = ()
+    waits: tuple[tuple[str, str, str, int, int], ...] = ()
+    held_until_ms: int | None = None
+    children: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -345,8 +352,11 @@ def _brief(message: Deadline | Deployed | GoOn | GoOnAll | Erase) -> dict[str, J
     if isinstance(message, GoOnAll):
         return {"type": "go_on_all", **asdict(message)}
     if isinstance(message, Erase):
-        forks = [[*fork] for fork in message.forks]
-        return {"type": "erase", "run_id": message.run_id, "snapshot": message.snapshot, "forks": forks}
+        forks, waits = [[*fork] for fork in message.forks], [[*wait] for wait in message.waits]
+        more: dict[str, Json] = {"waits": waits} if waits else {}
+        more |= {"held_until_ms": message.held_until_ms} if message.held_until_ms else {}
+        more |= {"children": [*message.children]} if message.children else {}
+        return {"type": "erase", "run_id": message.run_id, "snapshot": message.snapshot, "forks": forks, **more}
     if isinstance(message, GoOn):
         return {"type": "go_on", "run_id": message.run_id, "paused_ms": message.paused_ms}
     if isinstance(message, Deployed):
@@ -358,7 +368,10 @@ def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | 
     if raw["type"] == "go_on_all":
         return GoOnAll(raw["workflow"], raw["note"], raw["cursor"], raw["again"])
     if raw["type"] == "erase":
-        return Erase(raw["run_id"], raw["snapshot"], tuple((one[0], one[1], one[2]) for one in raw["forks"]))
+        forks = tuple((one[0], one[1], one[2]) for one in raw["forks"])
+        waits = tuple((one[0], one[1], one[2], one[3], one[4]) for one in raw.get("waits", ()))
+        more = raw.get("held_until_ms"), tuple(raw.get("children", ()))
+        return Erase(raw["run_id"], raw["snapshot"], forks, waits, *more)
     if raw["type"] == "go_on":
         return GoOn(raw["run_id"], raw["paused_ms"])
     if raw["type"] == "deployed":

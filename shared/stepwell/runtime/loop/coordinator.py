@@ -12,7 +12,7 @@ from stepwell.engine.records import ROOT, Failure
 from stepwell.engine.table import PARKED
 from stepwell.engine.waits import run_of
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
-from stepwell.errors import Conflict
+from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import DEPLOYED_KEPT_MS, HOPS, SECOND_MS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door
@@ -121,10 +121,16 @@ class Coordinator:
     async def _offer(self, event: Event, by: str, budget: Budget) -> None:
         """Offers the event to the waiters, oldest first, until one takes it; to all of them if it is not consumed.
 
-        Waits that are over are deleted.
+        Waits that are over are deleted. A run that cannot be read keeps the event from no other: if none of those takes
+        it, the EngineFault is raised.
         """
+        unread: EngineFault | None = None
         for waiter in await self._ports.mailbox.waiters(event.topic):
-            at = await self._logbook.load(waiter.run_id, waiter.token)
+            try:
+                at = await self._logbook.load(waiter.run_id, waiter.token)
+            except EngineFault as fault:
+                unread = fault
+                continue
             if at is None:
                 await self._ports.mailbox.forget_waiter(waiter)
                 continue
@@ -135,6 +141,8 @@ class Coordinator:
                 await self._forget(answer.at, waiter)
             if _is_gone(answer):
                 return
+        if unread is not None:
+            raise unread
 
     async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str, budget: Budget) -> Answer | None:
         """Offers the event to a wait; None if the wait is not for it, or has an older one to take first."""
