@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "Infinity": ('{"input": -Infinity}', 400, "bad_json"),
     "a number that overflows": ('{"input": 1e999}', 422, "not_finite"),
     "a number beyond 64 bits": ('{"input": 99999999999999999999}', 422, "number_too_large"),
-    "a number of many digits": ('{"input": ' + "9" * 5000 + "}", 400, "bad_json"),
+    "a number of many digits": ('{"input": ' + "9" * 5000 + "}", 422, "number_too_large"),
     "a name twice": ('{"input": {"a": 1, "a": 2}}', 400, "bad_json"),
     "half a surrogate pair": ('{"input": "\\ud800"}', 422, "bad_text"),
     "not UTF-8": (b'{"input": "\xff"}', 400, "bad_json"),

@@ -35,7 +35,7 @@ def stream_routes(address: Address | None) -> tuple[Route, ...]:
         """Answers with the address of the WebSocket."""
         asked = call.asked(StreamQueryString)
         if asked.run and asked.workflow:
-            raise InvalidInput("`run` and `workflow` do not combine; send one", code="two_topics")
+            raise InvalidInput("`run` and `workflow` do not combine", code="two_topics", hint="send one of them")
         if address is None:
             raise NotFound("this API has no live feed", code="no_stream",
                            hint="poll with If-None-Match, or deploy the stack with `live: true`")  # fmt: skip

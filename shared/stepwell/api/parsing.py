@@ -19,6 +19,7 @@ from stepwell.runtime.admission import check_json
 M = TypeVar("M", bound=BaseModel)
 
 QUERY_FIELDS = 100  # of one query string
+_TOO_MANY_DIGITS = "integer string conversion"  # what Python says of a number that it takes too long to read
 
 
 def body_bytes(body: str | None, is_base64: bool) -> bytes:
@@ -49,8 +50,12 @@ def read_json(raw: bytes) -> Json:
     try:
         value = json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except RecursionError as error:
-        raise InvalidInput(f"the body is nested deeper than {JSON_DEPTH} levels", code="too_deep") from error
+        raise InvalidInput(f"the body is nested deeper than {JSON_DEPTH} levels", code="too_deep",
+                           hint="flatten it, or send it as a string") from error  # fmt: skip
     except ValueError as error:  # also raised for the encoding
+        if _TOO_MANY_DIGITS in str(error):
+            raise InvalidInput("the body has a number beyond 64 bits", code="number_too_large",
+                               hint="send a string") from error  # fmt: skip
         raise _bad_json(f"the body is not JSON: {error}") from error
     check_json(value, "body")
     return value

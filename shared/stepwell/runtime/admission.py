@@ -56,7 +56,8 @@ def check_tags(tags: Mapping[str, str]) -> None:
 def check_json(value: Json, what: str, depth: int = 0) -> None:
     """Checks that a value has finite numbers, storable text and bounded nesting, as every store and reader needs."""
     if depth > JSON_DEPTH:
-        raise InvalidInput(f"the {what} is nested deeper than {JSON_DEPTH} levels", code="too_deep")
+        raise InvalidInput(f"the {what} is nested deeper than {JSON_DEPTH} levels", code="too_deep",
+                           hint="flatten it, or send it as a string")  # fmt: skip
     match value:
         case dict():
             for key, part in value.items():
@@ -70,7 +71,8 @@ def check_json(value: Json, what: str, depth: int = 0) -> None:
         case int() if abs(value) > _LARGEST_INT:
             raise InvalidInput(f"the {what} has a number beyond 64 bits", code="number_too_large", hint="send a string")
         case str() if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-            raise InvalidInput(f"the {what} has half a surrogate pair", code="bad_text")
+            raise InvalidInput(f"the {what} has half a surrogate pair", code="bad_text",
+                               hint="cut text between characters, not within one")  # fmt: skip
         case None | bool() | int() | float() | str():
             return
         case _:

@@ -68,7 +68,8 @@ def _check(body: StartBody, now_ms: int) -> None:
     if body.run_id is not None:
         check_run_id(body.run_id)  # checked here too, because the service treats an empty id as none
     if body.start_at is not None and body.start_at > now_ms + YEAR_MS:
-        raise InvalidInput("start_at is more than a year ahead", code="too_far_ahead")
+        raise InvalidInput("start_at is more than a year ahead", code="too_far_ahead",
+                           hint="start the run later, or from a schedule")  # fmt: skip
 
 
 def key_of(call: Call) -> str:
