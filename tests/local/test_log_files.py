@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -173,6 +175,25 @@ def test_a_crash_amid_a_rewrite_loses_no_line_and_the_next_one_ends_it(
     file.close()
     assert (_messages(tmp_path, "a"), _messages(tmp_path, "b")) == ([], ["two"])
     assert [path.name for path in tmp_path.iterdir()] == [LOGS_FILE]
+
+
+def test_two_deletions_at_once_rewrite_the_lines_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = _logged(tmp_path, ("a", "one"), ("b", "two"), ("c", "three"))
+    other, fsync = Thread(target=lambda: file.forget(lambda _: {"b"})), os.fsync
+
+    def sync(descriptor: int) -> None:
+        if not other.ident:
+            other.start()
+            other.join(0.2)  # it waits for this one
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", sync)
+    file.forget(lambda _: {"a"})
+    other.join()
+    file.close()
+    assert [_messages(tmp_path, run_id) for run_id in "abc"] == [[], [], ["three"]]
 
 
 def test_what_a_crashed_rewrite_left_goes_even_if_no_run_does(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias
 
 from stepwell.errors import InvalidInput, PortError
@@ -47,6 +48,7 @@ class LogFile(RotatingFileHandler):
         self.setFormatter(OwnFrames())
         self._data = data
         self._last = 0
+        self._rewriting = Lock()
 
     def filter(self, record: logging.LogRecord) -> Any:
         """Takes what is about a run, and nothing else."""
@@ -62,19 +64,23 @@ class LogFile(RotatingFileHandler):
     def forget(self, gone_of: Callable[[RunIds], RunIds]) -> None:
         """Deletes the lines of those runs that `gone_of` returns of all that have some. Raises PortError.
 
-        A line that a crash has cut is of the run "". `gone_of` is called before the lock is held, because it may log.
+        A line that a crash has cut is of the run "". One rewrite at a time; whoever logs waits for its end only.
         """
         try:
-            (self._data / _NEW).unlink(missing_ok=True)  # a rewrite that a crash has ended
-            gone = gone_of({_run_of(line) for path in _files(self._data) for line in _lines(path)})
-            if not gone:
-                return
-            with self._still():
-                for path in _files(self._data):
-                    _rewrite(path, gone)
+            with self._rewriting:
+                self._forget(gone_of)
         except OSError as error:
             message = f"what deleted runs have logged is still in {self.baseFilename}: {error}"
             raise PortError(message, hint="it is deleted within the hour, or the server says that it cannot") from error
+
+    def _forget(self, gone_of: Callable[[RunIds], RunIds]) -> None:
+        (self._data / _NEW).unlink(missing_ok=True)  # a rewrite that a crash has ended
+        gone = gone_of({_run_of(line) for path in _files(self._data) for line in _lines(path)})  # which may log
+        if not gone:
+            return
+        with self._still():
+            for path in _files(self._data):
+                _rewrite(path, gone)
 
     @contextmanager
     def _still(self) -> Iterator[None]:
