@@ -97,7 +97,7 @@ def test_an_event_whose_message_is_late_is_taken_first(names: str) -> None:
 
 
 def test_the_later_one_has_its_turn_when_the_message_of_the_first_is_lost() -> None:
-    """It sends another in its place, and comes again itself."""
+    """It has the wait take the first, and sends a message in the place of the lost one."""
     world = World(TWICE)
     run_id = world.start("graph")
     world.deliver()
@@ -107,6 +107,24 @@ def test_the_later_one_has_its_turn_when_the_message_of_the_first_is_lost() -> N
     assert world.header(run_id).status == "completed"
     outputs = {name: _result(step.output) for name, step in world.token(run_id).steps.items()}
     assert outputs == {"one": "a1", "two": "b2"}
+
+
+def test_fifty_events_at_once_for_fifty_waits_cost_at_most_three_messages_each() -> None:
+    """Nobody sends the events of others again and again: the first of the waits take the first of the events."""
+    world = World("workflow: graph\nnodes: {hold: {wait: {for: event, name: a, key: k}}}")
+    runs = []
+    for _ in range(50):
+        runs.append(world.start("graph"))
+        world.deliver()
+        world.clock.advance(1)
+    messages = sent(world, "a" * 50, key="k")
+    for one in reversed(messages):
+        handle(world, one)
+    delivered = world.deliver()
+    outputs = [world.token(run_id).steps["hold"].output for run_id in runs]
+    assert outputs == [f"a{number}" for number in range(1, 51)]
+    world.clock.advance(10_000)
+    assert delivered + world.deliver() < 3 * len(messages)
 
 
 def test_an_agent_takes_the_answers_of_a_thread_in_the_order_in_which_they_came() -> None:

@@ -32,8 +32,11 @@ def pending_by_name() -> Iterator[None]:
 @contextmanager
 def offered_out_of_turn() -> Iterator[None]:
     """Who publishes an event offers it to a wait that has an older one to take."""
-    never = mock.AsyncMock(return_value=False)
-    with mock.patch.object(Coordinator, "_is_after_another", never):
+
+    async def at_once(self: Coordinator, at: Standing, *_: Any) -> Standing:
+        return at
+
+    with mock.patch.object(Coordinator, "_after_older", at_once):
         yield
 
 

@@ -145,27 +145,31 @@ class Coordinator:
             raise unread
 
     async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str, budget: Budget) -> Answer | None:
-        """Offers the event to a wait; None if the wait is not for it, or has an older one to take first."""
+        """Offers the event to a wait, after the older ones that it would take; None if it is not for it."""
         given = self._performer.mailbox.offer(at, waiter, event)
-        if given is None or await self._is_after_another(at, given, event, by):
+        if given is None:
             return None
+        if given.is_consumed and not pushes(at.token, by):
+            at = await self._after_older(at, given, by, budget)
         return await self._advance.take(at, given, by, budget)
 
-    async def _is_after_another(self, at: Standing, given: EventOffered, event: Event, by: str) -> bool:
-        """Tells whether the wait would take this event but has an older one: then both are sent again, in order.
+    async def _after_older(self, at: Standing, given: EventOffered, by: str, budget: Budget) -> Standing:
+        """Has the wait take the older events that it would take. Returns the token as it is then.
 
-        One event's message may overtake another's, or find a wait before its worker has looked for what is pending.
+        One event's message may overtake another's, or find a wait before its worker has looked for what is pending. A
+        message about the older one is sent first: whoever handles it pushes the token on, should this one die.
         """
-        if pushes(at.token, by) or not given.is_consumed or not isinstance(self._door.decide(at, given, by), Write):
-            return False
-        older = await self._older(at, given, by)
-        if older is not None:
-            await self._ports.queue.send(Lane.RESUME, to_json(Publish(older, kept=True)))
-            later_ms = self._ports.clock.now_ms() + SECOND_MS  # the wait's worker may be about to take the older one
-            await self._ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)), later_ms)
-        return older is not None
+        while isinstance(self._door.decide(at, given, by), Write):
+            older = await self._older(at, given, by)
+            if older is None:
+                break
+            event, offer = older
+            publish, later_ms = Publish(event, kept=True), self._ports.clock.now_ms() + SECOND_MS
+            await self._ports.queue.send(Lane.RESUME, to_json(publish), later_ms)
+            at = (await self._advance.take(at, offer, publish.id, budget)).at
+        return at
 
-    async def _older(self, at: Standing, given: EventOffered, by: str) -> Event | None:
+    async def _older(self, at: Standing, given: EventOffered, by: str) -> tuple[Event, EventOffered] | None:
         """Returns the oldest event that the wait would take, if that is older than this one; else None."""
         for offer in [one.given for one in await self._performer.mailbox.pending(at)]:
             if not isinstance(offer, EventOffered) or offer.place >= given.place:
@@ -173,7 +177,7 @@ class Coordinator:
             if isinstance(self._door.decide(at, offer, by), Write):
                 found = await self._ports.mailbox.get_event(offer.topic, offer.event_id)
                 if found is not None and not found.consumed_by:  # consumed by another wait since
-                    return found
+                    return found, offer
         return None
 
     async def _forget(self, at: Standing, waiter: Waiter) -> None:

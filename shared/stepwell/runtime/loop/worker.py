@@ -29,7 +29,7 @@ from stepwell.engine.starts import has_begun
 from stepwell.engine.token_batches import BATCH
 from stepwell.engine.turns import IN_SESSION, SENDS
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault, LeaseLost, PortError
+from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError
 from stepwell.limits import HOPS
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
@@ -224,8 +224,10 @@ class Worker:
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
             return changed(at, run=changed(at.run, started_ms=now_ms))
         header = await self._ports.runs.get_run(at.run_id)  # another worker just did, or the run has ended
-        started_ms = header.started_ms if header is not None else 0
-        return changed(at, run=changed(at.run, started_ms=started_ms or now_ms))
+        if header is None:
+            await self._performer.permits.give_back(at)
+            raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
+        return changed(at, run=changed(at.run, started_ms=header.started_ms or now_ms))
 
     async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:
         at = await self._logbook.leave(at)
