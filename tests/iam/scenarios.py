@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from stepwell.aws.keys import header_key
 from stepwell.runtime.stores.blobs import of_run, place_of, reference_of
 from tests.contract.emulated import answer
 from tests.functions.kit import POOLS, Invocation
@@ -36,6 +37,8 @@ def play(stack: Stack) -> None:
     lose(stack)
     watch(stack)
     tell(stack)
+    expire_forked(stack)
+    hook_deleted(stack)
     write(stack)
 
 
@@ -400,3 +403,26 @@ def _is_end_of_order(record: Any) -> bool:
 
 def _minute(stack: Stack) -> Invocation:
     return Invocation(stack.clock, 60)
+
+
+def expire_forked(stack: Stack) -> None:
+    """The time of a run with a fork is over: the stream erases its branches and their join."""
+    run_id = stack.start({"items": [1, 2]}, "fans")
+    stack.deliver()
+    assert stack.call("POST", f"/runs/{run_id}/cancel", {})[0] == 200
+    stack.deliver()
+    before = len(stack.written())
+    stack.cloud.connect("dynamodb").delete_item(TableName=stack.table, Key=header_key(run_id))
+    (removed,) = stack.written()[before:]
+    service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    stack.tell([{**removed, "userIdentity": service}])
+
+
+def hook_deleted(stack: Stack) -> None:
+    """A delivery that comes again, whose run was deleted a moment ago; its input is an item of its own."""
+    body = {"large": "m" * 2_000}
+    assert stack.hook("form-default", body) == 202
+    stack.deliver()
+    _, page = stack.call("GET", "/runs?workflow=asked-default")
+    assert stack.call("DELETE", f"/runs/{page['items'][0]['run_id']}")[0] == 200
+    assert stack.hook("form-default", body) < 500

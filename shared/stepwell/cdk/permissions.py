@@ -56,7 +56,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
             (("dynamodb:Query",), "indexes"), *_LINK, *_ERASE, (_LOOK, "dead"), (("lambda:InvokeFunction",), "worker"),
             (("logs:FilterLogEvents",), "worker_logs")),
-    "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
+    "webhooks": (((*_START, "dynamodb:DeleteItem"), "table"), *_REACH, *_ARM,
+                 (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
     "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead"), (_LIST, "table"),
                     (("dynamodb:Query",), "open")),
@@ -75,7 +76,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "stream": (
         (_READ, "table"),
         (_LIST, "table"),
-        (("dynamodb:BatchWriteItem",), "table"),
+        (("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"), "table"),
         (_FOLLOW, "stream"),
         (("s3:GetObject",), "blobs"),
         (("s3:ListBucket",), "bucket"),
