@@ -53,10 +53,11 @@ BY_STATE = Quota("DynamoDB", "… of one partition: a quarter of the runs that l
 LAMBDA = Quota("Lambda", "concurrent executions", 1_000, "Service Quotas")
 POLLERS = Quota("Lambda", "batches at once from one queue", 1_000, "fixed: another pool")
 GATEWAY = Quota("API Gateway", "requests a second", 10_000, "Service Quotas")
+STAGE = Quota("API Gateway", "requests a second of this stack", 1_000, "`rate_per_second`")
 CREATE_SCHEDULE = Quota("EventBridge Scheduler", "CreateSchedule a second", 5_000, "Service Quotas")
 SCHEDULES = Quota("EventBridge Scheduler", "schedules", 10_000_000, "Service Quotas")
 FIRED = Quota("EventBridge Scheduler", "invocations a second", 1_000, "Service Quotas")
-QUOTAS = (TABLE, BY_WORKFLOW, BY_STATE, LAMBDA, POLLERS, GATEWAY, CREATE_SCHEDULE, SCHEDULES, FIRED)
+QUOTAS = (TABLE, BY_WORKFLOW, BY_STATE, LAMBDA, POLLERS, GATEWAY, STAGE, CREATE_SCHEDULE, SCHEDULES, FIRED)
 RAMP_FIRST, RAMP_PER_SECOND = 5, 300 / 60  # how many batches of a queue Lambda takes at once, and how that grows
 
 
@@ -96,6 +97,7 @@ class Starts:
             Use(LAMBDA, self.workers + self.rate * CALL_SECONDS),
             Use(POLLERS, self.workers),
             Use(GATEWAY, self.rate),
+            Use(STAGE, self.rate),
             Use(CREATE_SCHEDULE, self.rate * self.sleeps),
         )
 

@@ -10,6 +10,7 @@ import pytest
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.limits import BODY_BYTES
+from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import event
 from tests.api.webhook_kit import NOW, WebhookWorld, github, plain, standard, told
 
@@ -118,6 +119,17 @@ def test_a_retry_whose_input_would_be_another_finds_the_first_run_and_wakes_it(w
     world.app = create_app(world.parts)
     run = world.get(f"/runs/{first.json['run_id']}").json
     assert (run["status"], run["input"]) == ("completed", {"at": str(NOW)})
+
+
+def test_a_retry_after_its_run_was_deleted_is_a_duplicate_and_starts_nothing(world: WebhookWorld) -> None:
+    """The sender is not to try again for hours, until the id is free."""
+    first = world.deliver("noisy", "{}", standard("{}"))
+    world.drain()
+    run_now(world.parts.eraser.delete(first.json["run_id"]))
+    again = world.deliver("noisy", "{}", standard("{}", at=NOW + 60))
+    assert (again.status, again.json) == (202, {**first.json, "duplicate": True})
+    world.app = create_app(world.parts)
+    assert world.get("/runs").json["items"] == []
 
 
 # -- what cannot be mapped

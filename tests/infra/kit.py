@@ -31,6 +31,7 @@ KEYED: Json = {
     "events": "all",
     "public_url": "https://flows.example.org/api",
     "coordinator_concurrency": 10,
+    "rate_per_second": "2000",
     "open_rate_per_second": "20",
     "pools": {
         "default": {"concurrency": 5},

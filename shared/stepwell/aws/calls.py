@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 THROTTLES = frozenset(
     {
+        "KMS.ThrottlingException",  # of a queue under the stack's own key
+        "KmsThrottled",
         "ProvisionedThroughputExceededException",
         "ProvisionedThroughputExceeded",  # as a transaction's reason
         "RequestLimitExceeded",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -29,6 +30,7 @@ SWEPT = {
 }
 AGE = "The oldest message of {} is not taken: too few workers at once, or all of them fail."
 ERRORS = "{} fails. Its log group says why."
+REFUSED = "The API answers that it cannot: the table or a queue does not answer, or by a defect. Its log says why."
 THROTTLES = "{} may not run as often at once as it is asked to: raise its limit or the account's."
 PASSED_OVER = "Something in the table cannot be read, so subscribers are not told of it. The stream's log names it."
 STREAM_LATE = "Subscribers, metrics and snapshots are an hour behind; after 24 hours they miss records."
@@ -46,6 +48,7 @@ class Alarms(Construct):
         props: EngineProps,
         queues: Queues,
         handlers: Handlers,
+        api: gateway.HttpApi,
     ) -> None:
         super().__init__(scope, construct_id)
         self.told = props.alarm_email
@@ -60,6 +63,7 @@ class Alarms(Construct):
             self._on(f"Age-{name.replace(' ', '-')}", metrics.age_seconds(queue), old_seconds, AGE.format(name))
         for handler in handlers:
             self._watch(handler)
+        self._on("ServerErrors", api.metric_server_error(period=metrics.PERIOD), 0, REFUSED, of=(2, 3))
         late = handlers.stream.function.metric("IteratorAge", statistic="Maximum", period=metrics.PERIOD)
         self._on("StreamLate", late, LATE_MS, STREAM_LATE)
         self._on("PassedOver", metrics.own(self, metrics.PASSED_OVER, "Sum"), 0, PASSED_OVER)

@@ -21,8 +21,6 @@ from stepwell.cdk.functions import Handler
 from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.props import EngineProps
 
-RATE_PER_SECOND = 1_000
-BURST = 1_000
 KEY_HEADER = "$request.header.x-api-key"
 KEY_REMEMBERED = cdk.Duration.minutes(5)  # how long a revoked key may still work
 
@@ -123,6 +121,7 @@ class Api(Construct):
         _stage_of(self.stage).route_settings = dict.fromkeys(opened, settings)
 
     def _make_stage(self) -> gateway.HttpStage:
+        rate = self._props.rate_per_second
         stage = gateway.HttpStage(
             self,
             "Stage",
@@ -130,7 +129,7 @@ class Api(Construct):
             stage_name="$default",
             auto_deploy=True,
             detailed_metrics_enabled=True,
-            throttle=gateway.ThrottleSettings(rate_limit=RATE_PER_SECOND, burst_limit=BURST),
+            throttle=gateway.ThrottleSettings(rate_limit=rate, burst_limit=rate),
         )
         _stage_of(stage).access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=self.access_log.log_group_arn, format=json.dumps(_ACCESS_LOG)

@@ -196,6 +196,7 @@ _READERS: Mapping[str, Reader] = {
     "log_retention_days": _retention,
     "log_level": _text,
     "vpc": _object,
+    "rate_per_second": _number,
     "open_rate_per_second": _number,
     "cors_origins": _texts,
     "max_steps": _number,

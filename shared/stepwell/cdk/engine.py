@@ -73,7 +73,7 @@ class StepwellEngine(Construct):
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None
         if props.alarms:
-            self.alarms = Alarms(self, "Alarms", props, self.queues, self.handlers)
+            self.alarms = Alarms(self, "Alarms", props, self.queues, self.handlers, self._api.http)
             self.dashboard = make_dashboard(self, self.queues, self.table, self._api, list(self.handlers))
 
     @property

@@ -27,7 +27,7 @@ AWS_CLIENTS = ("thin", "boto3")
 EVENTS = ("all", "runs", "none")
 MAX_STEPS = 100_000
 MAX_STEPS_PER_INVOCATION = 10  # branches that one message brings
-MAX_OPEN_RATE = 10_000  # API Gateway's initial quota of an account
+MAX_RATE = 10_000  # API Gateway's initial quota of an account
 _POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -87,6 +87,7 @@ class EngineProps:
     log_level: the lowest level that the functions log: `debug`, `info`, `warning` or `error`.
     vpc, vpc_subnets: where the functions run. They need a way to DynamoDB, S3, SQS, EventBridge and its Scheduler,
         CloudWatch Logs and Secrets Manager: endpoints, or a NAT.
+    rate_per_second: how many calls the API takes in a second, and as many at once; more get 429.
     open_rate_per_second: how many calls of each route that asks for no signature of the API (webhooks, callbacks,
         approval links) may come in a second, and as many at once; more get 429. Those that sign have a rate of their
         own, so a flood of the others does not keep them out.
@@ -134,6 +135,7 @@ class EngineProps:
     log_level: str = "info"
     vpc: ec2.IVpc | None = None
     vpc_subnets: ec2.SubnetSelection | None = None
+    rate_per_second: int = 1_000
     open_rate_per_second: int = 100
     cors_origins: Sequence[str] = ()
     max_steps: int = MAX_STEPS
@@ -160,7 +162,8 @@ class EngineProps:
         _one_of("aws_client", self.aws_client, AWS_CLIENTS)
         _one_of("platform", self.platform, PLATFORMS)
         _one_of("events", self.events, EVENTS)
-        _within("open_rate_per_second", self.open_rate_per_second, 1, MAX_OPEN_RATE)
+        _within("rate_per_second", self.rate_per_second, 1, MAX_RATE)
+        _within("open_rate_per_second", self.open_rate_per_second, 1, MAX_RATE)
         _within("max_steps", self.max_steps, 1, MAX_STEPS)
         if self.coordinator_concurrency is not None:
             _within("coordinator_concurrency", self.coordinator_concurrency, 2, 1000)

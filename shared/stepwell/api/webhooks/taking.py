@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 
 from stepwell.api.webhooks.sources import Meaning, Source
-from stepwell.errors import Conflict
+from stepwell.errors import Conflict, RunDeleted
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.notify.deliveries import Outcome
 from stepwell.runtime.starts.starting import Start
@@ -46,11 +46,16 @@ async def take(service: Service, source: Source, meaning: Meaning | None, delive
 
 
 async def _start(service: Service, workflow: str, meaning: Meaning, whole_id: str) -> tuple[str, bool]:
-    """Starts the delivery's run, once for all retries, even if the input would differ now."""
+    """Starts the delivery's run, once for all retries, even if the input would differ now.
+
+    A retry within the hour after the run was deleted is a duplicate of what was taken.
+    """
     run_id = f"run_{hashlib.sha256(whole_id.encode()).hexdigest()[:26]}"
     request = Start(workflow, meaning.content, run_id)
     try:
         started = await service.start(request)
+    except RunDeleted:
+        return run_id, False
     except Conflict:
         first = await service.header(run_id)  # starts it again, because an earlier attempt may have died
         started = await service.start(replace(request, workflow=first.workflow, input=first.input))
