@@ -178,6 +178,24 @@ def test_a_broken_answer_is_no_answer_and_its_connection_is_not_used_again(
     assert (len(server.connections), server.requests) == (2, 2)
 
 
+def test_after_no_answer_the_next_request_goes_over_a_new_connection(serve: Serve) -> None:
+    """Those that have been idle for longer may be as dead, and each would use up one of a call's tries."""
+    gate = threading.Barrier(3)
+
+    def together(connection: socket.socket) -> bool:
+        gate.wait(5)
+        connection.sendall(WHOLE)
+        return True
+
+    server, wire = serve(*[together] * 3, says_nothing, says(WHOLE), kept=3)
+    at_once(3, lambda _: wire.send(REQUEST))
+    assert len(wire._idle) == 3
+    with pytest.raises(NoAnswer):
+        wire.send(REQUEST)
+    assert wire.send(REQUEST).status == 200
+    assert (len(server.connections), server.requests) == (4, 5)
+
+
 def test_without_a_connection_nothing_was_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

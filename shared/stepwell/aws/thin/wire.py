@@ -71,6 +71,9 @@ class Wire:
         is_open = False
         try:
             reply, is_open = connection.exchange(request)
+        except NoAnswer:
+            self.close()  # they have been idle for longer, and are most likely as dead
+            raise
         finally:
             if is_open and len(self._idle) < self._kept:
                 self._idle.append(connection)
