@@ -136,12 +136,15 @@ def test_the_api_may_wait_as_long_as_a_caller_may_ask_it_to() -> None:
     assert WAIT_ANSWER_SECONDS < made(PLAIN).functions()["api"]["Timeout"] < 30
 
 
-def test_the_sweeper_is_run_by_a_clock_and_is_done_before_its_next_turn() -> None:
+def test_the_sweeper_is_run_by_a_clock_once_and_is_done_before_its_next_turn() -> None:
     stack = made(PLAIN)
     (rule,) = (one for one in stack.of("Events::Rule").values() if "ScheduleExpression" in one)
     assert rule["ScheduleExpression"] == "rate(5 minutes)"
     assert [target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"]] == [stack.id_of("sweeper")]
     assert stack.functions()["sweeper"]["Timeout"] < 5 * 60
+    called = list(stack.of("Lambda::EventInvokeConfig").values())
+    assert [one["MaximumRetryAttempts"] for one in called] == [0]
+    assert called[0]["FunctionName"] == {"Ref": stack.id_of("sweeper")}
 
 
 def test_the_stream_is_filtered_down_to_new_records_and_headers() -> None:

@@ -161,6 +161,7 @@ class Handler(Construct):
 
     def run_every(self, minutes: int) -> None:
         """A schedule invokes the function, without retries because the next turn follows soon."""
+        self.function.configure_async_invoke(retry_attempts=0)  # else Lambda itself tries a failed call twice more
         target = targets.LambdaFunction(self.function, retry_attempts=0)
         events.Rule(self, "Clock", schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)), targets=[target])
 
