@@ -127,7 +127,7 @@ class Coordinator:
         unread: EngineFault | None = None
         for waiter in await self._ports.mailbox.waiters(event.topic):
             try:
-                at = await self._logbook.load(waiter.run_id, waiter.token)
+                at = await self._loaded(waiter.run_id, waiter.token)
             except EngineFault as fault:
                 unread = fault
                 continue
@@ -200,9 +200,18 @@ class Coordinator:
     async def _push_consumer(self, event: Event, by: str, budget: Budget) -> None:
         """Wakes the run that this publish resumed before a crash. A run resumed by another is left to that one."""
         run_id, token_id, _ = event.consumed_by.split("|")
-        at = await self._logbook.load(run_id, token_id)
+        at = await self._loaded(run_id, token_id)
         if at is not None and pushes(at.token, by):
             await self._advance.push(at, by, budget)
+
+    async def _loaded(self, run_id: str, token_id: str) -> Standing | None:
+        """Loads a token; None also if its run was deleted while it was read."""
+        try:
+            return await self._logbook.load(run_id, token_id)
+        except EngineFault:
+            if await self._ports.runs.get_run(run_id) is None:
+                return None
+            raise
 
     # -- ends
 
