@@ -20,6 +20,13 @@ _KNOWN: Mapping[int, tuple[str, str]] = {
     errno.EROFS: ("no_permission", "this disk takes no writes: choose a folder on another one"),
 }
 
+_OF_PATHS: Mapping[int, tuple[str, str]] = {
+    errno.ENOENT: ("no_such_file", "look for a misspelt name in this path; ls shows what is there"),
+    errno.ENOTDIR: ("not_a_folder", "a part of this path is a file: choose another place"),
+    errno.EISDIR: ("not_a_file", "this is a folder: name a file in it"),
+    errno.EEXIST: ("not_a_folder", "a file has this name: choose another one"),
+}
+
 
 def explained(error: OSError, place: Path | None = None) -> StepwellError | None:
     """Returns the error with its code and what to do; None for one that says nothing to a person.
@@ -32,6 +39,14 @@ def explained(error: OSError, place: Path | None = None) -> StepwellError | None
     what = "cannot write" if code == "disk_full" else "no access to"
     where = error.filename or place or "a file"
     return UserError(f"{what} {where}: {(error.strerror or code).lower()}", code=code, hint=hint)
+
+
+def misplaced(error: OSError) -> StepwellError | None:
+    """Returns the error for a path that cannot be; None for another error, or one without its path."""
+    if error.errno is None or error.errno not in _OF_PATHS or not error.filename:
+        return None
+    code, hint = _OF_PATHS[error.errno]
+    return UserError(f"cannot use {error.filename}: {(error.strerror or code).lower()}", code=code, hint=hint)
 
 
 def full_disk(said: str) -> StepwellError | None:

@@ -89,6 +89,13 @@ def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, run
     assert api.calls[0].query["status"] == ["running", "waiting", "paused", "compensating"]
 
 
+@pytest.mark.parametrize("command", [["gate", "no"], ["replay", "run_1", "-f", "no"]])
+def test_a_folder_that_is_not_there_proves_nothing(cli: Cli, api: FakeApi, runs: list[Run], command: list[str]) -> None:
+    result = cli(*command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there is no folder 'no' [no_such_folder]" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected", "came", "line"),
     [

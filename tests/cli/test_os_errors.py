@@ -53,6 +53,14 @@ def test_a_full_disk_is_told_with_the_file_that_could_not_be_written(
     assert ": no space left on device [disk_full]" in result.stderr
 
 
+def test_a_path_that_cannot_be_is_told_without_a_traceback(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place, code in ((tmp_path / "file" / "x", "not_a_folder"), (Path("/proc/none"), "no_such_file")):
+        result = cli("init", str(place))
+        assert result.exit_code == 2
+        assert f"[{code}]\n  hint: " in result.stderr
+
+
 def test_another_error_of_the_system_keeps_its_traceback(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

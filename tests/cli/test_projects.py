@@ -74,6 +74,7 @@ def test_the_next_commands_start_a_run_of_the_project(cli: Cli) -> None:
         ("my-shop", "my_shop"),
         ("test", "test_app"),
         ("json", "json_app"),
+        ("class", "class_app"),
         ("2nd", "app_2nd"),
         ("pydantic", "pydantic_app"),
     ],

@@ -106,6 +106,10 @@ def test_graph_draws_a_file(cli: Cli) -> None:
     assert cli("graph", "good.yaml", "--format", "svg", "-o", "good.svg").stdout == ""
     assert ElementTree.parse("good.svg").getroot().tag.endswith("svg")  # noqa: S314 - our own
 
+    refused = cli("graph", "good.yaml", "-o", "other.svg")
+    assert (refused.exit_code, Path("other.svg").exists()) == (2, False)
+    assert "hint: add --format svg" in refused.stderr
+
 
 def test_graph_of_a_bad_file_tells_why_on_stderr(cli: Cli) -> None:
     Path("bad.yaml").write_text(BAD)
@@ -146,7 +150,7 @@ def test_graph_of_an_unknown_run_speaks_of_runs(api: FakeApi, cli: Cli, words: l
 
 def test_graph_into_a_folder_that_is_not_there_is_told(cli: Cli) -> None:
     Path("good.yaml").write_text(GOOD)
-    result = cli("graph", "good.yaml", "-o", "no/where.svg")
+    result = cli("graph", "good.yaml", "-o", "no/where.mmd")
     assert result.exit_code == 2
     assert "[unwritable]" in result.stderr
 

@@ -48,6 +48,15 @@ BODIES = {
 """,
 }
 
+BODIES |= {
+    f"a task that sleeps for {seconds} s": f"""
+    task = asyncio.create_task(asyncio.sleep({seconds}))
+    await ctx.step(one)
+    return task.cancel()
+"""
+    for seconds in (1e12, 1e18, 1e300)
+}
+
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 @pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
@@ -81,3 +90,16 @@ def test_a_sleep_without_a_number_is_an_error_of_its_caller(flows: Flows) -> Non
     assert run.status == "failed"
     assert run.error is not None
     assert run.error["type"] == "ValueError"
+
+
+@pytest.mark.parametrize("seconds", [1e12, 1e18, 1e300])
+def test_a_lone_sleep_beyond_the_calendar_fails_by_name_and_all_runs_can_be_listed(
+    flows: Flows, seconds: float
+) -> None:
+    """It was due in the year 33715, which no date can show: the list of all runs failed."""
+    world = flows(f"{HEAD}    await asyncio.sleep({seconds})\n")
+    world.start("flow")
+    (run,) = world.runs("flow")
+    assert run.error is not None
+    assert (run.status, run.error["type"]) == ("failed", "foreign_await")
+    assert "no timer is set at flow.py:7" in run.error["message"]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 from wsproto.events import CloseConnection, RejectConnection, TextMessage
 
+from stepwell.engine.entries import Entry
+from stepwell.local.live import QUEUED_CHARACTERS, LiveFeed
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.notify.telling import Notice
 from tests.contract import live_socket
 from tests.contract.live_kit import AFTER, BEFORE, FLOW, STEPS, page, seen
 from tests.local.kit import Dev, until
@@ -99,3 +106,34 @@ def test_a_server_that_stops_ends_its_feeds(tmp_path: Path) -> None:
     with opened(dev) as watcher:
         assert dev.end(signal.SIGTERM) == 0
         assert isinstance(watcher.event(), CloseConnection | RejectConnection)
+
+
+def test_a_watcher_that_reads_nothing_is_let_go_before_it_fills_the_memory() -> None:
+    """The send of its first frame never returns, as with a laptop that sleeps."""
+    feed, service = LiveFeed(), cast(Service, None)
+    entry = Entry("0@1.0", 0, "step.completed", "0", data="x" * 10_000)
+    notice = SimpleNamespace(run=SimpleNamespace(run_id="run_1", workflow="flow"), entry=entry)
+
+    async def scene() -> int:
+        told, accepted = 0, asyncio.Event()
+
+        async def receive() -> dict[str, str]:
+            if accepted.is_set():
+                await asyncio.Event().wait()
+            return {"type": "websocket.connect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            accepted.set()
+            if message["type"] == "websocket.send":
+                await asyncio.Event().wait()
+
+        serving = asyncio.ensure_future(feed.serve(service, {"query_string": b""}, receive, send))
+        while not serving.done():
+            if feed.wanted:
+                feed.tell([cast(Notice, notice)])
+                told += 10_000
+            await asyncio.sleep(0)
+        return told
+
+    assert QUEUED_CHARACTERS <= asyncio.run(scene()) < 1.1 * QUEUED_CHARACTERS
+    assert not feed.wanted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.definition.targets import parse_hosts
-from stepwell.limits import DAY_MS, HOUR_MS, NOTIFICATION_DELAYS_MS, NOTIFICATION_REFUSALS
+from stepwell.limits import ANSWER_BYTES, DAY_MS, HOUR_MS, NOTIFICATION_DELAYS_MS, NOTIFICATION_REFUSALS
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from stepwell.runtime.notify.sender import Fate, Sender, signatures
@@ -110,6 +110,12 @@ def test_an_answer_decides_what_becomes_of_the_notification(
         verdict = sent.sender.send(NOTIFICATION)
     assert (verdict.fate, verdict.notification.refusals) == (fate, refusals)
     assert verdict.notification.id == NOTIFICATION.id
+
+
+def test_a_2xx_counts_however_long_its_body_is(tmp_path: Path) -> None:
+    sent = Sent(tmp_path, reply("200 X", "x" * (ANSWER_BYTES + 1)))
+    with sent.server:
+        assert sent.sender.send(NOTIFICATION).fate is Fate.TAKEN
 
 
 def test_an_endpoint_that_is_down_is_tried_for_about_a_day_later_and_later(tmp_path: Path) -> None:

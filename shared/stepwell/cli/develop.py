@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from stepwell.cli.arguments import ErrorsAsJson, Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import DEFINITIONS, EMULATED, chosen_folder
+from stepwell.cli.folders import DEFINITIONS, EMULATED, existing_folder
 from stepwell.cli.projects import Template, adding, needs_stepwell, write_project
 from stepwell.cli.screen import console, print_error, print_json
-from stepwell.errors import NotFound, StepwellError, UserError
+from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
 from stepwell.os_errors import explained
 from stepwell.settings import DEFAULT_PORT, read_settings
@@ -37,6 +37,9 @@ class Form(StrEnum):
     MERMAID = "mermaid"
     DOT = "dot"
     SVG = "svg"
+
+
+_SUFFIXES: Mapping[str, Form] = {".svg": Form.SVG, ".dot": Form.DOT, ".mmd": Form.MERMAID}
 
 
 def dev(
@@ -59,10 +62,7 @@ def dev(
     as_json: ErrorsAsJson = False,
 ) -> None:
     """Run API, coordinator, worker and timers on this machine."""
-    chosen = chosen_folder(folder)
-    if not chosen.is_dir():
-        hint = "create one with: stepwell init DIR"
-        raise NotFound(f"there is no folder {str(chosen)!r}", code="no_such_folder", hint=hint)
+    chosen = existing_folder(folder)
     kept = data or read_settings().data_dir
     content = read_json(given, "-i") if given else {}
     then = partial(_start_run, workflow, content) if workflow else None
@@ -177,6 +177,9 @@ def graph(
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
+    if not as_json and output.suffix in _SUFFIXES and form is not _SUFFIXES[output.suffix]:
+        wanted = _SUFFIXES[output.suffix]
+        raise UserError(f"{output} would not be {wanted}, but {form}", code="bad_usage", hint=f"add --format {wanted}")
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:

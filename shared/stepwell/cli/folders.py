@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stepwell.errors import NotFound
 from stepwell.project import WORKFLOWS, find_project
 
 DEFINITIONS = (".yaml", ".yml", ".json")
@@ -20,6 +21,15 @@ def chosen_folder(given: Path | None) -> Path:
     if project and project.root == given.resolve() and project.folder.is_dir():
         return given / project.folder.relative_to(project.root)
     return given
+
+
+def existing_folder(given: Path | None) -> Path:
+    """Returns `chosen_folder(given)`. Raises NotFound if there is no such folder."""
+    chosen = chosen_folder(given)
+    if not chosen.is_dir():
+        hint = "create one with: stepwell init DIR"
+        raise NotFound(f"there is no folder {str(chosen)!r}", code="no_such_folder", hint=hint)
+    return chosen
 
 
 def default_folder() -> Path:

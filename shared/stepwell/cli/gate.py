@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import chosen_folder
+from stepwell.cli.folders import existing_folder
 from stepwell.cli.hushing import aside
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted
@@ -89,7 +89,7 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Tell which open runs could not go on with this folder's code. Exit status 1: some. Runs no step."""
-    chosen = chosen_folder(folder).resolve()
+    chosen = existing_folder(folder).resolve()
     statuses = FAILED if redrives else OPEN
     found = list(gate_runs(asked_of(against or [""], most, statuses), chosen, jobs))
     if as_json:

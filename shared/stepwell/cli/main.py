@@ -44,7 +44,7 @@ from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import BOTO3, OF_AWS
-from stepwell.os_errors import explained
+from stepwell.os_errors import explained, misplaced
 from stepwell.settings import fix_hash_seed
 
 # The base of what typer raises for wrong arguments; its module differs between versions of typer.
@@ -76,7 +76,7 @@ class Commands(TyperGroup):
             print_error(wanted, as_json="--json" in given)
             raise typer.Exit(status_of(wanted)) from error
         except OSError as error:
-            found = explained(error)
+            found = explained(error) or misplaced(error)
             if found is None:
                 raise
             print_error(found, as_json="--json" in given)

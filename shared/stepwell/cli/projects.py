@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from importlib.metadata import version
 from importlib.resources import as_file, files
+from keyword import iskeyword
 from pathlib import Path
 from string import Template as Text
 
 from stepwell.errors import Conflict, UserError
-from stepwell.os_errors import explained
+from stepwell.os_errors import explained, misplaced
 from stepwell.project import FILE, WORKFLOWS, find_project, name_of, root_packages, this_python
 from stepwell.values import dataclass
 
@@ -85,7 +86,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        known = explained(error, path)
+        known = explained(error, path) or misplaced(error)
         if known is None:
             raise
         raise known from error
@@ -131,7 +132,7 @@ def _package(folder: Path, project: str) -> str:
     """Returns a name for the package that hides no module: `my-shop` is `my_shop`, `test` is `test_app`."""
     name = re.sub(r"\W+", "_", project.lower(), flags=re.ASCII).strip("_") or "app"
     name = f"app_{name}" if name[0].isdigit() else name
-    taken = name in sys.stdlib_module_names or name in {"workflows", "tests", "test", "stepwell"}
+    taken = name in sys.stdlib_module_names or name in {"workflows", "tests", "test", "stepwell"} or iskeyword(name)
     if not taken and not (folder / name).exists():
         taken = importlib.util.find_spec(name) is not None
     return f"{name}_app" if taken else name

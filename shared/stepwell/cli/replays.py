@@ -13,7 +13,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, ErrorsAsJson, RunId, Url
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import chosen_folder
+from stepwell.cli.folders import existing_folder
 from stepwell.cli.hushing import aside
 from stepwell.cli.screen import console, print_json
 from stepwell.errors import UserError
@@ -60,13 +60,14 @@ def replay(
     """Replay a durable function's history against today's code. Exit status 1: they differ. Runs no step."""
     from stepwell.local.replaying import is_function, replay  # noqa: PLC0415 - with the compiler
 
+    chosen = existing_folder(folder)
     found = _exports(what, url)
     functions = [one for one in found if is_function(one)]
     if not functions:
         raise UserError(f"{what} has only runs of graphs; a replay needs a durable function", code="not_a_function",
                         hint="a graph's run keeps the definition that it began with")  # fmt: skip
     with aside():
-        replayed = [replay(one, chosen_folder(folder)) for one in functions]
+        replayed = [replay(one, chosen) for one in functions]
     if as_json:
         print_json([asdict(one) for one in replayed])
     else:

@@ -161,9 +161,13 @@ def usd(amount: float) -> str:
     return f"{Decimal(f'{amount:.6g}'):f}"
 
 
+LAST_MS = 253_402_300_799_000  # the last second that RFC 3339 can write
+
+
 def iso(at_ms: int) -> str:
-    """RFC 3339, UTC, milliseconds."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """RFC 3339, UTC, milliseconds; a later time than the year 9999 is its end."""
+    at = datetime.fromtimestamp(min(at_ms, LAST_MS) / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _step_names(view: StepView) -> dict[str, Json]:

@@ -25,7 +25,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _logger = logging.getLogger("stepwell.live")
 
-QUEUED_FRAMES = 1_000  # for one watcher; one that is slower is let go, and comes back with its cursor
+QUEUED_CHARACTERS = 2_000_000  # for one watcher; one that is slower is let go, and comes back with its cursor
 GOING_AWAY, BUSY = 1001, 1013  # RFC 6455
 
 
@@ -34,15 +34,26 @@ class _Watcher:
         self.topic = topic
         self._loop = asyncio.get_running_loop()
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
+        self._queued_characters = 0
+        self.is_behind = asyncio.Event()  # it reads more slowly than runs go on, or not at all
 
     def put(self, frame: str | None) -> None:
         """Queues a frame from any thread; None ends the feed."""
         with suppress(RuntimeError):  # the loop is closed: the server has stopped
-            self._loop.call_soon_threadsafe(self._frames.put_nowait, frame)
+            self._loop.call_soon_threadsafe(self._queue, frame)
+
+    def _queue(self, frame: str | None) -> None:
+        self._queued_characters += len(frame or "")
+        if self._queued_characters > QUEUED_CHARACTERS:
+            self.is_behind.set()
+        if not self.is_behind.is_set():
+            self._frames.put_nowait(frame)
 
     async def next(self) -> str | None:
-        """Returns the next frame; None at the end, or if there are too many."""
-        return None if self._frames.qsize() > QUEUED_FRAMES else await self._frames.get()
+        """Returns the next frame; None at the end."""
+        frame = await self._frames.get()
+        self._queued_characters -= len(frame or "")
+        return frame
 
 
 class LiveFeed:
@@ -81,13 +92,15 @@ class LiveFeed:
         self._watchers |= {watcher}
         sending = asyncio.ensure_future(_send_frames(watcher, send))
         answering = asyncio.ensure_future(_answer(service, watcher, receive))
+        falling_behind = asyncio.ensure_future(watcher.is_behind.wait())
+        tasks = (sending, answering, falling_behind)
         try:
-            await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._watchers -= {watcher}
-            for task in (sending, answering):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(sending, answering, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _send_frames(watcher: _Watcher, send: Send) -> None:

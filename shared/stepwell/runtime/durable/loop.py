@@ -19,10 +19,11 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import Context, copy_context
 from functools import wraps
 from itertools import count
-from math import ceil, inf, isnan
+from math import ceil, isnan
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakSet
 
+from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Json
 from stepwell.engine.finished import UNKNOWN
 from stepwell.engine.runner import Pending
@@ -36,6 +37,7 @@ from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 
 T = TypeVar("T")
 _logger = logging.getLogger("stepwell.workflow")
+FARTHEST_SECONDS = LONGEST_MS / SECOND_MS  # of a timer: a calendar ends, and a database's numbers do
 _UNWINDS = 100  # rounds for cancelled tasks to end; a task that goes on after them is closed
 _OF_CLOSING = (Exception, GeneratorExit, asyncio.CancelledError)  # what users' code may raise while it is closed
 _Abstract: Any = asyncio.AbstractEventLoop
@@ -273,7 +275,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
             raise ValueError("a timer needs a time, not NaN")
         handle = events.TimerHandle(when, callback, args, self, context)
         number = next(self.numbers)
-        if when < inf:  # else its time never comes, as for `anyio.sleep_forever`
+        if when - self.time() <= FARTHEST_SECONDS:  # else its time never comes, as for `anyio.sleep_forever`
             heapq.heappush(self._timers, (when, number, handle))
         return handle
 

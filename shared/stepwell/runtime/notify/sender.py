@@ -138,7 +138,7 @@ class Sender:
             "webhook-signature": signatures(keys, notification.id, seconds, body),
         }
         deadline = Deadline(time.monotonic, NOTIFICATION_MS / SECOND_MS)
-        return send(Sending("POST", target, headers, body), self._network, deadline)
+        return send(Sending("POST", target, headers, body, wants_body=False), self._network, deadline)
 
     def _keys(self, endpoint: Endpoint) -> list[bytes]:
         """Returns the keys of all secrets that are available. Raises PortError if none is."""

@@ -73,6 +73,7 @@ class Sending:
     target: Target
     headers: Mapping[str, str]
     body: bytes | None
+    wants_body: bool = True  # whether the answer's is read
 
     def __repr__(self) -> str:
         return f"<{self.method} {self.target.origin}>"
@@ -136,7 +137,7 @@ def _exchange(connection: _Connection, sending: Sending, deadline: Deadline) -> 
     try:
         response.begin()
         headers = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
-        return Answer(response.status, headers, _body(response, sock, deadline))
+        return Answer(response.status, headers, _body(response, sock, deadline) if sending.wants_body else b"")
     finally:
         response.close()
 
