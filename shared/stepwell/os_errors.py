@@ -42,7 +42,7 @@ def explained(error: OSError, place: Path | None = None) -> StepwellError | None
 
 
 def misplaced(error: OSError) -> StepwellError | None:
-    """Returns the error for a path that cannot be; None for another error, or one without its path."""
+    """Returns the error for a path that leads nowhere; None for another error, or one without its path."""
     if error.errno is None or error.errno not in _OF_PATHS or not error.filename:
         return None
     code, hint = _OF_PATHS[error.errno]
