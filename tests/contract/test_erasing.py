@@ -40,6 +40,19 @@ def test_the_logs_of_a_run_are_erased_and_its_header_last(store: Store) -> None:
     run(store.scrub())
 
 
+def test_the_logs_of_forks_that_are_not_named_stay(store: Store) -> None:
+    """A deletion that was repeated does not know them; one that has read them deletes what they refer to first."""
+    for token in TOKENS:
+        run(store.append("r1", token, 0, "body"))
+        run(store.save_snapshot("r1", token, 0, "s"))
+    for join in ("0/0", "0/0@1"):
+        run(store.arrive("r1", join, "m"))
+    run(store.erase_logs("r1", [("0/1", 2, 1)]))
+    assert [len(run(store.read_log("r1", token))) for token in TOKENS] == [0, 1, 1, 1]
+    assert run(store.load("r1", "0/0.1")).snapshot is not None
+    assert [run(store.read_join("r1", join)).members for join in ("0/0", "0/0@1")] == [{"m"}, {"m"}]
+
+
 @pytest.mark.parametrize("given", ["x", "x" * 3_000], ids=["small", "large"])
 def test_the_id_of_a_deleted_run_is_held_and_then_free(store: Store, given: str) -> None:
     run(store.create_run(header(input="old" + given)))

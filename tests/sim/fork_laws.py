@@ -14,8 +14,9 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record
+from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Parked, Record
 from stepwell.engine.token import Token
+from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports.headers import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
@@ -139,16 +140,22 @@ def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str
         return
     began = {slot: max(slot, root.tasks[slot].let_on_slot) for slot, _ in waiting}  # a redrive has them begin anew
     began_ms = {slot: logs.records[ROOT][since].at_ms for slot, since in began.items()}
-    untils = [
-        began_ms[slot] + one.until_ms - one.since_ms for (slot, _), one in waiting.items() if one.until_ms is not None
+    shown = [  # people come first, then what is due first
+        (not kind_named(one.kind).asks_people, _time_left_ms(one) + began_ms[slot])
+        for (slot, _), one in waiting.items()
     ]
-    until_ms = min(untils, default=None)
+    first_ms = min(shown, default=(True, math.inf))[1]
+    until_ms = None if first_ms == math.inf else first_ms
     if len(waiting) < len(places):
         if header.status == "waiting" and len(live) == len(places):
             yield f"header: it says waiting, and {len(places) - len(waiting)} of {len(places)} operations do not wait"
     elif header.status != "waiting" or header.waiting_until_ms != until_ms:
         said = f"{header.status} until {header.waiting_until_ms}"
         yield f"header: all {len(places)} operations wait until {until_ms}, and it says {said}"
+
+
+def _time_left_ms(parked: Parked) -> float:
+    return math.inf if parked.until_ms is None else parked.until_ms - parked.since_ms
 
 
 def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Record]) -> Iterator[Token]:

@@ -91,6 +91,8 @@ OF_WAITS = 120  # schedules of waits for several things
 OF_HELD = 200  # schedules of such workers in chains of steps, of which a few need the look at the lease
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
+DELETED_TWICE = 12_049_850_017  # the second deletion erases what a late branch wrote, and then the first one looks
+PEOPLE_FIRST = 11_049_800_705  # a function waits for an approval of 100 s beside a sleep of 11 s
 BRANCH_OF_CHILDREN = DURABLE_FROM + 22_001_244  # child runs with different time limits are a branch that wins
 FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it waits for its event
 PARKED_BY_ONE = CALLED_FROM + 2611  # one copy of a message parks a branch for code, another has run its step
@@ -207,6 +209,16 @@ def test_a_late_copy_of_a_shared_message_is_a_copy_of_the_wakes_that_it_holds() 
 def test_a_step_that_one_copy_of_a_message_ran_and_another_found_gone_runs_again_once_its_code_is_back() -> None:
     """The record of the copy that parked was first, so what the other's try came to is dropped."""
     assert lawful([PARKED_BY_ONE]) is None
+
+
+def test_a_deletion_that_was_repeated_leaves_the_branches_to_the_one_that_knew_them() -> None:
+    """It has read nothing of them: what they wait for would stay behind."""
+    assert lawful([DELETED_TWICE]) is None
+
+
+def test_a_header_shows_an_approval_before_a_sleep_that_is_due_earlier() -> None:
+    """Among what a function's tasks wait for, people come first."""
+    assert lawful([PEOPLE_FIRST]) is None
 
 
 def test_a_function_whose_time_to_clean_up_is_over_leaves_no_branch_though_its_canceller_died() -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from stepwell.engine.records import Topic
+from stepwell.engine.records import ROOT, Topic
 from stepwell.engine.waits import run_topic
 from stepwell.local.database import Database
 from stepwell.local.log_files import LogFile
 from stepwell.runtime.ports import Event, Forks
 
+_NAMED = (("log", "token"), ("snapshots", "token"), ("joins", "name"), ("reports", "name"))  # tables, by column
 _LOGS = tuple(
-    f"DELETE FROM {table} WHERE run_id = ?"  # noqa: S608 - names of tables
-    for table in ("log", "snapshots", "joins", "reports")
+    f"DELETE FROM {table} WHERE run_id = :run_id AND {column} = :name"  # noqa: S608 - names of tables
+    for table, column in _NAMED
+)
+_BENEATH = tuple(
+    f"DELETE FROM {table} WHERE run_id = :run_id AND {column} >= :first AND {column} < :end"  # noqa: S608 - as above
+    for table, column in _NAMED
 )
 _TAGS, _RUN = "DELETE FROM tags WHERE run_id = ?", "DELETE FROM runs WHERE run_id = ?"
 # One look-up for each name of an event, of which there are few: events have no index by key.
@@ -37,7 +42,7 @@ class SqliteErasure:
 
     async def erase_logs(self, run_id: str, forks: Forks) -> int:
         with self._db.transaction() as execute:
-            return sum(execute(statement, (run_id,)).rowcount for statement in _LOGS)
+            return sum(execute(*statement).rowcount for statement in _erasing(run_id, forks))
 
     async def scrub(self) -> None:
         """Rewrites the file without its free pages, empties its journal, and forgets what deleted runs have logged."""
@@ -74,3 +79,13 @@ class SqliteErasure:
                 return False
             execute(_HOLD, (HELD, run_id, str(held_until_ms)))
         return True
+
+
+def _erasing(run_id: str, forks: Forks) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields what deletes the logs and joins of these forks, then those of the root: each statement with its values."""
+    for fork, _, _ in forks:
+        for mark in ".@":  # of a branch, of a page's join
+            ends = {"run_id": run_id, "first": f"{fork}{mark}", "end": f"{fork}{chr(ord(mark) + 1)}"}
+            yield from ((statement, ends) for statement in _BENEATH)
+        yield from ((statement, {"run_id": run_id, "name": fork}) for statement in _LOGS)
+    yield from ((statement, {"run_id": run_id, "name": ROOT}) for statement in _LOGS)

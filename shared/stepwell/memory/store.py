@@ -15,7 +15,7 @@ from dataclasses import replace
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import changed
-from stepwell.engine.records import Status, Topic
+from stepwell.engine.records import ROOT, Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.engine.waits import run_of
 from stepwell.memory.items import MemoryItems, changes_of
@@ -308,12 +308,14 @@ class MemoryStore(MemoryItems, MemoryNotes):
         self._waiters[waiter.topic].pop(_waiter_key(waiter), None)
 
     async def erase_logs(self, run_id: str, forks: Forks) -> int:
-        gone = [place for place in self._logs if place[0] == run_id]
-        count = sum(len(self._logs.pop(place).records) for place in gone)
-        for joins in (self._joins, self._reports):
-            for join in [place for place in joins if place[0] == run_id]:
-                del joins[join]
-        return count
+        begin = tuple(f"{fork}{mark}" for fork, _, _ in forks for mark in ".@")  # of a branch, of a page's join
+        names = {ROOT, *(fork for fork, _, _ in forks)}
+        kept = (*self._logs, *self._joins, *self._reports)
+        gone = [place for place in kept if place[0] == run_id and (place[1] in names or place[1].startswith(begin))]
+        for place in gone:
+            self._joins.pop(place, None)
+            self._reports.pop(place, None)
+        return sum(len(log.records) for place in gone if (log := self._logs.pop(place, None)))
 
     async def scrub(self) -> None:
         """There are no files."""

@@ -268,7 +268,8 @@ class Erasure(Protocol):
     async def erase_logs(self, run_id: str, forks: Forks) -> int:
         """Deletes the records, snapshots and joins of these forks in their order, then those of the root.
 
-        Returns the number of items. Idempotent: a call that is killed leaves the logs that refer to what is left.
+        Those of other forks stay: nobody has read what they refer to. Returns the number of items. Idempotent: a call
+        that is killed leaves the logs that refer to what is left.
         """
 
     async def scrub(self) -> None:
