@@ -17,12 +17,11 @@ async def entries_since(service: Service, topic: Topic, after: str | None) -> st
         return page_frame((), after or "", more=False)
     narrator = await service.narrator(topic.run_id)
     found: list[LiveEntry] = []
-    cursor, more = after, False
-    async for entry in narrator.entries(after=after):
+    last = settled = after
+    async for entry, before in narrator.settling(after=after):
         if len(found) == LIVE_PAGE_ENTRIES:
-            more = True
-            break
-        cursor = entry.id
+            return page_frame(found, last, more=True)
+        last, settled = entry.id, before
         if entry.type in TOLD:
             found.append(LiveEntry(topic.run_id, narrator.run.workflow, entry))
-    return page_frame(found, cursor, more=more)
+    return page_frame(found, settled, more=False)

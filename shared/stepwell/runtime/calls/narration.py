@@ -50,18 +50,31 @@ class Narrator:
 
         Raises NotFound for an unknown token, InvalidInput for an `after` that is no entry of it.
         """
+        async for entry, _ in self.settling(token_id, after, until):
+            yield entry
+
+    async def settling(
+        self, token_id: str = ROOT, after: str = "", until: int | None = None
+    ) -> AsyncIterator[tuple[Entry, str]]:
+        """Yields the entries, as `entries` does, each with the id of the last before which nothing can come any more.
+
+        A branch may commit a record when others have committed later ones: it stands before theirs. So that id is one
+        of the token's own, of before the fork, or the tasks, that are under way.
+        """
         cursor = _Cursor.of(token_id, after)
-        beside = _Beside(cursor)
+        beside, settled, is_quiet = _Beside(cursor), after, True
         async for standing, entries in self._own(await self._before(token_id, cursor.slot), until):
             for entry in entries:
                 for earlier in beside.until(entry):
-                    yield earlier
+                    yield earlier, settled
+                settled = entry.id if is_quiet else settled
                 if beside.is_next(entry):
-                    yield entry
+                    yield entry, settled
             for entry in await self._branches(standing, cursor, beside):
-                yield entry
+                yield entry, settled
+            is_quiet = not standing.has_open_tasks
         for entry in beside.rest():
-            yield entry
+            yield entry, settled
 
     async def _before(self, token_id: str, slot: int) -> Token:
         """Returns the token before this slot, and before its open tasks began: their entries may follow the slot's.

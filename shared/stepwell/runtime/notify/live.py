@@ -7,7 +7,8 @@
       │ ◀─── {"entries": …}                                        what is committed from now on
 
 An entry may come twice, or out of order: its run and its id identify it. An entry that a watcher missed is in the next
-page after its cursor, which it asks for again from time to time.
+page after its cursor, which it asks for again from time to time. While branches are under way, the last page's cursor
+stands before them, since they may commit in another order than that of the history: their entries come again.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def frames_of(entries: Iterable[LiveEntry]) -> Iterator[str]:
 def page_frame(entries: Iterable[LiveEntry], cursor: str, *, more: bool) -> str:
     """Returns the answer to a watcher's message: as many of the entries as one frame takes.
 
-    `cursor`: the id of the last entry that was read; `more`: others follow it.
+    `cursor`: the id of the entry to go on after; `more`: others are there.
     """
     given = list(entries)
     texts = next(_packed(given), [])
