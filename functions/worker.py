@@ -16,7 +16,7 @@ from stepwell.aws.observing import ids_of
 from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
-from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.dispatch import dispatch_work
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import run_apart
 from stepwell.runtime.ports import Lane
@@ -52,4 +52,5 @@ def _take(delivery: Delivery, context: Context) -> None:
         entry.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):
-        run_apart(dispatch(entry.parts, Lane.WORK, message, TimeLeft(context, lease, deliveries=delivery.count)))
+        budget = TimeLeft(context, lease, deliveries=delivery.count)
+        run_apart(dispatch_work(entry.parts, message, budget, delivery.count))

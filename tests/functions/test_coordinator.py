@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import pytest
 
+from stepwell.runtime import dispatch
+from stepwell.runtime.loop.driving import run_now
 from tests.functions.conftest import Deploy
 from tests.functions.kit import Deployment
 
@@ -15,13 +18,35 @@ LISTENS = "workflow: flow\ntimeline: [{name: paid, wait: {for: event, name: paid
 STEPS = "def b(): return 'done'"
 
 
-def kill(stack: Deployment, queue: str = "default") -> int:
-    """Each worker that takes the queue's message dies of it. Returns how many did."""
-    died = 0
-    while stack.messages(queue)["Records"]:
-        died += 1
-        stack.pass_time(901)
+class Died(BaseException):
+    """What ends a worker at once: no handler of ours may catch it."""
+
+
+def kill(stack: Deployment) -> int:
+    """Each worker that takes the queue's message dies of its step. Returns how many did."""
+    died, steps = 0, stack.function("worker").entry.parts.worker._steps
+    with mock.patch.object(steps, "run", side_effect=Died):
+        while (event := stack.messages("default"))["Records"]:
+            with pytest.raises(Died):
+                stack.invoke("default", event)
+            died += 1
+            stack.pass_time(901)
     return died
+
+
+def throttle(stack: Deployment) -> int:
+    """No worker can be started for the queue's message. Returns how often it was put back."""
+    times = 0
+    while stack.messages("default")["Records"]:
+        times += 1
+        stack.pass_time(901)
+    return times
+
+
+def is_noted(stack: Deployment, body: str) -> bool:
+    """Whether a worker has left a note that it began the message's last delivery."""
+    parts = stack.function("worker").entry.parts
+    return run_now(parts.ports.notes.get_note(*dispatch._last_try(json.loads(body)))) is not None
 
 
 def test_a_long_sleep_ends_at_its_second(deployed: Deploy) -> None:
@@ -49,11 +74,37 @@ def test_an_event_sent_through_the_api_resumes_the_run_that_waits_for_it(deploye
 def test_a_wake_that_killed_its_workers_fails_its_step_as_worker_lost(deployed: Deploy) -> None:
     stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
     run_id = stack.start()
-    assert kill(stack) == 5
+    body = stack.messages("default")["Records"][0]["body"]
+    stack.pass_time(901)
+    assert kill(stack) == 4
+    assert is_noted(stack, body)
     stack.deliver()
     error = stack.run(run_id)["error"]
     assert (error["type"], error["category"], error["step"]) == ("worker_lost", "worker_lost", "b")
     assert stack.messages("dead")["Records"] == []
+    assert not is_noted(stack, body)
+
+
+def test_a_wake_that_no_worker_has_seen_fails_nothing(deployed: Deploy) -> None:
+    """The function was throttled at each delivery, or could not start: each counts, till it is a letter."""
+    stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
+    run_id = stack.start()
+    for _ in range(3):
+        assert throttle(stack) == 5
+        assert stack.deliver("dead-default") == 1
+    stack.deliver()
+    assert stack.run(run_id)["result"] == "done"
+
+
+def test_a_wake_whose_last_delivery_was_handled_leaves_no_note(deployed: Deploy) -> None:
+    stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
+    run_id = stack.start()
+    for _ in range(4):
+        body = stack.messages("default")["Records"][0]["body"]
+        stack.pass_time(901)
+    stack.deliver()
+    assert stack.run(run_id)["result"] == "done"
+    assert not is_noted(stack, body)
 
 
 def test_a_step_may_say_what_follows_when_its_worker_is_lost(deployed: Deploy) -> None:

@@ -17,7 +17,7 @@ from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.memory.inbox import ALL_LANES
-from stepwell.runtime.dispatch import bury, dispatch, give_up
+from stepwell.runtime.dispatch import _last_try, bury, dispatch, give_up
 from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json
@@ -144,7 +144,9 @@ def test_a_dead_wake_of_a_run_that_newer_code_has_moved_is_left_to_newer_code() 
     world, run_id = held()
     rewritten(world, run_id, make_newer)
     world.lose_messages()
-    assert run_now(bury(world.parts, to_json(Wake(run_id, 1))))
+    body = to_json(Wake(run_id, 1))
+    run_now(world.store.put_note(*_last_try(body), "", None))  # a worker died of it
+    assert run_now(bury(world.parts, body))
     ((lane, body),) = waiting_messages(world)
     assert (lane, body["type"]) == (Lane.RESUME, "dead_letter")
     assert run_now(world.store.read_log(run_id, ROOT))[-1].slot == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from stepwell.definition.graph import Json
-from stepwell.errors import EngineFault, NewerFormat, NotFound
+from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError
 from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS, REPUBLISHED
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.log import retries
@@ -27,6 +29,7 @@ from stepwell.runtime.log.messages import (
     to_json,
 )
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.stores.jsontext import encode
 
 log = logging.getLogger("stepwell.queues")
 
@@ -42,6 +45,25 @@ async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget
         if not isinstance(run_id, str) or await parts.ports.runs.get_run(run_id) is not None:
             raise
         log.info("run %s was deleted while a message about it was handled: %s", run_id, fault)
+
+
+async def dispatch_work(parts: Assembly, body: Mapping[str, Json], budget: Budget, deliveries: int) -> None:
+    """Handles a worker's message. Its last delivery leaves a note meanwhile, and if it fails or the worker dies.
+
+    Whoever finds the message among the dead letters tells by it whether a worker has seen it: one that was throttled
+    counts as delivered. If the world did not answer, that says nothing about the message either.
+    """
+    if deliveries < DELIVERIES:
+        await dispatch(parts, Lane.WORK, body, budget)
+        return
+    await parts.ports.notes.put_note(*_last_try(body), "", None)
+    try:
+        await dispatch(parts, Lane.WORK, body, budget)
+    except PortError:
+        with suppress(PortError):  # the outage may last: a note that stays makes this message count as begun
+            await parts.ports.notes.drop_note(*_last_try(body))
+        raise
+    await parts.ports.notes.drop_note(*_last_try(body))
 
 
 async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: NewerFormat) -> None:
@@ -134,16 +156,28 @@ async def give_up(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool
     return True
 
 
+def _last_try(body: Mapping[str, Json]) -> tuple[str, str]:
+    """Returns the kind and the name of the note. Each kind is a partition of its own: thousands may come at once."""
+    return f"last_try {hashlib.sha256(encode(dict(body)).encode()).hexdigest()[:32]}", "worker"
+
+
 async def bury(parts: Assembly, body: Mapping[str, Json]) -> bool:
     """Handles a message from the workers' dead-letter queue. Returns False if it is no wake, to be handled as usual.
 
-    A message of newer code goes back to the workers: a newer one can read it.
+    A message of newer code goes back to the workers: a newer one can read it. So does a wake whose last delivery no
+    worker has begun: the function was throttled, or could not start.
     """
     try:
         message = from_json(body)
     except NewerFormat as newer:
         await _leave(parts, Lane.WORK, body, newer)
         return True
-    if isinstance(message, Wake):
-        await dispatch(parts, Lane.RESUME, to_json(DeadLetter(message)), Unlimited())
-    return isinstance(message, Wake)
+    if not isinstance(message, Wake):
+        return False
+    if await parts.ports.notes.get_note(*_last_try(body)) is None:
+        log.warning("no worker began the last delivery of a wake of run %s: it is sent again", message.run_id)
+        await parts.ports.queue.send(Lane.WORK, body)
+        return True
+    await dispatch(parts, Lane.RESUME, to_json(DeadLetter(message)), Unlimited())
+    await parts.ports.notes.drop_note(*_last_try(body))
+    return True
