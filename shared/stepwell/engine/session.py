@@ -385,7 +385,7 @@ class Session:
         self._locks.hold_back(runner.fresh, self.open.values(), runner.cancelled, has_timer=runner.due_ms is not None)
 
     def _result_of(self, value: object, error: BaseException | None) -> Result:
-        if isinstance(error, Cancelled):
+        if issubclass(type(error), Cancelled):  # isinstance would read `__class__`, which may raise
             return Failed(Failure("cancelled", "step", str(error)))
         if error is not None:
             return Failed(self._failed(error))  # all that users' code raises; `failed` passes on what stops it

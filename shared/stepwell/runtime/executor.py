@@ -25,7 +25,7 @@ from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded
+from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded, reading
 from stepwell.runtime.steps.output import emitting
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.raised import described
@@ -118,7 +118,8 @@ class FunctionSteps:
         if isinstance(made, Outcome):
             return made
         error = error or BadOutputError("the step came to no end")
-        failure = asked_to_wait(_failed(error, call), error, self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        failure = reading(error, lambda error: asked_to_wait(_failed(error, call), error, now_ms))
         return Outcome(failure=failure, started_ms=started_ms)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:

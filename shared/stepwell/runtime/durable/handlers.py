@@ -16,7 +16,7 @@ from stepwell.runtime.durable.failures import OperationFailed
 from stepwell.runtime.durable.operations import stored
 from stepwell.runtime.durable.running import FunctionSession
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.steps.failures import failure_of
+from stepwell.runtime.steps.failures import failure_of, reading
 from stepwell.runtime.steps.threads import StepInterrupted
 from stepwell.runtime.steps.tracebacks import traceback_of
 
@@ -27,6 +27,10 @@ _logger = logging.getLogger("stepwell.worker")
 
 def function_failure(at: Standing, error: BaseException) -> Failure:
     """Returns the failure for an exception of users' code. Raises StepInterrupted again."""
+    return reading(error, lambda error: _function_failure(at, error))
+
+
+def _function_failure(at: Standing, error: BaseException) -> Failure:
     if isinstance(error, OperationFailed):
         return error.failure
     if isinstance(error, StepInterrupted):
@@ -40,7 +44,7 @@ def function_failure(at: Standing, error: BaseException) -> Failure:
 def _refusal(at: Standing, error: Exception) -> Failure:
     """Returns the failure for what a validator raised: it is an answer to the caller, and no fault of the code."""
     _logger.info("%s %s refuses an update: %s", at.run_id, at.graph.start, type(error).__name__)
-    return _failure(at, error, _of_ours(error) or error)
+    return reading(error, lambda error: _failure(at, error, _of_ours(error) or error))
 
 
 def _failure(at: Standing, error: BaseException, ours: BaseException) -> Failure:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
@@ -12,8 +14,10 @@ from stepwell.runtime.admission import check_json
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
 from stepwell.runtime.steps.secrets import READ, masking, without_credentials
-from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted
 from stepwell.runtime.steps.tracebacks import traceback_of
+
+T = TypeVar("T")
 
 MESSAGE_CHARACTERS = 2_000
 
@@ -27,6 +31,29 @@ class CallError(Exception):
     def __init__(self, kind: str, category: str, message: str, data: Json = None, retry_after_ms: int = 0) -> None:
         super().__init__(message)
         self.kind, self.category, self.data, self.retry_after_ms = kind, category, data, retry_after_ms
+
+
+class UnreadableError(CallError):
+    """Stands in for an exception whose attributes or text raise when they are read."""
+
+    def __init__(self, error: BaseException, worse: BaseException) -> None:
+        message = f"its message cannot be shown: {_class_name(worse)}"
+        super().__init__(_class_name(error), "step", message)
+
+
+def reading(error: BaseException, read: Callable[[BaseException], T]) -> T:
+    """Returns what `read` makes of the exception, or of an UnreadableError if that raises: users' classes may."""
+    try:
+        return read(error)
+    except (StepInterrupted, KeyboardInterrupt):
+        raise
+    except BaseException as worse:  # of any type: it is users' code
+        return read(UnreadableError(error, worse))
+
+
+def _class_name(error: BaseException) -> str:
+    name: str = type.__getattribute__(type(error), "__name__")  # a metaclass may raise, too
+    return name
 
 
 def not_loaded(run: str, error: BaseException) -> Failure:
@@ -60,7 +87,7 @@ def _message_of(error: BaseException) -> str:
 def category_of(error: BaseException) -> str:
     """Returns `transient` if a retry may help, a StepError's own category, else `step`."""
     if isinstance(error, StepError):
-        return error.category
+        return error.category if isinstance(error.category, str) else StepError.category
     return "transient" if clients.is_transient(error) else "step"
 
 

@@ -30,7 +30,7 @@ def described(error: BaseException) -> Json:
         return None
     try:
         args, fields = to_json(list(error.args)), to_json(vars(error))
-    except BadOutputError:
+    except Exception:  # BadOutputError, and whatever users' attributes raise when they are read
         return None
     made = {"class": name, **({"args": args} if args else {}), **({"fields": fields} if fields else {})}
     return without_credentials(made, tuple(READ)) if len(json.dumps(made)) <= _CHARACTERS else None
