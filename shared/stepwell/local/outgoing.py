@@ -1,4 +1,4 @@
-"""Outgoing webhooks of the dev server: deliveries to endpoints from a queue in a separate file.
+"""Outgoing webhooks of the dev server: deliveries to endpoints from queues in a separate file.
 
 The store reports each change after writing it; a queued delivery survives a restart. A change that is written just as
 the process is killed is not delivered; on AWS, the stream would deliver it.
@@ -8,44 +8,39 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status
-from stepwell.errors import EngineFault, StepwellError
-from stepwell.limits import MINUTE_MS, SECOND_MS
+from stepwell.errors import StepwellError
 from stepwell.local.database import Database
+from stepwell.local.endpoint_queues import EndpointQueue, adopt, drop_others, post_all
 from stepwell.local.ends import Ends
 from stepwell.local.live import LiveFeed
 from stepwell.local.snapshotting import SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
-from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, notification_json, notification_of
+from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of
 from stepwell.runtime.notify.notifications import notifications_of
-from stepwell.runtime.notify.sender import Fate, Sender
+from stepwell.runtime.notify.sender import Sender
 from stepwell.runtime.notify.telling import Notice, Teller
-from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Lane, Pause, Writes
+from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Pause, Writes
 from stepwell.runtime.ports.headers import Header, StatusChange
 
 _logger = logging.getLogger("stepwell.webhooks")
 
-SENDERS = 4  # threads, so that a slow endpoint does not delay the others
-LEASE_MS = MINUTE_MS  # longer than an endpoint's time limit
-LOOK_SECONDS = 1.0  # at the latest
 _BROKEN = (StepwellError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Outgoing:
-    """The endpoints, their queue, and the sending threads. The queue's file is created when needed."""
+    """The endpoints and their queues. The queues' file is created when needed."""
 
     def __init__(self, file: Path, sender: Sender, clock: Clock, stopping: threading.Event) -> None:
         self._file, self._sender, self._clock, self._stopping = file, sender, clock, stopping
         self._endpoints: tuple[Endpoint, ...] = ()
         self._database: Database | None = None
-        self._queue: SqliteQueue | None = None
-        self._posted = threading.Condition()
+        self._queues: dict[str, EndpointQueue] = {}
 
     @property
     def wanted(self) -> bool:
@@ -56,66 +51,46 @@ class Outgoing:
         """Serves this `webhooks.yaml` from now on; drops deliveries to other endpoints. Raises PortError."""
         found = endpoints_of(document)
         self._sender.replace(found)
-        if self._queue is None and (found or self._file.exists()):
-            self._open()
+        if self._database is None and (found or self._file.exists()):
+            self._database = self._opened()
         self._endpoints = tuple(found.values())
+        if self._database is not None:
+            self._serve(self._database, found)
 
     def post(self, notices: list[Notice]) -> None:
         """Raises PortError."""
         notifications = [
             notification for notice in notices for notification in notifications_of(notice, self._endpoints)
         ]
-        if notifications and self._queue is not None:
-            run_now(self._queue.send_all(Lane.RESUME, [notification_json(one) for one in notifications]))
-            with self._posted:
-                self._posted.notify_all()
+        if notifications and self._database is not None:
+            post_all(self._database, self._clock, notifications)
+            for name in {one.endpoint for one in notifications} & {*self._queues}:
+                self._queues[name].wake()
 
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
 
-    def send_next(self) -> bool:
-        """Sends one due delivery; returns False if there is none."""
-        queue = self._queue
-        delivery = queue.receive(ALL_LANES, self._clock.now_ms(), LEASE_MS) if queue else None
-        if queue is None or delivery is None:
-            return False
-        try:
-            self._send(queue, delivery)
-        except (TypeError, EngineFault):
-            _logger.exception("a message that is no notification is dropped")
-        queue.delete(delivery)
-        return True
+    def _opened(self) -> Database:
+        database = Database(self._file)
+        SqliteQueue(database, self._clock).reclaim()
+        adopt(database)
+        return database
 
-    def _open(self) -> None:
-        self._database = Database(self._file)
-        self._queue = SqliteQueue(self._database, self._clock)
-        self._queue.reclaim()
-        for number in range(SENDERS):
-            threading.Thread(target=self._work, name=f"stepwell-sender-{number}", daemon=True).start()
-
-    def _work(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                if self.send_next():
-                    continue
-            except StepwellError as error:
-                if not self._stopping.is_set():  # otherwise its file is closed
-                    _logger.warning("notifications are sent later: %s", error)
-            with self._posted:
-                self._posted.wait(LOOK_SECONDS)
-
-    def _send(self, queue: SqliteQueue, delivery: Delivery) -> None:
-        verdict = self._sender.send(notification_of(delivery.message))
-        notification = verdict.notification
-        if verdict.fate is Fate.AGAIN:
-            seconds = (notification.at_ms - self._clock.now_ms()) / SECOND_MS
-            _logger.warning("webhook %s: %s; it is sent again in %.0f s", notification.endpoint, verdict.why, seconds)
-            run_now(queue.send(Lane.RESUME, notification_json(notification), notification.at_ms))
-        elif verdict.fate is not Fate.TAKEN:
-            _logger.error(
-                "webhook %s: %s; notification %s is dropped", notification.endpoint, verdict.why, notification.id
-            )
+    def _serve(self, database: Database, endpoints: Collection[str]) -> None:
+        """Starts the senders of new endpoints, and ends those of others, whose deliveries are dropped."""
+        kept, ended = self._queues, {*self._queues} - {*endpoints}
+        new = {
+            name: EndpointQueue(name, database, self._sender, self._clock, self._stopping)
+            for name in endpoints
+            if name not in kept
+        }
+        self._queues = {name: queue for name, queue in kept.items() if name in endpoints} | new
+        for name in ended:
+            kept[name].end()
+        drop_others(database, endpoints)
+        for queue in new.values():
+            queue.start()
 
 
 _COMPARED = frozenset({Status.WAITING, Status.COMPENSATING})  # what was shown before tells whether they are news

@@ -41,32 +41,34 @@ class SqliteQueue:
     receiving side until the next durable commit; the message is then delivered again.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, name: str = "") -> None:
+        """`name`: tells it from other queues in the same file."""
+        self._suffix = f":{name}" if name else ""
         self._db = database
         self._clock = clock
         self._receiving = threading.Lock()  # of the threads of this process; they would all try to lease the oldest
 
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         # `at once` counts from now: as 0 it would be older than every timer that is due, and go before it for ever.
-        values = (lane.value, at_ms or self._clock.now_ms(), encode(message))
+        values = (self._name_of(lane), at_ms or self._clock.now_ms(), encode(message))
         self._db.change(SEND, values, lazily=self._db.comes_again)
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
         now_ms = self._clock.now_ms()
         with self._db.transaction(lazily=self._db.comes_again) as execute:
             for message in messages:
-                execute(SEND, (lane.value, now_ms, encode(message)))
+                execute(SEND, (self._name_of(lane), now_ms, encode(message)))
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
         text = encode(message)
         with self._db.transaction(lazily=self._db.comes_again) as execute:
             if execute(NAME_TIMER, (name, at_ms)).rowcount:
-                execute(SEND, (lane.value, at_ms, text))
+                execute(SEND, (self._name_of(lane), at_ms, text))
 
     def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
         with self._receiving:
             while True:
-                due = [one for lane in lanes for one in (lane.value, now_ms)]
+                due = [one for lane in lanes for one in (self._name_of(lane), now_ms)]
                 found = self._db.rows(of_each(OLDEST_DUE, lanes), due)
                 if not found:
                     return None
@@ -79,7 +81,7 @@ class SqliteQueue:
         receipt = f"{seq}.{deliveries + 1}"
         if not self._db.change(LEASE, (now_ms + lease_ms, receipt, seq, deliveries, now_ms), lazily=True):
             return None
-        return Delivery(str(seq), Lane(lane), decode(text), deliveries + 1, receipt)
+        return Delivery(str(seq), Lane(lane.removesuffix(self._suffix)), decode(text), deliveries + 1, receipt)
 
     def delete(self, delivery: Delivery) -> None:
         self._db.change(DELETE, (int(delivery.id), delivery.receipt), lazily=True)
@@ -91,7 +93,8 @@ class SqliteQueue:
         self._db.change(RELEASE, (at_ms, int(delivery.id), delivery.receipt), lazily=True)
 
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
-        times = [time_ms for (time_ms,) in self._db.rows(of_each(NEXT_DUE, lanes), [lane.value for lane in lanes])]
+        names = [self._name_of(lane) for lane in lanes]
+        times = [time_ms for (time_ms,) in self._db.rows(of_each(NEXT_DUE, lanes), names)]
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def pending(self) -> int:
@@ -102,6 +105,9 @@ class SqliteQueue:
 
     def purge(self, now_ms: int) -> int:
         return self._db.change(PURGE_NAMES, (now_ms - TIMER_NAME_KEPT_MS,))
+
+    def _name_of(self, lane: Lane) -> str:
+        return lane.value + self._suffix
 
 
 def of_each(sql: str, lanes: Collection[Lane]) -> str:
