@@ -100,6 +100,35 @@ finally:
     assert [one.message for one in caplog.records] == ["begins", "in the middle", "ends"]
 
 
+@pytest.mark.parametrize("end", ["return 1", 'raise ValueError("no")', 'await ctx.sleep("1h")'])
+@pytest.mark.parametrize("sessions", [0, 1_000], ids=["cold", "warm"])
+def test_a_query_of_a_run_that_has_ended_logs_nothing_again(
+    flows: Flows, caplog: pytest.LogCaptureFixture, end: str, sessions: int
+) -> None:
+    kit = flows(
+        flow(f"""
+ctx.query("n", lambda: 7)
+ctx.log.warning("begins")
+await ctx.sleep(1)
+try:
+    ctx.log.warning("goes on")
+    {end}
+finally:
+    ctx.log.warning("ends")
+"""),
+        sessions=sessions,
+    )
+    run = kit.start("flow")
+    kit.advance("10s")
+    if run.status == "waiting":
+        run.cancel("over")
+        kit.advance("1s")
+    assert [one.message for one in caplog.records if one.name == "stepwell.workflow"] == ["begins", "goes on", "ends"]
+    caplog.clear()
+    assert [run.query("n"), run.query("n")] == [7, 7]
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
     ("changed", "expected", "came"),
     [

@@ -25,18 +25,18 @@ _DEEPEST = 20  # levels of causes and exception groups
 _logger = logging.getLogger("stepwell.worker")
 
 
-def function_failure(at: Standing, error: BaseException) -> Failure:
+def function_failure(at: Standing, error: BaseException, *, is_logged: bool = True) -> Failure:
     """Returns the failure for an exception of users' code. Raises StepInterrupted again."""
-    return reading(error, lambda error: _function_failure(at, error))
+    return reading(error, lambda error: _function_failure(at, error, is_logged=is_logged))
 
 
-def _function_failure(at: Standing, error: BaseException) -> Failure:
+def _function_failure(at: Standing, error: BaseException, *, is_logged: bool) -> Failure:
     if isinstance(error, OperationFailed):
         return error.failure
     if isinstance(error, StepInterrupted):
         raise error
     ours = _of_ours(error) or error
-    if not isinstance(ours, UserError):
+    if is_logged and not isinstance(ours, UserError):
         _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
     return _failure(at, error, ours)
 

@@ -43,10 +43,15 @@ class FunctionSession(Session):
     outer: FunctionSession | None = None  # the parent's session if only this branch needs it
     parent: FunctionSession | None = None  # the session whose code made this branch
     place = ""  # prefix of its callbacks' ids: the run and the token
+    is_of_ended_run = False  # all that its code does was done before: it is replayed for a reader
 
     def go_on(self, records: list[Record]) -> None:
         with self.running_loop():  # once for all of them
             super().go_on(records)
+
+    @property
+    def is_replaying(self) -> bool:
+        return self.is_of_ended_run or super().is_replaying
 
     @property
     def takes_updates(self) -> bool:

@@ -331,6 +331,7 @@ class Sessions:
         return session, turn_of(session, at)
 
     def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
+        session.is_of_ended_run = at.token.ended
         session.go_on(records)
         return session, turn_of(session, at)
 
