@@ -14,6 +14,7 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 MODULE = """
+import asyncio
 from stepwell import Cancelled, step, workflow
 
 @step
@@ -67,6 +68,34 @@ async def returns(ctx):
         await ctx.sleep("1h")
     except Cancelled:
         return "all is well"
+
+@step
+def refuse(): raise ValueError("the hotel is closed")
+
+@workflow
+async def fails(ctx, how):
+    try:
+        await ctx.sleep("1h")
+    finally:
+        match how:
+            case "raise": raise ValueError("the hotel is closed")
+            case "step": await ctx.step(refuse)
+            case "late":
+                await ctx.sleep("5s")
+                raise ValueError("the hotel is closed")
+
+@workflow
+async def gathers(ctx):
+    async def one(n):
+        try:
+            await ctx.sleep("1h")
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError from None
+    await asyncio.gather(one(1), one(2))
+
+@workflow
+async def parent(ctx, how):
+    await ctx.child("fails", {"how": how})
 
 @workflow
 async def locks(ctx):
@@ -212,4 +241,34 @@ def test_it_may_clean_up_for_months(tmp_path: Path) -> None:
 def test_one_that_asks_for_a_second_lock_then_is_cancelled_all_the_same(kit: Stepwell) -> None:
     run = began(kit, "locks")
     run.cancel()
+    assert run.error is not None
+    assert (run.status, run.error["type"]) == ("cancelled", "lock_nested")
+
+
+@pytest.mark.parametrize("how", ["raise", "step", "late"])
+def test_a_clean_up_that_fails_leaves_the_run_cancelled_with_its_error(kit: Stepwell, how: str) -> None:
+    run = began(kit, "fails", {"how": how})
+    run.cancel("ill", by="ana")
+    kit.advance("10s")
+    assert (run.status, run.view["cancelled_by"], run.view["cancel_reason"]) == ("cancelled", "ana", "ill")
+    assert run.error is not None
+    assert (run.error["type"], run.error["message"]) == ("ValueError", "the hotel is closed")
+    assert run.view["result_summary"] == "cancelled by ana: ill; its clean-up failed: the hotel is closed"
+    last = run.history[-1]
+    assert (last["type"], last["data"]["error"]["type"]) == ("run.cancelled", "ValueError")
+
+
+def test_a_parent_sees_the_error_of_a_child_s_clean_up(kit: Stepwell) -> None:
+    run = began(kit, "parent", {"how": "raise"})
+    (child,) = kit.runs("fails")
+    child.cancel()
+    kit.advance("10s")
+    assert run.error is not None
+    assert run.error["message"].endswith("ended cancelled: ValueError: the hotel is closed")
+
+
+def test_the_cancel_of_what_it_awaited_is_no_failure_of_its_clean_up(kit: Stepwell) -> None:
+    run = began(kit, "gathers")
+    run.cancel()
+    kit.advance("10s")
     assert (run.status, run.error) == ("cancelled", None)

@@ -120,24 +120,24 @@ class Plain:
         except _Cut:
             return None
         except (_Raised, _Interrupted) as raised:
-            record = self._take_return(life)
+            record = self._take_return(life, raised.type if isinstance(raised, _Raised) else None)
             if record is not None and isinstance(raised, _Raised) and life.cleaning is None:
                 self._check_failure(life, record, raised)
             return None
         return None if self._take_return(life) is None or life.cleaning else (value,)
 
-    def _take_return(self, life: Life) -> Record | None:
-        """The function's end; None where it was ended from outside before that was written."""
+    def _take_return(self, life: Life, error: str | None = None) -> Record | None:
+        """The function's end, by this error; None where it was ended from outside before that was written."""
         try:
             record = self._next(life)
         except _Cut:
             return None
         except _Interrupted:  # it had come to its end before
-            return self._take_return(life)
+            return self._take_return(life, error)
         if LOST in record.rules and isinstance(record.next, End):
             return None  # of an operation or of the function itself: only that could say
         if LOST in record.rules:
-            return self._take_return(life)
+            return self._take_return(life, error)
         if record.kind is not Kind.RETURNED:
             raise OddLogError(
                 f"{life.token} slot {record.slot} is {record.kind} {record.node}, and the function has ended"
@@ -145,8 +145,8 @@ class Plain:
         if life.at < len(life.records) and isinstance(record.next, End):
             raise OddLogError(f"{life.token} slot {record.slot} ends it, and records follow")
         if life.cleaning is not None:
-            ended = (record.output, record.error, record.next)
-            self._is(life, record, "it ends, cleaned up,", ended, (None, None, End(life.cleaning.status)))
+            ended = (record.output, record.error and record.error.type, record.next)
+            self._is(life, record, "it ends, cleaned up,", ended, (None, error, End(life.cleaning.status)))
         return record
 
     def _check_end(self, life: Life, record: Record, value: Any) -> None:

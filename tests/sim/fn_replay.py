@@ -111,9 +111,10 @@ def _fits(at: Standing, turn: Turn, record: Record) -> bool:
         if dict(record.writes or {}) != {**anew, **turn.writes}:
             return False
     match turn.result:
-        case Completed() | Failed() | ContinueAs() if at.token.cleaning is not None:
+        case Completed() | Failed() | ContinueAs() as result if at.token.cleaning is not None:
             end = End(at.token.cleaning.status)
-            return (record.kind, record.next, record.output, record.error) == (Kind.RETURNED, end, None, None)
+            error = result.failure if isinstance(result, Failed) and not result.is_cancel else None
+            return (record.kind, record.next, record.output, record.error) == (Kind.RETURNED, end, None, error)
         case Together(begun, cancelled):
             places = [named(place) for place in cancelled]
             parked = record.parked

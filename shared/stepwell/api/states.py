@@ -249,7 +249,8 @@ def summary_of(at: Standing) -> str | None:
         case Status.COMPLETED:
             return f"completed in {(token.last.at_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
         case Status.CANCELLED:
-            return _cancelled(*cancelled_by(token, Status.CANCELLED))
+            failed = f"; its clean-up failed: {token.end.error.message}" if token.end.error else ""
+            return _cancelled(*cancelled_by(token, Status.CANCELLED)) + failed
         case status:
             return _ended(status, token.end.error)
 

@@ -83,8 +83,9 @@ def enter(moment: Moment, token: Token) -> Action:
             return _operation(moment, token, turn, turn.result)
         case Together() as together:
             return task_records.waiting(moment, token, turn, together)
-        case Completed() | Failed() | ContinueAs() if token.cleaning is not None:
-            return Write(_returned(moment, token, turn, next=End(token.cleaning.status)))
+        case Completed() | Failed() | ContinueAs() as result if token.cleaning is not None:
+            error = result.failure if isinstance(result, Failed) and not result.is_cancel else None
+            return Write(_returned(moment, token, turn, error=error, next=_broken(token)))
         case Completed(value):
             return Write(_returned(moment, token, turn, output=value, next=_completed(moment, token)))
         case Failed(failure):
@@ -104,8 +105,7 @@ def _operation(moment: Moment, token: Token, turn: Turn, result: Suspended) -> A
     if asked.step is not None or taken:
         return _step(moment, token, asked.step or _NO_STEP, result, taken)
     if asked.locks and token.locks is not None:
-        error = None if token.cleaning is not None else _LOCKED_ALREADY
-        return Write(_returned(moment, token, turn, error=error, next=_broken(token)))
+        return Write(_returned(moment, token, turn, error=_LOCKED_ALREADY, next=_broken(token)))
     if asked.kind == UNLOCK:
         following = Goto(moment.graph.start)
         return Write(record(moment, token, Kind.MOVED, UNLOCK, writes=turn.writes, rules=(UNLOCK,), next=following))
@@ -206,7 +206,7 @@ def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
 
 
 def _broken(token: Token) -> End:
-    """Ends the run as planned, whatever the result of its clean-up."""
+    """Ends the run as planned, whatever the result of its clean-up: an error of that is carried beside it."""
     return End(Status.FAILED if token.cleaning is None else token.cleaning.status)
 
 

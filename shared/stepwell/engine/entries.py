@@ -79,7 +79,7 @@ ENTRY_TYPES: dict[str, str] = {
     "run.compensated": "the run ended with everything undone",
     "run.failed": "the run ended with an error: `data.error`",
     "run.timed_out": "the run ended because its time, or that of a wait, was up",
-    "run.cancelled": "the run was cancelled, by `by`: `data.reason`",
+    "run.cancelled": "the run was cancelled, by `by`: `data.reason`; `data.error` if its clean-up failed",
 }
 
 _ID = re.compile(r"([0-9][0-9/.]*)@(-?[0-9]{1,9})\.([0-9]{1,9})")

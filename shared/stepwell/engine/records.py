@@ -114,7 +114,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The token ends. `error` is None after a completion or a cancel.
+    """The token ends. `error` is None after a completion, and after a cancel unless the clean-up failed.
 
     `at_join`: the branch reached its fork's join, which merges its output.
     """

@@ -386,7 +386,7 @@ class Session:
 
     def _result_of(self, value: object, error: BaseException | None) -> Result:
         if issubclass(type(error), Cancelled):  # isinstance would read `__class__`, which may raise
-            return Failed(Failure("cancelled", "step", str(error)))
+            return Failed(Failure("cancelled", "step", str(error)), is_cancel=True)
         if error is not None:
             return Failed(self._failed(error))  # all that users' code raises; `failed` passes on what stops it
         if (forgotten := self.forgotten()) is not None:

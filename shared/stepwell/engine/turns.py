@@ -110,7 +110,10 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """It raised. `is_cancel`: the cancel of its run, and no error of its own."""
+
     failure: Failure
+    is_cancel: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # conditions that tasks wait for
         self._ending: list[Task] | None = None  # tasks still open when the function ended
         self._is_closed = self._is_last_round = False
+        self._interrupted: RunCancelled | None = None  # the cancel of its run
         self._generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
         self.context = copy_context()
         number_scopes()
@@ -165,6 +166,8 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     def outcome(self) -> tuple[object, BaseException | None] | None:
         if self._ending is None or any(not task.done() for task in self._ending):
             return None
+        if self._interrupted is not None and self.main.cancelled():  # also by asyncio's, of a task that it awaited
+            return None, self._interrupted
         return self.main.outcome()
 
     def end(self, pending: Pending, value: Json, error: BaseException | None) -> None:
@@ -173,7 +176,8 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self.ready.append(Ready(task, value, error))
 
     def interrupt(self, error: BaseException, under_way: list[Pending]) -> None:
-        self.main.interrupt(RunCancelled(*error.args))  # as asyncio does: with everything that it awaits
+        self._interrupted = RunCancelled(*error.args)
+        self.main.interrupt(self._interrupted)  # as asyncio does: with everything that it awaits
         for pending in under_way:
             if pending.task.pending is pending:  # a task that the function does not await
                 self.end(pending, None, RunCancelled(*error.args))
