@@ -83,6 +83,57 @@ def test_assumptions_that_cannot_be_read_are_wrong_usage(tmp_path: Path) -> None
     assert simulate("invoices", str(FAULTS)).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("workflow", "given", "told"),
+    [
+        ("invoice", ["--step", "chrage=1s"], "steps: no step is called 'chrage' [no_such_name]"),
+        ("contract", ["--wait", "sing=1d"], "waits: no wait is called 'sing' [no_such_name]"),
+        ("contract", ["--step", "sign=1d"], "steps: no step is called 'sign' [no_such_name]"),
+    ],
+)
+def test_a_name_that_the_workflow_does_not_have_is_refused(workflow: str, given: list[str], told: str) -> None:
+    """It would change nothing."""
+    found = simulate(workflow, str(FAULTS), *given)
+    assert found.exit_code == 2
+    assert told in found.stderr
+    assert "hint: " in found.stderr
+
+
+@pytest.mark.parametrize("kind", ["rules", "items"])
+def test_a_rule_and_a_collection_that_there_are_not_are_refused(tmp_path: Path, kind: str) -> None:
+    assume = tmp_path / "assumptions.yaml"
+    assume.write_text(f"{kind}: {{nope: 1}}")
+    found = simulate("contract", str(FAULTS), "--assume", str(assume))
+    assert (found.exit_code, f"{kind}: no " in found.stderr) == (2, True)
+
+
+FUNCTION = """
+from stepwell import step, workflow
+
+@step
+def look(number):
+    return number
+
+@workflow
+async def repair(ctx, count: int = 2):
+    await ctx.step(look, 0, name=f"look-{count}")
+    await ctx.approval("boss", timeout="1d")
+"""
+
+
+@pytest.mark.parametrize("given", [("--step", "look-2=2s"), ("--step", "look=2s"), ("--wait", "boss=2s")])
+def test_a_name_that_a_function_gives_while_it_runs_is_known(tmp_path: Path, given: tuple[str, str]) -> None:
+    (tmp_path / "repair.py").write_text(FUNCTION)
+    told = simulate("repair", str(tmp_path), *given)
+    assert (told.exit_code, "100.0%  completed" in told.stdout) == (0, True), told.output
+
+
+def test_a_name_that_a_function_never_gave_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "repair.py").write_text(FUNCTION)
+    told = simulate("repair", str(tmp_path), "--step", "look-3=2s")
+    assert (told.exit_code, "no step is called 'look-3'" in told.stderr) == (2, True)
+
+
 def test_times_failures_and_answers_come_from_runs_that_ended(tmp_path: Path, cli: Cli, api: FakeApi) -> None:
     (tmp_path / "w.yaml").write_text("""
 workflow: w

@@ -75,10 +75,20 @@ def test_a_mocked_step_is_not_called() -> None:
     assert json.loads(told.stdout)["called"] == ["receipt", "write"]
 
 
-def test_a_name_that_no_step_has_is_told() -> None:
-    told = verify("invoice-mended", str(FAULTS), "-i", ADA, "--fail", "chrage", "--mock", "receipt=1", "--json")
-    (note,) = json.loads(told.stdout)["notes"]
-    assert note == "no step that ran is called chrage: nothing was replaced"
+def test_a_name_that_no_step_has_is_refused() -> None:
+    """Nothing would have failed, and the workflow would seem to hold."""
+    told = verify("invoice-mended", str(FAULTS), "-i", ADA, "--fail", "chrage", "--mock", "receipt=1")
+    assert told.exit_code == 2
+    assert told.stderr == (
+        "error: a step to replace, or to fail: no step is called 'chrage' [no_such_name]\n"
+        "  hint: did you mean `charge`?\n"
+    )
+
+
+def test_a_step_that_the_run_never_came_to_is_told() -> None:
+    given = ADA.replace("80", '"much"')
+    told = verify("invoice-mended", str(FAULTS), "-i", given, "--may-fail", "--mock", "receipt=1", "--json")
+    assert json.loads(told.stdout)["notes"][1:] == ["no step that ran is called receipt: nothing was replaced"]
 
 
 def test_a_file_of_the_users_is_the_world(tmp_path: Path) -> None:

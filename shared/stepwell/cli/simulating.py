@@ -63,17 +63,20 @@ def simulate(
     from stepwell.runtime.starts.folder import load_workflow  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
     from stepwell.simulation import simulate as simulated  # noqa: PLC0415
+    from stepwell.simulation.naming import refuse_unknown  # noqa: PLC0415
 
-    assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
+    own = assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
+    place, met = chosen_folder(folder), set[str]()
+    graph, others, limits = load_workflow(place, workflow)
+    refuse_unknown(own, (graph, *others), place)
     if from_history:
         assumptions = _with_history(assumptions, workflow, from_history, url)
-    place = chosen_folder(folder)
-    graph, others, limits = load_workflow(place, workflow)
     prices = prices_for(read_settings().prices, place)
     functions, defaults = _code(place)
     found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, limits=limits,
                       functions=functions, defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
-                      progress=progress("runs"))  # fmt: skip
+                      progress=progress("runs"), met=met)  # fmt: skip
+    refuse_unknown(own, (graph, *others), place, met)
     if as_json:
         print_json({**found.to_json(), "source": assumptions.source})
     else:

@@ -21,7 +21,7 @@ def check_names(loaded: Loaded, text: str, file: str, code: Code, own: Collectio
     `own`: the names of these modules. Says nothing where the code may make steps that cannot be read off it.
     """
     graph = compile_definition(text, file).graph
-    asked = {step.run for step in _steps_of(graph) if ":" not in step.run} if graph is not None else set()
+    asked = {step.run for step in steps_of(graph) if ":" not in step.run} if graph is not None else set()
     if not asked or not all(name in code.modules and _is_plain(code.modules[name]) for name in own):
         return []
     known = {name for module in own for name in _names_in(code.modules[module], code)}
@@ -44,7 +44,8 @@ def _problem(name: str, path: str, known: Collection[str], code: Code, own: Coll
     return Problem("unknown_step_name", f"no step is named `{name}`", path, hint, severity="warning")
 
 
-def _steps_of(graph: Graph) -> Iterator[Step]:
+def steps_of(graph: Graph) -> Iterator[Step]:
+    """Yields all steps of a definition: those of its nodes, their compensations, and actions after time-outs."""
     for node in graph.nodes.values():
         of_wait = node.wait.timeout_actions if node.wait is not None else ()
         of_call = node.call.timeout_actions if node.call is not None else ()

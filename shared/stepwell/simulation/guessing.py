@@ -21,11 +21,15 @@ _FROM_OUTSIDE = frozenset({"response", "document", "signature", "test", "callbac
 
 
 class Luck:
-    """The chance of one simulation, and what it decided without being told: `assumed` rules and collections."""
+    """The chance of one simulation, and what it decided without being told: `assumed` rules and collections.
+
+    `met`: the steps and waits that it decided of.
+    """
 
     def __init__(self) -> None:
         self.rng = random.Random()  # noqa: S311  seeded for each run
         self.assumed: dict[str, str] = {}
+        self.met: set[str] = set()
 
     def coin(self, name: str, given: float | None, otherwise: float) -> bool:
         """Decides a condition that cannot be evaluated."""

@@ -76,6 +76,7 @@ class SimulatedSteps:
     async def run(self, call: StepCall) -> Outcome:
         """Lets the attempt's time pass."""
         node, rng = call.node.removesuffix(_COMPENSATION), self._luck.rng
+        self._luck.met.update((call.node, node))
         guess = self._given.steps.get(call.node) or self._given.step(node)
         is_late = rng.random() < guess.times_out
         takes_ms = call.timeout_ms if is_late else guess.takes.draw(rng)
@@ -243,6 +244,7 @@ class Play:
     def _expect(self, run_id: str, token: str, record: Record, parked: Parked) -> None:
         """Decides when the outside answers each arm of a wait."""
         guess, rng = self._given.wait(record.node), self._luck.rng
+        self._luck.met.add(record.node)
         for arm in parked.arms:
             if arm.kind not in _ANSWERED:
                 continue

@@ -38,13 +38,14 @@ def simulate(
     memory_gb: float = 0.5,
     prices: Prices | None = None,
     progress: Progress | None = None,
+    met: set[str] | None = None,
 ) -> Simulation:
     """Simulates so many runs. The same seed gives the same runs. Calls no step; a durable function's own code runs.
 
     `others`: the workflows that it may call; the call of another one is simulated as a step. `limits`: the named ones,
     which a run has to itself; another one limits nothing. `functions`: makes what runs durable functions, for one run.
     `defaults`: what `@step` says of a function. `seconds`: of real time; later runs are left out. `prices`: None for
-    the built-in ones.
+    the built-in ones. `met`: gets the names of all steps and waits that runs came to.
     """
     luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
     all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
@@ -66,6 +67,8 @@ def simulate(
         tally.add(played)
     if progress is not None:
         progress(runs, runs)
+    if met is not None:
+        met.update(luck.met)
     return tally.summed(seed, luck.assumed, contradictions(graph, all_of_them, defaults))
 
 

@@ -41,6 +41,7 @@ from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.driver import MOST_MESSAGES, Driver
 from stepwell.testing.mocks import Mock, MockedSteps, Takes
+from stepwell.testing.names import Names, step_names
 from stepwell.testing.replays import assert_all_replay, export_lines
 from stepwell.testing.webhooks import Webhooks
 
@@ -231,6 +232,7 @@ class Stepwell:
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
         self._steps = self._new_steps(sessions)
         self._graphs: dict[str, Graph] = {}
+        self._mocked: set[str] = set()
         self._numbers = count(1)
         self._parts = assemble(
             backend.ports,
@@ -261,8 +263,12 @@ class Stepwell:
         run_now(tell_deployed(self._parts.ports, f"reload{next(self._numbers)}"))
 
     def close(self) -> None:
-        """Releases waiting durable functions, so that their `finally` blocks run now."""
+        """Releases waiting durable functions, so that their `finally` blocks run now.
+
+        Raises UserError for a mock whose name no step turned out to have.
+        """
         self._steps.close()
+        self._step_names().refuse_unmet(self._mocked, self._steps.met, "mock")
 
     def _load(self) -> Mapping[str, Json] | None:
         loaded = load_folder(self._folder)
@@ -314,7 +320,11 @@ class Stepwell:
         """Replaces a step by its node's name, its function's name or its `run`, for `times` attempts or always.
 
         `takes`: the virtual time of an attempt, such as "3s", or a function that tells it from the step's input.
+        Raises UserError if no step can have the name. What only a durable function tells is checked by `close`.
         """
+        if self._graphs:  # else `define` comes later
+            self._step_names().refuse([name], "mock")
+        self._mocked.add(name)
         mock = Mock(returns, raises, times_out, times, takes)
         self._steps.add(name, mock)
         return mock
@@ -349,6 +359,9 @@ class Stepwell:
         Local stores only; read an emulated table with its own client.
         """
         return LocalTable(name, self._items)
+
+    def _step_names(self) -> Names:
+        return step_names(self._folder, self._graphs.values())
 
     @property
     def now(self) -> datetime:

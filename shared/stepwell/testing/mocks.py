@@ -58,6 +58,7 @@ class MockedSteps:
     def __init__(self, folder: Path, clock: VirtualClock, links: Links, sessions: int) -> None:
         self._real = FunctionSteps(folder, clock, links=links, sessions=sessions, paths=project_of(folder).paths)
         self._mocks: dict[str, Mock] = {}
+        self.met: set[str] = set()  # the names of the steps that ran
 
     def add(self, name: str, mock: Mock) -> None:
         self._mocks[name] = mock
@@ -100,7 +101,9 @@ class MockedSteps:
         return await self._real.updated(at, logbook, asked, write)
 
     def _mock_for(self, call: StepCall) -> Mock | None:
-        for name in (call.node, call.run, call.run.rpartition(".")[2]):
+        names = (call.node, call.run, call.run.rpartition(".")[2])
+        self.met.update(names)
+        for name in names:
             mock = self._mocks.get(name)
             if mock is not None and (mock.times is None or len(mock.calls) < mock.times):
                 return mock

@@ -18,6 +18,7 @@ from pathlib import Path
 from stepwell.definition.graph import Json
 from stepwell.errors import UserError
 from stepwell.runtime.starts.folder import load_workflow
+from stepwell.testing.names import step_names
 from stepwell.testing.verify.answers import Answer, parse_answers
 from stepwell.testing.verify.chaos import Plan, Written
 from stepwell.testing.verify.findings import Findings
@@ -31,6 +32,7 @@ __all__ = ["Report", "StepReport", "Verdict", "verify"]
 SHUFFLES, MOST_CRASHES, SECONDS = 20, 400, 60.0
 _REORDERED = 4  # undisturbed trials in another order, which show what differs by itself
 _CRASHES_FIRST = 100  # where there are more, the shuffled schedules come in between
+_REPLACED = "a step to replace, or to fail"
 _CHANCE = 0.02  # of a death at a stop, in every other shuffled schedule
 
 Progress = Callable[[int, int], None]
@@ -57,6 +59,8 @@ def verify(
 ) -> Report:
     """Runs the workflow undisturbed, and then under every schedule. Raises UserError if it cannot be run at all.
 
+    Also for a name in `steps` or `fails` that no step has.
+
     `world`: returns what steps change outside, for example the rows of a fake bank; it is compared as JSON. `reset`:
     empties it before each run. Without `reset`, each run has an empty folder as the current one, whose files are
     compared, and the workflow's modules are imported anew. `steps`: what stands in for steps, by the name of the
@@ -72,8 +76,11 @@ def verify(
                  parse_answers(answers, "answers"), approve_all, not allow_outside)  # fmt: skip
     findings, counts = _verified(case, ignore, shuffles, most_crashes, seconds, progress or (lambda done, of: None))
     report = findings.report(workflow, *counts, may_fail=may_fail or bool(case.replaced.fails))
-    idle = [f"no step that ran is called {name}: nothing was replaced" for name in case.replaced.idle]
-    return replace(report, notes=(*report.notes, *idle))
+    replaced = case.replaced
+    step_names(case.folder, case.graphs).refuse_unmet(sorted(replaced.names), replaced.met, _REPLACED)
+    idle = sorted(replaced.names - replaced.met)
+    notes = [f"no step that ran is called {name}: nothing was replaced" for name in idle]
+    return replace(report, notes=(*report.notes, *notes))
 
 
 def _case(
@@ -82,6 +89,7 @@ def _case(
 ) -> Case:  # fmt: skip
     graph, others, limits = load_workflow(folder.resolve(), workflow)
     graphs = tuple(stripped(one) for one in (graph, *others))
+    step_names(folder, graphs).refuse(sorted(replaced.names), _REPLACED)
     return Case(folder.resolve(), graphs, limits, workflow, given, answers, approves_all, replaced, world, reset,
                 is_guarded)  # fmt: skip
 

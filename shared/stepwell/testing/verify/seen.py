@@ -121,9 +121,9 @@ class Replaced:
     met: set[str] = field(default_factory=set)  # what steps that ran are called, in any trial
 
     @property
-    def idle(self) -> list[str]:
-        """The names that no step has had."""
-        return sorted({*self.mocks, *self.fails} - self.met)
+    def names(self) -> frozenset[str]:
+        """The names that steps are to have."""
+        return self.fails.union(self.mocks)
 
     def mock(self, name: str) -> Mock:
         """Returns the replacement of this name. Raises KeyError."""
@@ -147,7 +147,7 @@ class SeenSteps(MockedSteps):
         super().__init__(folder, clock, links, 0)
         for name in {*replaced.mocks, *replaced.fails}:
             self.add(name, replaced.mock(name))
-        self._chaos, self._guard, self._outside, self._met = chaos, guard, outside, replaced.met
+        self._chaos, self._guard, self._outside, self.met = chaos, guard, outside, replaced.met
         self.tried: list[Tried] = []
         self.real: set[str] = set()
         self.left_out: set[str] = set()  # calls of other systems that nobody replaced
@@ -188,7 +188,6 @@ class SeenSteps(MockedSteps):
         return outcome
 
     def _mock_for(self, call: StepCall) -> Mock | None:
-        self._met |= {call.node, call.run, call.run.rpartition(".")[2]}
         mock = super()._mock_for(call)
         if mock is None and is_call(call.run):
             self.left_out.add(call.node)
