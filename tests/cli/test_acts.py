@@ -34,7 +34,8 @@ def test_a_single_mistake_is_told_once(api: FakeApi, cli: Cli) -> None:
     detail = "the input violates input_schema: / lacks order_id"
     problem = {"code": "invalid_input", "detail": detail, "errors": [{"path": "/input", "message": "lacks order_id"}]}
     api.on("POST", "/runs/r1/approve", (422, problem))
-    assert cli("approve", "r1").stderr == f"error: {detail} [invalid_input]\n"
+    hint = "correct the input as the message says"
+    assert cli("approve", "r1").stderr == f"error: {detail} [invalid_input]\n  hint: {hint}\n"
 
 
 def test_a_part_of_an_id_is_answered_with_the_whole(api: FakeApi, cli: Cli) -> None:
@@ -70,7 +71,10 @@ def test_approving_what_does_not_wait_is_refused_with_3(api: FakeApi, cli: Cli) 
     api.on("POST", "/runs/r1/approve", problem(409, "not_waiting", "the run does not wait for an approval"))
     result = cli("approve", "r1")
     assert result.exit_code == 3
-    assert result.stderr == "error: Not waiting: the run does not wait for an approval [not_waiting]\n"
+    assert result.stderr == (
+        "error: Not waiting: the run does not wait for an approval [not_waiting]\n"
+        "  hint: stepwell explain RUN says what the run waits for\n"
+    )
 
 
 def test_cancel_and_terminate_tell_whether_they_did_it(api: FakeApi, cli: Cli) -> None:

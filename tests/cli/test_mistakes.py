@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from stepwell import errors
+from stepwell.cli.hints import HINTS
 from stepwell.cli.main import app
+from tests.docs.errors import every
 from tests.docs.options import leaves
 
 from .conftest import Cli, FakeApi, problem
@@ -31,14 +34,15 @@ def test_an_unknown_run_is_told_with_its_code(api: FakeApi, cli: Cli) -> None:
 
 
 def test_an_input_that_violates_the_schema_lists_each_mistake_with_its_path(api: FakeApi, cli: Cli) -> None:
-    errors = [{"path": "/input", "message": "lacks amount"}, {"path": "/input/id", "message": "must be string"}]
-    api.on("POST", "/workflows/w/runs", problem(422, "invalid_input", "the input is wrong", errors=errors))
+    found = [{"path": "/input", "message": "lacks amount"}, {"path": "/input/id", "message": "must be string"}]
+    api.on("POST", "/workflows/w/runs", problem(422, "invalid_input", "the input is wrong", errors=found))
     result = cli("run", "w", "-i", "{}")
     assert result.exit_code == 3
     assert result.stderr.splitlines() == [
         "error: Invalid input: the input is wrong [invalid_input]",
         "  /input: lacks amount",
         "  /input/id: must be string",
+        "  hint: correct the input as the message says",
     ]
 
 
@@ -176,3 +180,43 @@ def test_a_key_that_is_none_is_told(api: FakeApi, cli: Cli, key: str) -> None:
     for command in (("run", "order"), *([("runs", "--workflow", "order")] if not key else [])):
         result = cli(*command, "--key", key)
         assert (result.exit_code, "[bad_key]" in result.stderr) == (2, True)
+
+
+def test_every_error_has_a_hint() -> None:
+    """Where the code that raises it says none, the table of the command line does."""
+    kinds = {kind.code for kind in vars(errors).values() if hasattr(kind, "code") and isinstance(kind.code, str)}
+    without = {one.code for one in every() if one.place == "call" and not one.hint}
+    assert (without | kinds) - HINTS.keys() == set()
+    of_api = {"bad_usage", "internal_error", "run_failed"}  # which `every` does not find
+    assert HINTS.keys() - without - kinds == of_api, "a hint that is never shown"
+    assert [code for code, hint in HINTS.items() if not hint.strip() or hint.endswith(".")] == []
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_an_error_of_the_api_without_a_hint_gets_one(api: FakeApi, cli: Cli, more: list[str]) -> None:
+    """Also one with a code of a newer API."""
+    for code, hint in (("not_idle", "only an idle run can be started"), ("brand_new", "stepwell doctor")):
+        api.on("POST", "/runs/run_01JABC/start", problem(409, code, "no"))
+        result = cli("start", "run_01JABC", *more)
+        assert hint in (result.stdout if more else result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "command"),
+    [
+        (["runs", "--jsn"], "No such option: --jsn", "stepwell runs"),
+        (["--jsn"], "No such option: --jsn", "stepwell"),
+        (["shwo"], "No such command 'shwo'", "stepwell"),
+        (["show"], "Missing argument 'RUN'", "stepwell show"),
+        (["dlq", "show"], "Missing argument 'ID'", "stepwell dlq show"),
+    ],
+)
+def test_wrong_usage_is_an_error_as_all_others(cli: Cli, arguments: list[str], said: str, command: str) -> None:
+    result = cli(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {said}")
+    assert result.stderr.endswith(f" [bad_usage]\n  hint: {command} --help shows the arguments and options\n")
+
+
+def test_a_group_without_a_command_shows_its_help(cli: Cli) -> None:
+    assert "Usage: stepwell webhook" in cli("webhook").output

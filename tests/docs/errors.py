@@ -41,19 +41,28 @@ class Told:
 def told() -> tuple[Told, ...]:
     """Returns every error by its code; where several have one code, the one of the API that says most."""
     found: dict[tuple[str, str], Told] = {}
-    for file in sorted(CODE.rglob("*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        nodes = list(ast.walk(tree))
-        calls = _calls(nodes)
-        for function in nodes:
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                for one in _in_function(function, calls.get(function.name, ())):
-                    if one.place == "call" and file.relative_to(CODE).parts[0] in _NOT_THE_API:
-                        one = replace(one, kind="")  # noqa: PLW2901 - the same error, without a status
-                    held = found.get((one.place, one.code))
-                    if held is None or _length(one) > _length(held):
-                        found[one.place, one.code] = one
+    for one in every():
+        held = found.get((one.place, one.code))
+        if held is None or _length(one) > _length(held):
+            found[one.place, one.code] = one
     return tuple(found[key] for key in sorted(found))
+
+
+@cache
+def every() -> tuple[Told, ...]:
+    """Returns every error as often as the code makes it."""
+    return tuple(one for file in sorted(CODE.rglob("*.py")) for one in _in_file(file))
+
+
+def _in_file(file: Path) -> Iterator[Told]:
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    calls = _calls(nodes)
+    for function in nodes:
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in _in_function(function, calls.get(function.name, ())):
+                if one.place == "call" and file.relative_to(CODE).parts[0] in _NOT_THE_API:
+                    one = replace(one, kind="")  # noqa: PLW2901 - the same error, without a status
+                yield one
 
 
 def _length(one: Told) -> tuple[bool, int, int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
@@ -40,7 +40,7 @@ from stepwell.cli import (
     webhook,
 )
 from stepwell.cli.examples import epilog
-from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
+from stepwell.cli.exits import INTERRUPTED, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import BOTO3, OF_AWS
@@ -55,34 +55,51 @@ REPLAYING = frozenset({"deploy", "dev", "gate", "replay", "simulate", "verify"})
 class Commands(TyperGroup):
     """All commands; prints a StepwellError as a message instead of a traceback."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses what comes before the command's name."""
+        given = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except USAGE_ERROR as error:
+            raise _refused(error, given) from error
+
     def invoke(self, ctx: Any) -> Any:
         """Runs the selected command."""
         given = [*ctx.args]  # the command takes them away
         try:
             return super().invoke(ctx)
         except StepwellError as error:
-            print_error(error, as_json="--json" in given)
-            raise typer.Exit(status_of(error)) from error
+            raise _told(error, given) from error
         except USAGE_ERROR as error:
-            error.message = error.message.removeprefix("Value error, ")  # pydantic's words in new versions of typer
-            if "--json" not in given:
-                raise
-            print_error(UserError(error.format_message(), code="bad_usage"), as_json=True)
-            raise typer.Exit(WRONG_USAGE) from error
+            raise _refused(error, given) from error
         except ModuleNotFoundError as error:
             if error.name not in OF_AWS:
                 raise
             wanted = UserError(f"this needs {error.name}, which is not installed", code="not_installed", hint=BOTO3)
-            print_error(wanted, as_json="--json" in given)
-            raise typer.Exit(status_of(wanted)) from error
+            raise _told(wanted, given) from error
         except OSError as error:
             found = explained(error) or misplaced(error)
             if found is None:
                 raise
-            print_error(found, as_json="--json" in given)
-            raise typer.Exit(status_of(found)) from error
+            raise _told(found, given) from error
         except KeyboardInterrupt:  # for example at the end of a watch: nothing failed
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _told(error: StepwellError, given: Sequence[str]) -> typer.Exit:
+    """Prints an error, and returns the exit with its status. `given`: the command's arguments."""
+    print_error(error, as_json="--json" in given)
+    return typer.Exit(status_of(error))
+
+
+def _refused(error: Any, given: Sequence[str]) -> Exception:
+    """Prints a usage error like all errors, and returns the exit; returns the error itself if it shows a help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return cast("Exception", error)
+    message = error.format_message().replace("Value error, ", "")  # pydantic's words in new versions of typer
+    command = error.ctx.command_path if error.ctx else "stepwell"
+    hint = f"{command} --help shows the arguments and options"
+    return _told(UserError(message.rstrip("."), code="bad_usage", hint=hint), given)
 
 
 app = typer.Typer(

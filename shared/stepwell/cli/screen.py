@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stepwell.cli.hints import hint_of
 from stepwell.cli.words import printable
 from stepwell.client.errors import ApiProblem
 from stepwell.errors import StepwellError, UserError
@@ -53,8 +54,7 @@ def print_error(error: StepwellError, *, as_json: bool = False) -> None:
     for path, message in _details(error):
         if message not in headline:  # a single mistake is in both
             typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
-    if error.hint:
-        typer.echo(f"  hint: {printable(str(error.hint))}", err=True)
+    typer.echo(f"  hint: {printable(hint_of(error))}", err=True)
 
 
 def _document(error: StepwellError) -> Mapping[str, Any]:
@@ -64,8 +64,10 @@ def _document(error: StepwellError) -> Mapping[str, Any]:
         errors = [asdict(problem) for problem in error.problems]  # as `check --json` has them
     title = error.code.replace("_", " ").capitalize()
     own = {"type": f"urn:stepwell:{error.code}", "code": error.code, "title": title, "status": None,
-           "detail": error.message, "hint": error.hint, "errors": errors}  # fmt: skip
-    return {**own, "status": error.status, **error.problem} if isinstance(error, ApiProblem) else own
+           "detail": error.message, "hint": hint_of(error), "errors": errors}  # fmt: skip
+    if not isinstance(error, ApiProblem):
+        return own
+    return {**own, "status": error.status, **error.problem, "hint": own["hint"]}
 
 
 def _headline(error: StepwellError) -> str:
