@@ -256,3 +256,56 @@ def test_a_closed_coroutine_that_catches_all_and_asks_again_comes_to_an_end() ->
         coro.send(None)
     with pytest.raises(StopIteration):
         coro.send(None)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "await KEPT[0].step(double, 1)",
+        "await KEPT[0].run(lambda: 1)",
+        "await KEPT[0].sleep(1)",
+        "await KEPT[0].event('e', timeout=1)",
+        "await KEPT[0].approval(timeout=1)",
+        "KEPT[0].callback(timeout=1)",
+        "await KEPT[0].child('flow', {})",
+        "await KEPT[0].transact([])",
+        "await KEPT[0].send('e')",
+        "await KEPT[0].map(double, [1])",
+        "await KEPT[0].all(ctx.sleep(1))",
+        "await KEPT[0].first(ctx.sleep(1))",
+        "KEPT[0].start(ctx.sleep(1))",
+        "await KEPT[0].until(lambda: True)",
+        "KEPT[0].lock('a')",
+        "KEPT[0].limit('few')",
+        "KEPT[0].now()",
+        "KEPT[0].random()",
+        "KEPT[0].uuid()",
+        "KEPT[0].patched('p')",
+        "KEPT[0].state['a'] = 1",
+        "KEPT[0].query('q', lambda: 1)",
+        "KEPT[0].update('u', lambda: 1)",
+        "return KEPT[0].continue_as(first)",
+    ],
+)
+def test_the_ctx_of_another_run_is_refused(flows: Flows, use: str) -> None:
+    kit = flows(
+        HEAD
+        + f"""
+KEPT = []
+
+@workflow
+async def first(ctx):
+    KEPT.append(ctx)
+    await ctx.sleep("1d")
+
+@workflow
+async def flow(ctx):
+    {use}
+"""
+    )
+    kit.start("first")
+    run = kit.start("flow")
+    kit.advance("10s")
+    assert run.error is not None, run.result
+    assert run.error["type"] == "no_workflow", run.error
+    assert "flow.py:" in run.error["message"]

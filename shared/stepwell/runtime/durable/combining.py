@@ -15,7 +15,7 @@ from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_na
 from stepwell.runtime.durable.gathering import First, Mapped, made_of, race, together, with_name
 from stepwell.runtime.durable.held import Limit, limited_by
 from stepwell.runtime.durable.operations import Operation
-from stepwell.runtime.durable.running import going_on
+from stepwell.runtime.durable.running import check_own, going_on
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class Combining:
     """The part of `ctx` that combines operations."""
 
     __slots__ = ()
+    run_id: str
 
     def step(self, function: Callable[..., Any], *args: Any, **named: Any) -> Operation[Any]:
         """Returns a step. `Context` implements it."""
@@ -42,6 +43,7 @@ class Combining:
         Coroutines are tasks of the function. `max_concurrency`: how many may run at once; 0: all. `return_exceptions`:
         failures are returned among the results; `tolerate`: only up to {"count": 3} or {"percent": 10} of them.
         """
+        check_own(self.run_id)
         check_width(awaited, "all")
         tolerated = tolerated_of(tolerate, len(awaited), is_every=return_exceptions)
         made = together(awaited, max_concurrency=max_concurrency, tolerated=tolerated)
@@ -52,6 +54,7 @@ class Combining:
 
         `name`: the operation's name where people look at the run, like that of a step; the same goes for `all`.
         """
+        check_own(self.run_id)
         check_width(awaited, "first")
         if not awaited:
             raise InvalidInput("`first` of nothing never ends", code="bad_value")
@@ -73,6 +76,7 @@ class Combining:
         Steps are branches of a fork and take `options`: the cost of each does not grow with the number of items.
         Coroutines are tasks of the function.
         """
+        check_own(self.run_id)
         found = list(items)
         if len(found) > FORK_WIDTH:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
@@ -92,7 +96,7 @@ class Combining:
 
         `cancel()` ends it and what it awaits; `done()` tells whether it has ended.
         """
-        going_on()
+        going_on(self.run_id)
         if not asyncio.iscoroutine(awaited):
             raise InvalidInput(f"`start` takes an operation or a coroutine, not {awaited!r:.80}", code="bad_value")
         return asyncio.get_running_loop().create_task(awaited, name=name)
@@ -111,7 +115,7 @@ class Combining:
 
         It is checked at once, and again when the function's tasks, or an update, may have changed something.
         """
-        going_on()
+        going_on(self.run_id)
         loop: Any = asyncio.get_running_loop()
         seconds = None if timeout is None else _seconds(timeout)
         if not condition():

@@ -38,7 +38,7 @@ from stepwell.runtime.durable.operations import (
     result_reader,
     stored,
 )
-from stepwell.runtime.durable.running import Logger, going_on, read_only, running
+from stepwell.runtime.durable.running import Logger, check_own, going_on, read_only, running
 from stepwell.runtime.durable.sending import sent
 from stepwell.runtime.durable.transacting import checked
 from stepwell.values import dataclass
@@ -77,6 +77,7 @@ class Context(Combining):
         {"limit": NAME, "key": KEY}; else that of the `ctx.limit` around it. Raises InvalidInput for arguments that do
         not fit.
         """
+        check_own(self.run_id)
         known, own = step_of(function)
         step = changed(
             known,
@@ -103,6 +104,7 @@ class Context(Combining):
 
         A replay matches it by its name and does not call it again, so changes that it makes outside itself are lost.
         """
+        check_own(self.run_id)
         given = None if retry is None else retry.policy()
         return called_here(function, args, named, name, RunOptions(given, timeout, at_most_once))
 
@@ -115,6 +117,7 @@ class Context(Combining):
         return self._timer("timer", duration)
 
     def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
+        check_own(self.run_id)
         return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("a sleep", duration))), nothing)
 
     def event(
@@ -130,6 +133,7 @@ class Context(Combining):
 
         Without a `timeout` it waits as long as it takes; after one, WaitTimedOut is raised.
         """
+        check_own(self.run_id)
         if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
         wait = Wait(
@@ -151,6 +155,7 @@ class Context(Combining):
         timeout: Duration | timedelta | None = None,
     ) -> Operation[Mapping[str, Json]]:
         """Waits for a person's approval and returns {decision, by, data}; a rejection is raised as Rejected."""
+        check_own(self.run_id)
         if isinstance(approvers, str):
             raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{approvers!r}]")
         if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
@@ -171,7 +176,7 @@ class Context(Combining):
         type: Any = None,  # noqa: A002 - the type of what comes
     ) -> Callback:
         """Waits for a post to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
-        session = going_on()
+        session = going_on(self.run_id)
         session.callbacks += 1
         own = f"{session.place}|f{session.callbacks}"
         limit_ms = timeout_ms_of("a callback", timeout)
@@ -199,6 +204,7 @@ class Context(Combining):
         A workflow of this folder can be given as its function, with its arguments; any other by its name, with its
         input. `detached`: nobody waits for the run; the operation returns its id.
         """
+        check_own(self.run_id)
         given, name, read = called(workflow, args, named, type)
         if detached:
             step = Step(f"workflow:{name}", input=Given(given))
@@ -212,6 +218,7 @@ class Context(Combining):
 
         Several names are taken together, in one order for all runs; a function holds one set at a time.
         """
+        check_own(self.run_id)
         texts = sorted({str(name) for name in names})
         if not 1 <= len(texts) <= LOCKS or not all(text.strip() and len(text) <= KEY_CHARACTERS for text in texts):
             raise InvalidInput(f"{names!r:.80} cannot be locked", code="bad_lock",
@@ -225,6 +232,7 @@ class Context(Combining):
         however it ends. Between steps no permit is held. `key`: each value has the limit to itself. A step's `throttle`
         does the same, and takes this object too. Raises InvalidInput.
         """
+        check_own(self.run_id)
         return Limit(throttle_of({"limit": name} if key is None else {"limit": name, "key": key}))
 
     def transact(self, writes: Iterable[TableWrite], *, name: str = "transact") -> Operation[None]:
@@ -233,25 +241,26 @@ class Context(Combining):
         `writes`: Put, Update, Delete, Check, at most 99. If a condition does not hold, TransactionRefused is raised and
         nothing was written. Raises InvalidInput at once for writes that can never succeed.
         """
+        check_own(self.run_id)
         return Operation(Asked("transact", checked_name(name), transact=checked(writes)), nothing)
 
     # -- values that are the same in each replay
 
     def now(self) -> datetime:
         """Returns when the last operation ended, from the log; UTC."""
-        return datetime.fromtimestamp(running().now_ms / 1000, UTC)
+        return datetime.fromtimestamp(running(self.run_id).now_ms / 1000, UTC)
 
     def random(self) -> float:
         """Returns a number from 0 to 1, the same in each replay."""
-        return going_on().chance.random()
+        return going_on(self.run_id).chance.random()
 
     def uuid(self) -> UUID:
         """Returns a unique id, the same in each replay."""
-        return UUID(int=going_on().chance.getrandbits(128), version=4)
+        return UUID(int=going_on(self.run_id).chance.getrandbits(128), version=4)
 
     def patched(self, name: str) -> bool:
         """Tells whether to run the code after a change: true for runs that get here for the first time after it."""
-        session = going_on()
+        session = going_on(self.run_id)
         if session.is_updating:
             raise InvalidInput("an update's handler asks for no patches", code="patch_in_update",
                                hint="ask in the workflow, and have the handler read a variable")  # fmt: skip
@@ -260,7 +269,7 @@ class Context(Combining):
     @property
     def state(self) -> MutableMapping[str, Any]:
         """Returns the state that the run shows. It is stored with the next record; branches and queries can read it."""
-        session = running()
+        session = running(self.run_id)
         return read_only(session.state) if session.is_answering else session.state
 
     def query(self, name: str, function: Callable[[], Any] | None = None) -> Any:
@@ -275,7 +284,7 @@ class Context(Combining):
                 raise InvalidInput(
                     f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
                 )
-            going_on().queries[checked_name(name)] = function
+            going_on(self.run_id).queries[checked_name(name)] = function
             return function
 
         return register if function is None else register(function)
@@ -292,7 +301,7 @@ class Context(Combining):
         def register(function: Callable[..., Any]) -> Handler:
             if not callable(function):
                 raise InvalidInput(f"update {name} takes a function, not {function!r:.80}", code="bad_update_handler")
-            going_on().updates[checked_name(name)] = function
+            going_on(self.run_id).updates[checked_name(name)] = function
             return Handler(name, function)
 
         return register if function is None else register(function)
@@ -309,6 +318,7 @@ class Context(Combining):
         of the folder; it keeps its name and options. For a type checker the value is what that function returns in the
         end.
         """
+        check_own(self.run_id)
         name = getattr(function, WORKFLOW_MARK, None)
         if name is None:
             raise InvalidInput(f"{function!r} is no workflow", code="bad_value", hint="mark it with @workflow")
@@ -322,4 +332,5 @@ class Context(Combining):
 
         Raises StepFailed if the run does not exist (`unknown_run`) or has ended (`run_ended`).
         """
+        check_own(self.run_id)
         return sent(name, payload, key, run)

@@ -36,6 +36,7 @@ def session_of(
     loop.attach(session)
     session.running_loop = loop.running
     session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
+    session.run_id = at.run_id
     session.state, session.place = state, f"{at.run_id}|{at.token.id}"
     session.is_of_ended_run = at.token.ended
     session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret

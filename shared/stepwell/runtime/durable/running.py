@@ -42,6 +42,7 @@ class FunctionSession(Session):
     running_loop: Callable[[], AbstractContextManager[None]]  # entered while records are replayed
     outer: FunctionSession | None = None  # the parent's session if only this branch needs it
     parent: FunctionSession | None = None  # the session whose code made this branch
+    run_id = ""
     place = ""  # prefix of its callbacks' ids: the run and the token
     is_of_ended_run = False  # all that its code does was done before: it is replayed for a reader
 
@@ -166,6 +167,8 @@ class FunctionSession(Session):
 class Outside:
     """Stands in for a session while a step runs that closes over `ctx`."""
 
+    run_id = ""  # that of no `ctx`
+
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
 
@@ -190,17 +193,27 @@ def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
     return MappingProxyType(dict(state))  # type: ignore[return-value]  # writing raises TypeError, as it should
 
 
-def running() -> FunctionSession:
-    """Returns the current session. Raises InvalidInput if there is none: `ctx` was used outside its workflow."""
+def running(run_id: str | None = None) -> FunctionSession:
+    """Returns the current session. Raises InvalidInput if `ctx` was used outside its workflow, or this run."""
     session = CURRENT.get(None)
-    if not isinstance(session, FunctionSession):
+    if not isinstance(session, FunctionSession) or run_id not in (None, session.run_id):
         raise no_workflow()
     return session
 
 
-def going_on() -> FunctionSession:
-    """Returns the current session for a change of what the function does next. Raises InvalidInput in a query."""
-    session = running()
+def check_own(run_id: str) -> None:
+    """Raises InvalidInput if another run's function uses this run's `ctx`. Cheap: each operation calls it.
+
+    Outside of any function nothing is wrong yet: an operation that is made there raises once it is awaited.
+    """
+    session: Any = CURRENT.get(None)
+    if session is not None and session.run_id != run_id:
+        raise no_workflow()
+
+
+def going_on(run_id: str | None = None) -> FunctionSession:
+    """Returns the session for a change of what the function does next. Raises InvalidInput in a query, too."""
+    session = running(run_id)
     if session.is_answering:
         raise InvalidInput("a query changes nothing", code="read_only_query",
                            hint="let the function do it, and the query read what came of it")  # fmt: skip
