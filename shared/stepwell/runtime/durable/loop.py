@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 import sys
 from asyncio import events
 from collections import deque
@@ -21,7 +20,7 @@ from functools import wraps
 from itertools import count
 from math import ceil, isnan
 from typing import Any, NoReturn, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Json
@@ -34,9 +33,9 @@ from stepwell.runtime.durable.places import foreign, here, waits_at
 from stepwell.runtime.durable.scopes import number_scopes
 from stepwell.runtime.durable.sending import ChildTask
 from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
+from stepwell.runtime.durable.unheard import Unheard
 
 T = TypeVar("T")
-_logger = logging.getLogger("stepwell.workflow")
 FARTHEST_SECONDS = LONGEST_MS / SECOND_MS  # of a timer: a calendar ends, and a database's numbers do
 _UNWINDS = 100  # rounds for cancelled tasks to end; a task that goes on after them is closed
 _OF_CLOSING = (Exception, GeneratorExit, asyncio.CancelledError)  # what users' code may raise while it is closed
@@ -58,6 +57,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # conditions that tasks wait for
         self._ending: list[Task] | None = None  # tasks still open when the function ended
         self._is_closed = self._is_last_round = False
+        self._unheard: Unheard | None = None  # errors that nobody awaits
         self._interrupted: RunCancelled | None = None  # the cancel of its run
         self._generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
         self.context = copy_context()
@@ -67,6 +67,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
 
     def attach(self, session: Session) -> None:
         """Makes the session the current one for `ctx`."""
+        self._unheard = Unheard(session)
         self.context.run(CURRENT.set, session)
 
     # -- for the session
@@ -89,11 +90,10 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     def run(self, now_ms: int, slot: int) -> None:
         """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
         self._now_ms, self._slot = now_ms, slot
-        if events._get_running_loop() is self:
+        with nullcontext() if events._get_running_loop() is self else self.running():
             self._rounds()
-            return
-        with self.running():
-            self._rounds()
+        if self._unheard is not None:
+            self._unheard.tell(is_last=self._ending is not None)
 
     @contextmanager
     def at(self, now_ms: int) -> Iterator[None]:
@@ -257,6 +257,11 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         else:
             self.cancelled.append(pending)
 
+    def has_failed(self, task: Task) -> None:
+        """Notes that the task has failed. Whether anybody awaits it, will be seen."""
+        if self._unheard is not None and task is not self.main:
+            self._unheard.failed.append(ref(task))
+
     # -- asyncio
 
     def time(self) -> float:
@@ -329,8 +334,8 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         """Does nothing: this loop has no debug mode."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        if not self._is_closed:
-            _logger.warning("%s", context.get("message"), exc_info=context.get("exception"))
+        if self._unheard is not None and not self._is_closed:
+            self._unheard.add(context)
 
     default_exception_handler = call_exception_handler
 

@@ -28,7 +28,7 @@ def session_of(
         loop,
         since_ms,
         raised=raised,
-        failed=lambda error: function_failure(at, error, is_logged=not session.is_of_ended_run),
+        failed=lambda error: function_failure(at, error, is_logged=not session.is_reading),
         stored=partial(stored, what="what the workflow returned"),
         slot=slot,
         is_whole=is_whole,
@@ -38,6 +38,6 @@ def session_of(
     session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
     session.run_id = at.run_id
     session.state, session.place = state, f"{at.run_id}|{at.token.id}"
-    session.is_of_ended_run = at.token.ended
+    session.is_reading = at.token.ended
     session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret
     return session

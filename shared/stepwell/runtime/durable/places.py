@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any
 
@@ -70,6 +71,16 @@ def waits_at(coro: Any) -> str:
             found = place(frame.f_code.co_filename, frame.f_lineno)
             own = own if own_place(frame.f_code.co_filename) is None else found
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
+    return own or found
+
+
+def raised_at(error: BaseException) -> str:
+    """Returns the innermost line where an error was raised: of the workflow folder, else of a library."""
+    own = found = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if _is_users(file := frame.f_code.co_filename):
+            found = place(file, line)
+            own = own if own_place(file) is None else found
     return own or found
 
 

@@ -44,15 +44,19 @@ class FunctionSession(Session):
     parent: FunctionSession | None = None  # the session whose code made this branch
     run_id = ""
     place = ""  # prefix of its callbacks' ids: the run and the token
-    is_of_ended_run = False  # all that its code does was done before: it is replayed for a reader
+    is_reading = False  # its code runs for a reader, who moves nothing: whoever does has told of it, or will
+    has_muted = False  # its code told something then
 
     def go_on(self, records: list[Record]) -> None:
         with self.running_loop():  # once for all of them
             super().go_on(records)
 
-    @property
-    def is_replaying(self) -> bool:
-        return self.is_of_ended_run or super().is_replaying
+    def tells(self) -> bool:
+        """Tells whether what the code says now is new, and to be logged."""
+        if self.is_replaying:
+            return False
+        self.has_muted = self.has_muted or self.is_reading
+        return not self.is_reading
 
     @property
     def takes_updates(self) -> bool:
@@ -172,6 +176,10 @@ class Outside:
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
 
+    def tells(self) -> bool:
+        """An attempt is never a replay."""
+        return True
+
     @property
     def made(self) -> Made:
         raise no_workflow()
@@ -181,8 +189,8 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
     """Logs nothing while the function is replayed."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
-        session = CURRENT.get(None)
-        return (session is None or not session.is_replaying) and super().isEnabledFor(level)
+        session: Any = CURRENT.get(None)
+        return super().isEnabledFor(level) and (session is None or session.tells())
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
         return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}

@@ -112,16 +112,20 @@ class Sessions:
 
     async def answered(self, at: Standing, name: str) -> Json:
         """Returns the function's answer to a query. Raises NotFound, Conflict."""
-        session, turn = await self._session_of(at)
+        session, turn = await self._session_of(at, is_reading=True)
         if session is None or isinstance(turn.result, Stuck):
             self._told(at, (session, turn))
             failure = turn.result.failure if isinstance(turn.result, Stuck | Failed) else None
             raise Conflict(f"the function cannot be asked: {failure.message if failure else 'it has not begun'}",
                            code="function_stuck", hint="stepwell explain RUN tells more")  # fmt: skip
+        session.is_reading = False
         made, error = self._threads.run(partial(session.answer, name), SESSION_SECONDS)
         if isinstance(error, AttemptTimeoutError):
             raise Conflict(f"query {name} took longer than {SESSION_SECONDS} s", code="query_failed")
-        self._told(at, (session, turn))  # kept from now on, not while it was busy
+        if session.has_muted:  # whoever moves the run is to log that
+            self._let_go(session)
+        else:
+            self._told(at, (session, turn))  # kept from now on, not while it was busy
         if isinstance(error, UserError):
             raise error
         if error is not None:
@@ -172,8 +176,11 @@ class Sessions:
             self._told(at, (session, turn))
         return outcome
 
-    async def _session_of(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
-        """Returns the token's session, for this caller alone until it is kept, and the function's turn."""
+    async def _session_of(self, at: Standing, *, is_reading: bool = False) -> tuple[FunctionSession | None, Turn]:
+        """Returns the token's session, for this caller alone until it is kept, and the function's turn.
+
+        `is_reading`: its code says nothing, however far it runs, because the caller does not move the run.
+        """
         with self._lock:
             session = self._warm.pop((_life(at), at.token.id), None)
         if session is not None and not can_go_on(session, at):
@@ -184,8 +191,8 @@ class Sessions:
             self._let_go(session)
             session = None
         if session is None:
-            return await self._replayed(at)
-        return self._run(at, partial(self._go_on, session, records, at))
+            return await self._replayed(at, is_reading=is_reading)
+        return self._run(at, partial(self._go_on, session, records, at, is_reading))
 
     def close(self) -> None:
         """Closes every session: their code has changed, or the process is about to end."""
@@ -200,13 +207,15 @@ class Sessions:
 
     # -- replaying
 
-    async def _replayed(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
+    async def _replayed(
+        self, at: Standing, *, anew: bool = False, is_reading: bool = False
+    ) -> tuple[FunctionSession | None, Turn]:
         """Replays a session from its log. `anew`: it shares nothing with other sessions, as a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
             since = await self._journal(at)
             stuck = self._imported(at, since.path)
-            return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, since))
+            return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, since, is_reading))
         index = place[2]
         forked = await self._fork(at, *place[:2], anew=anew)
         if isinstance(forked, _Forked) and not self._take(forked, index):
@@ -310,12 +319,13 @@ class Sessions:
             return session, turn
         return None, Turn(of_error(at, error))
 
-    def _begin(self, at: Standing, since: Since) -> tuple[FunctionSession, Turn]:
+    def _begin(self, at: Standing, since: Since, is_reading: bool) -> tuple[FunctionSession, Turn]:
         function = self._registry.function(since.path)
         check(at, function, since.path, is_own=since.is_own)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(since.input, context, at.graph.start))
         session = session_of(at, body, at.token.began_slot, since.began_ms, dict(since.state))
+        session.is_reading = session.is_reading or is_reading
         session.begin(since.records)
         return session, turn_of(session, at)
 
@@ -330,8 +340,10 @@ class Sessions:
         session.begin(records)
         return session, turn_of(session, at)
 
-    def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
-        session.is_of_ended_run = at.token.ended
+    def _go_on(
+        self, session: FunctionSession, records: list[Record], at: Standing, is_reading: bool
+    ) -> tuple[FunctionSession, Turn]:
+        session.is_reading = is_reading
         session.go_on(records)
         return session, turn_of(session, at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -53,6 +54,12 @@ class _Numbered:
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+
+def _without_this_frame(error: BaseException) -> BaseException:
+    """Returns the error that is being handled, without the frame that handles it: that would keep its task alive."""
+    trace = sys.exc_info()[2]
+    return BaseException.with_traceback(error, trace and trace.tb_next)
 
 
 class Future(_Numbered, asyncio.Future[Any]):
@@ -130,7 +137,8 @@ class Task(_Numbered, asyncio.Task[Any]):
             raise
         except BaseException as raised:
             self._ended()
-            _failed(self, raised)
+            _failed(self, _without_this_frame(raised))
+            self._own.has_failed(self)
         else:
             self._await(awaited)
         finally:
@@ -174,7 +182,7 @@ class Task(_Numbered, asyncio.Task[Any]):
         try:
             future.result()
         except BaseException as error:
-            self.step(error=error)
+            self.step(error=_without_this_frame(error))
         else:
             self.step()
 
