@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.webhooks import check_webhooks
-from stepwell.limits import DAY_MS, DELIVERY_BYTES
+from stepwell.limits import DAY_MS, DELIVERY_BYTES, KEY_CHARACTERS
 from stepwell.runtime.notify import deliveries
 from tests.api.webhook_kit import ENVIRONMENT, WebhookWorld, github, plain, standard, told
 
@@ -102,6 +103,17 @@ def test_a_retry_that_was_taken_counts_before_the_refusal_that_came_before_or_af
     world.change(SOURCES)
     assert world.push(1) == 400
     assert world.replay("github", "d-1")[1]["code"] == "already_taken"
+
+
+def test_a_delivery_with_the_longest_id_is_replayed_too(world: KeepingWorld) -> None:
+    world.change(MENDED)
+    longest = "d" * (KEY_CHARACTERS - len("github:"))
+    assert world.deliver("github", PUSH, github(PUSH, **{"X-GitHub-Delivery": longest})).status == 202
+    made = [world.replay("github", longest, again=True) for _ in range(2)]
+    assert [status for status, _ in made] == [202, 202]
+    hashed = hashlib.sha256(longest.encode()).hexdigest()
+    assert [one["event_id"] for _, one in made] == [f"github:sha256:{hashed}~replay-{n}" for n in (1, 2)]
+    assert [len(one["replays"]) for one in world.listed()] == [2]
 
 
 def test_two_replays_at_the_same_time_are_one_event(world: KeepingWorld, monkeypatch: pytest.MonkeyPatch) -> None:

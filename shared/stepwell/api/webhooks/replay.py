@@ -1,8 +1,8 @@
 """The routes of stored deliveries: listing them, and replaying one with today's webhooks.yaml.
 
-A replay is a separate event or run with the id `ID~replay-N`. A delivery that already became one, by itself or by a
-replay, is replayed again only on request. Two callers without that request use the same number, so they make the same
-event or run:
+A replay is a separate event or run with the id `ID~replay-N` (of a long ID, its hash). A delivery that already became
+one, by itself or by a replay, is replayed again only on request. Two callers without that request use the same number,
+so they make the same event or run:
 
     one caller     finds no replay ──▶ publishes ID~replay-1 ───────────────────────────▶ notes it
     another        finds no replay ─────────▶ publishes ID~replay-1: it is there already ──▶ notes it
@@ -10,6 +10,7 @@ event or run:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from stepwell.api.requests import DeliveriesQueryString, NoQuery, ReplayBody
 from stepwell.api.webhooks.sources import Meaning, Source, as_unmappable, body_of, meaning_of
 from stepwell.api.webhooks.taking import Taken, name_of, take
 from stepwell.errors import Conflict, InvalidInput, NotFound
-from stepwell.limits import DELIVERY_KEPT_MAX_MS, REPLAYS
+from stepwell.limits import DELIVERY_KEPT_MAX_MS, KEY_CHARACTERS, REPLAYS
 from stepwell.runtime.notify.deliveries import Deliveries, Delivery, Listed, days
 from stepwell.runtime.stores.answers import decode_cursor, encode_cursor
 
@@ -115,13 +116,21 @@ def _check(delivery: Delivery, replays: int, *, again: bool) -> None:
         raise Conflict("the delivery was replayed before", code="already_replayed", hint=hint)
 
 
+def _replay_id(source: Source, delivery: Delivery, number: int) -> str:
+    """Returns the id of a replay: with a hash of the delivery's if it would be too long for an event's id."""
+    whole = f"{delivery.id}~replay-{number}"
+    if source.workflow or len(f"{source.name}:{whole}") <= KEY_CHARACTERS:
+        return whole
+    return f"sha256:{hashlib.sha256(delivery.id.encode(errors='surrogatepass')).hexdigest()}~replay-{number}"
+
+
 async def _publish(
     call: Call, source: Source, delivery: Delivery, meaning: Meaning, number: int, *, again: bool
 ) -> tuple[int, Taken]:
     """Replays; returns number and outcome. A caller who asks for one more gets a separate number."""
     while True:
         try:
-            taken = await take(call.parts.service, source, meaning, f"{delivery.id}~replay-{number}")
+            taken = await take(call.parts.service, source, meaning, _replay_id(source, delivery, number))
         except InvalidInput as error:
             raise as_unmappable(error) from error
         if taken.is_new or not again:
