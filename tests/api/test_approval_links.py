@@ -129,6 +129,17 @@ def test_a_form_that_cannot_be_answers_nothing(fields: dict[str, str]) -> None:
     assert world.stored() == before
 
 
+@pytest.mark.parametrize("body", ["decision=rejected&by=Ana&decision=approved", "decision=approved&by=Ana&by=Ben",
+                                  "decision=approved&decision=approved&by=Ana"])  # fmt: skip
+def test_a_form_with_a_field_given_twice_answers_nothing(body: str) -> None:
+    world, _, links = asked()
+    before = world.stored()
+    reply = world.open("POST", links["anyone"], body, **{"content-type": "application/x-www-form-urlencoded"})
+    assert reply.status == 422
+    assert "more than once" in reply.text
+    assert world.stored() == before
+
+
 def test_a_link_answers_the_wait_that_it_was_made_for_and_no_later_one() -> None:
     loop = ONE.replace("{name: nap, sleep: 1d}", "{name: again, wait: {for: approval}}")
     world, run_id, links = asked(loop)

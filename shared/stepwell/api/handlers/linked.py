@@ -5,6 +5,7 @@ An invalid or expired link causes no read and no write.
 
 from __future__ import annotations
 
+from collections import Counter
 from urllib.parse import parse_qsl
 
 from stepwell.api import pages
@@ -130,9 +131,14 @@ def _form(raw: bytes) -> dict[str, str]:
     if len(raw) > BODY_BYTES:
         raise too_large()
     try:
-        return dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict"))
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict")
     except ValueError as error:
         raise InvalidInput("The form could not be parsed.", code="bad_form") from error
+    fields = dict(pairs)
+    if len(fields) < len(pairs):  # which one was meant is unknown
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise InvalidInput(f"The form has {twice[:KEY_CHARACTERS]!r} more than once.", code="bad_form")
+    return fields
 
 
 _PAGES = {  # the pages for errors: status, title
