@@ -151,6 +151,35 @@ def test_of_several_stripe_signatures_one_is_enough_and_old_kinds_do_not_count()
     assert deliver(world_of(vector), untimed).status == 401
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda value: value + "," + value, "occurs more than once"),  # as a gateway joins a repeated header
+        (lambda value: value + ",t=1", "occurs more than once"),
+        (lambda value: value.replace(",v1=", ",v1=,v1="), "has an empty signature"),
+        (lambda value: value + ",", "has an empty part"),
+        (lambda value: value.replace(",v1=", ", ,v1="), "has an empty part"),
+    ],
+)
+def test_a_stripe_signature_with_a_repeated_time_or_an_empty_part_is_refused(
+    change: Callable[[str], str], why: str
+) -> None:
+    reply = deliver(world_of(VECTORS["stripe"]), with_proof(VECTORS["stripe"], change))
+    assert (reply.status, reply.json["code"]) == (401, "bad_signature")
+    assert reply.json["detail"] == f"the header stripe-signature {why}"
+
+
+def test_a_second_stripe_header_without_a_time_is_more_entries_of_the_first() -> None:
+    forged = with_proof(VECTORS["stripe"], lambda value: f"{value},v1={'0' * 64}")
+    assert deliver(world_of(VECTORS["stripe"]), forged).status == 202
+
+
+def test_an_empty_signature_beside_a_good_one_is_refused() -> None:
+    vector = VECTORS["standard-webhooks"]
+    reply = deliver(world_of(vector), with_proof(vector, lambda value: value + " v1,"))
+    assert (reply.status, reply.json["detail"]) == (401, "the header webhook-signature has an empty signature")
+
+
 def test_a_stripe_event_starts_one_run() -> None:
     source = "{scheme: stripe, secret: env:SECRET, workflow: quick, input: '{\"amount\": body.created}'}"
     vector = replace(VECTORS["stripe"], source=source)

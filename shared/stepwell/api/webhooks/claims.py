@@ -103,7 +103,9 @@ def _shown(call: Call, signing: Signing) -> _Shown:
     times = [part.partition("=")[2] for part in parts if part.startswith(f"{signing.time_field}=")]
     if len(times) > 1:
         raise _more_than_once(signing.header)
-    return _Shown(tuple(part for part in parts if part), times[0] if times else "")
+    if "" in parts:
+        raise BadSignature(f"the header {signing.header} has an empty part")
+    return _Shown(tuple(parts), times[0] if times else "")
 
 
 def _of_the_right_kind(shown: tuple[str, ...], signing: Signing) -> Iterator[str]:
@@ -114,6 +116,8 @@ def _of_the_right_kind(shown: tuple[str, ...], signing: Signing) -> Iterator[str
     for one in found:
         if "," in one:
             raise _more_than_once(signing.header)
+        if not one:
+            raise BadSignature(f"the header {signing.header} has an empty signature")
         yield one
 
 
