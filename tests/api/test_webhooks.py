@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -135,34 +137,44 @@ def test_a_retry_after_its_run_was_deleted_is_a_duplicate_and_starts_nothing(wor
 # -- what cannot be mapped
 
 
-@pytest.mark.parametrize(
-    ("source", "body", "code"),
-    [
-        ("shop", "{}", "unmappable"),  # no `type`
-        ("shop", '{"type":"paid","order":"A-1"}', "unmappable"),  # no `data`
-        ("shop", '{"type":"","order":"A-1","data":1}', "unmappable"),
-        ("shop", '{"type":["paid"],"order":"A-1","data":1}', "unmappable"),
-        ("shop", '{"type":true,"order":"A-1","data":1}', "unmappable"),
-        ("shop", '{"type":"paid","order":null,"data":1}', "unmappable"),
-        ("shop", '{"type":"not a name","order":"A-1","data":1}', "bad_name"),
-        ("shop", '{"type":"stepwell.alarm","order":"A-1","data":1}', "reserved_event"),
-        ("shop", '{"type":"paid","order":"%s","data":1}' % ("x" * 600), "bad_key"),
-        ("shop", '{"type":"paid","order":"a\\nb","data":1}', "bad_key"),
-        ("shop", "", "unmappable"),
-        ("shop", "type=paid", "bad_json"),
-        ("shop", '{"type":"paid","type":"paid"}', "bad_json"),
-        ("shop", '{"type":NaN}', "bad_json"),
-        ("shop", "[" * 100 + "]" * 100, "too_deep"),
-        ("shop", '{"type":1e999}', "not_finite"),
-        ("shop", b"\xff\xfe", "bad_json"),
-        ("checked", '{"amount":"many"}', "invalid_input"),  # the workflow's input_schema
-    ],
-)
+UNMAPPABLE = [
+    ("shop", "{}", "unmappable"),  # no `type`
+    ("shop", '{"type":"paid","order":"A-1"}', "unmappable"),  # no `data`
+    ("shop", '{"type":"","order":"A-1","data":1}', "unmappable"),
+    ("shop", '{"type":["paid"],"order":"A-1","data":1}', "unmappable"),
+    ("shop", '{"type":true,"order":"A-1","data":1}', "unmappable"),
+    ("shop", '{"type":"paid","order":null,"data":1}', "unmappable"),
+    ("shop", '{"type":"not a name","order":"A-1","data":1}', "bad_name"),
+    ("shop", '{"type":"stepwell.alarm","order":"A-1","data":1}', "reserved_event"),
+    ("shop", '{"type":"paid","order":"%s","data":1}' % ("x" * 600), "bad_key"),
+    ("shop", '{"type":"paid","order":"a\\nb","data":1}', "bad_key"),
+    ("shop", "", "unmappable"),
+    ("shop", "type=paid", "bad_json"),
+    ("shop", '{"type":"paid","type":"paid"}', "bad_json"),
+    ("shop", '{"type":NaN}', "bad_json"),
+    ("shop", "[" * 100 + "]" * 100, "too_deep"),
+    ("shop", '{"type":1e999}', "not_finite"),
+    ("shop", b"\xff\xfe", "bad_json"),
+    ("checked", '{"amount":"many"}', "invalid_input"),  # the workflow's input_schema
+    ("shop", '{"type":123456789012345678901234567890}', "number_too_large"),
+    ("shop", '{"type":"\\ud800"}', "bad_text"),
+]
+
+
+@pytest.mark.parametrize(("source", "body", "code"), UNMAPPABLE)
 def test_what_cannot_be_mapped_is_refused_and_nothing_is_queued(
     world: WebhookWorld, source: str, body: str | bytes, code: str
 ) -> None:
     assert told(world.deliver(source, body, standard(body))) == (400, code)
     assert world.messages == []
+
+
+def test_the_page_of_webhooks_has_each_code_of_a_400() -> None:
+    page = (Path(__file__).parents[2] / "docs/webhooks.md").read_text()
+    table = page.partition("The code of a 400 says")[2].partition("A replay answers")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("|")]
+    named = {code for cell in cells for code in re.findall("`([a-z_]+)`", cell)}
+    assert named == {code for _, _, code in UNMAPPABLE}
 
 
 def test_a_form_that_is_not_utf8_is_refused(world: WebhookWorld) -> None:
