@@ -179,8 +179,19 @@ def test_a_message_that_is_no_cursor_is_refused_and_changes_nothing(watched: Wat
     watcher = watched.open("a", f"run={waiting(watched)}")
     for text in ("", "[]", '{"after": 7}', '{"after": "0@x"}', '{"after": "' + "9" * 2_000 + '"}'):
         assert watched.send("message", watcher, text) == 400
-    assert watched.gateway.posted == {}
+    errors = [json.loads(frame)["error"] for frame in watched.gateway.posted["a"]]
+    assert [one["code"] for one in errors] == [*["bad_message"] * 3, "bad_cursor", "bad_message"]
+    assert all(one["message"] for one in errors)
     assert watched.connections() == ["a"]
+
+
+def test_who_watches_a_run_that_is_no_more_is_told_so(watched: Watched) -> None:
+    run_id = waiting(watched)
+    watcher = watched.open("a", f"run={run_id}")
+    approve(watched, run_id)
+    run_now(watched.stack.function("api").entry.parts.eraser.delete(run_id))
+    assert watched.send("message", watcher, '{"after": ""}') == 400
+    assert json.loads(watched.gateway.posted["a"][-1])["error"]["code"] == "unknown_run"
 
 
 def test_a_run_that_nobody_watches_costs_the_feed_no_write_and_at_most_one_read_a_second(watched: Watched) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -90,12 +91,22 @@ def test_a_page_of_another_site_opens_no_feed_and_no_other_path_is_one(dev: Dev)
             assert found.is_open is is_open
 
 
-def test_a_watcher_that_sends_no_cursor_is_let_go(dev: Dev) -> None:
+def test_a_watcher_whose_message_cannot_be_answered_is_told_why_and_let_go(dev: Dev) -> None:
     run_id = waiting(dev)
-    for text in ("[]", '{"after": "0@x"}'):
-        with opened(dev, f"?run={run_id}") as watcher:
+    for query, text, code in (
+        (f"?run={run_id}", "[]", "bad_message"),
+        (f"?run={run_id}", "{", "bad_message"),
+        (f"?run={run_id}", '{"after": "0@x"}', "bad_cursor"),
+        ("?run=none", '{"after": ""}', "unknown_run"),
+    ):
+        with Socket(dev, f"/stream{query}") as watcher:
             watcher._send(TextMessage(text))
-            assert isinstance(watcher.event(), CloseConnection)
+            error = json.loads(watcher.frame())["error"]
+            assert error["code"] == code
+            assert error["message"]
+            ended = watcher.event()
+            assert isinstance(ended, CloseConnection)
+            assert (ended.code, ended.reason) == (1008, code)
     assert dev.call("GET", "/stream?run=none")[0] == 404
     assert dev.call("GET", f"/stream?run={run_id}&workflow=flow")[0] == 422
 

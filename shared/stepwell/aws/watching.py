@@ -14,7 +14,7 @@ from stepwell.limits import LIVE_WATCHERS
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.calls.following import entries_since
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.notify.live import Topic, cursor_in
+from stepwell.runtime.notify.live import Topic, cursor_in, error_frame
 
 _logger = logging.getLogger("stepwell.live")
 
@@ -65,6 +65,7 @@ class Watching:
             frame = run_now(entries_since(self._parts.service, topic, cursor_in(_message(event))))
         except UserError as error:  # such as a cursor that is no entry's, or a run that is no more
             _logger.info("a watcher's message was refused: %s", error)
+            self._feed.send(connection, error_frame(error))  # the status of the answer reaches nobody
             return BAD_MESSAGE
         self._feed.send(connection, frame)
         return DONE

@@ -10,13 +10,14 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
-from stepwell.errors import StepwellError
+from stepwell.errors import StepwellError, UserError
 from stepwell.limits import LIVE_WATCHERS
 from stepwell.runtime.calls.following import entries_since
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.notify.live import Topic, cursor_in, frames_of, live_entry
+from stepwell.runtime.notify.live import Topic, cursor_in, error_frame, frames_of, live_entry
 from stepwell.runtime.notify.telling import Notice
+from stepwell.values import dataclass
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -26,33 +27,42 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 _logger = logging.getLogger("stepwell.live")
 
 QUEUED_CHARACTERS = 2_000_000  # for one watcher; one that is slower is let go, and comes back with its cursor
-GOING_AWAY, BUSY = 1001, 1013  # RFC 6455
+TOLD_SECONDS = 5.0  # for the reason to reach a watcher that is let go
+GOING_AWAY, REFUSED, FAILED, BUSY = 1001, 1008, 1011, 1013  # RFC 6455
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of a feed: its close code, and why."""
+
+    code: int = GOING_AWAY
+    reason: str = ""
 
 
 class _Watcher:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self._loop = asyncio.get_running_loop()
-        self._frames: asyncio.Queue[str | None] = asyncio.Queue()
+        self._frames: asyncio.Queue[str | _End] = asyncio.Queue()
         self._queued_characters = 0
         self.is_behind = asyncio.Event()  # it reads more slowly than runs go on, or not at all
 
-    def put(self, frame: str | None) -> None:
-        """Queues a frame from any thread; None ends the feed."""
+    def put(self, frame: str | _End) -> None:
+        """Queues a frame, or the end of the feed, from any thread."""
         with suppress(RuntimeError):  # the loop is closed: the server has stopped
             self._loop.call_soon_threadsafe(self._queue, frame)
 
-    def _queue(self, frame: str | None) -> None:
-        self._queued_characters += len(frame or "")
+    def _queue(self, frame: str | _End) -> None:
+        self._queued_characters += _characters(frame)
         if self._queued_characters > QUEUED_CHARACTERS:
             self.is_behind.set()
         if not self.is_behind.is_set():
             self._frames.put_nowait(frame)
 
-    async def next(self) -> str | None:
-        """Returns the next frame; None at the end."""
+    async def next(self) -> str | _End:
+        """Returns the next frame, or the end."""
         frame = await self._frames.get()
-        self._queued_characters -= len(frame or "")
+        self._queued_characters -= _characters(frame)
         return frame
 
 
@@ -79,7 +89,7 @@ class LiveFeed:
         """Ends all feeds, because the server stops."""
         self._is_closing = True
         for watcher in self._watchers:
-            watcher.put(None)
+            watcher.put(_End())
 
     async def serve(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one WebSocket from its connect to its end."""
@@ -96,6 +106,8 @@ class LiveFeed:
         tasks = (sending, answering, falling_behind)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done() and answering.result():  # it is told why, unless it reads nothing
+                await asyncio.wait((sending, falling_behind), timeout=TOLD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._watchers -= {watcher}
             for task in tasks:
@@ -104,21 +116,27 @@ class LiveFeed:
 
 
 async def _send_frames(watcher: _Watcher, send: Send) -> None:
-    while (frame := await watcher.next()) is not None:
+    while isinstance(frame := await watcher.next(), str):
         await send({"type": "websocket.send", "text": frame})
-    await send({"type": "websocket.close", "code": GOING_AWAY})
+    await send({"type": "websocket.close", "code": frame.code, "reason": frame.reason})
 
 
-async def _answer(service: Service, watcher: _Watcher, receive: Receive) -> None:
-    """Answers the watcher's messages until it goes."""
+async def _answer(service: Service, watcher: _Watcher, receive: Receive) -> bool:
+    """Answers the watcher's messages until it goes. Returns True if it is to be let go, once it was told why."""
     while (message := await receive())["type"] == "websocket.receive":
         text = message.get("text") or (message.get("bytes") or b"").decode("latin-1")
         try:
             watcher.put(await asyncio.to_thread(_page, service, watcher.topic, text))
         except StepwellError as error:  # such as a cursor that is no entry's
             _logger.info("a watcher is let go: %s", error)
-            watcher.put(None)
-            return
+            watcher.put(error_frame(error))
+            watcher.put(_End(REFUSED if isinstance(error, UserError) else FAILED, error.code))
+            return True
+    return False
+
+
+def _characters(frame: str | _End) -> int:
+    return len(frame) if isinstance(frame, str) else 0
 
 
 def _page(service: Service, topic: Topic, message: str) -> str:

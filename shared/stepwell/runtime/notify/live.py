@@ -5,6 +5,7 @@
       │  {"after": "0@3.2"}  ───────▶ │
       │ ◀─── {"entries": …, "cursor": "0@9.1", "more": false}      what came since, a page at a time
       │ ◀─── {"entries": …}                                        what is committed from now on
+      │ ◀─── {"error": {"code": …, "message": …}}                  a message that cannot be answered
 
 An entry may come twice, or out of order: its run and its id identify it. An entry that a watcher missed is in the next
 page after its cursor, which it asks for again from time to time. While branches are under way, the last page's cursor
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
-from stepwell.errors import InvalidInput
+from stepwell.errors import InvalidInput, StepwellError
 from stepwell.limits import LIVE_FRAME_BYTES, LIVE_MESSAGE_BYTES
 from stepwell.runtime.notify.telling import Notice
 from stepwell.runtime.stores.jsontext import encode
@@ -70,6 +71,11 @@ def page_frame(entries: Iterable[LiveEntry], cursor: str, *, more: bool) -> str:
     if len(texts) < len(given):
         cursor, more = given[len(texts) - 1].entry.id, True
     return f'{{"entries":[{",".join(texts)}],"cursor":{encode(cursor)},"more":{encode(more)}}}'
+
+
+def error_frame(error: StepwellError) -> str:
+    """Returns the answer to a watcher's message that cannot be answered: the stable code, and what is wrong."""
+    return encode({"error": {"code": error.code, "message": error.message}})
 
 
 def cursor_in(message: str) -> str | None:
