@@ -36,8 +36,8 @@ class Unheard:
 
     def tell(self, *, is_last: bool) -> None:
         """Logs the errors, unless the function is replayed. `is_last`: it has ended and awaits nothing more."""
-        if is_last and self.failed:
-            self._add_unawaited()
+        if self.failed:
+            self._look(is_last=is_last)
         told, self._told = self._told, []
         if told and self._session.tells():
             for context in told:
@@ -47,12 +47,13 @@ class Unheard:
                 else:
                     reading(error, partial(self._log, context))
 
-    def _add_unawaited(self) -> None:
-        failed, self.failed = self.failed, []
-        for task in (one() for one in failed):
-            if task is not None and task._log_traceback:
-                task._log_traceback = False  # else asyncio tells of it once more
-                self.add({"message": "Task exception was never retrieved", "exception": task.exception()})
+    def _look(self, *, is_last: bool) -> None:
+        """Forgets the tasks that were awaited; at the last, takes the others for unheard."""
+        unawaited = [task for one in self.failed if (task := one()) is not None and task._log_traceback]
+        self.failed = [] if is_last else [ref(task) for task in unawaited]
+        for task in unawaited if is_last else ():
+            task._log_traceback = False  # else asyncio tells of it once more
+            self.add({"message": "Task exception was never retrieved", "exception": task.exception()})
 
     def _log(self, context: Mapping[str, Any], error: BaseException | None) -> None:
         run_id = self._session.run_id
