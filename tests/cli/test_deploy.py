@@ -122,7 +122,9 @@ def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
     ]
     assert f"API        {URL}\n" in printed
     assert "#dashboards/dashboard/Board\n" in printed
-    assert f"  export STEPWELL_URL={URL}\n  stepwell run refund -i '{{}}' --watch\n" in printed
+    assert (
+        f"  export STEPWELL_URL={URL}\n  export AWS_PROFILE=work\n  stepwell run refund -i '{{}}' --watch\n" in printed
+    )
 
 
 def test_without_yes_and_without_a_terminal_nothing_is_asked_built_or_prepared(
@@ -130,9 +132,11 @@ def test_without_yes_and_without_a_terminal_nothing_is_asked_built_or_prepared(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(deploy, "_identify", lambda *_: asked.append("AWS"))
-    result = cli("deploy", str(project / "flows"), "--bootstrap")
+    monkeypatch.chdir(project)
+    result = cli("deploy", "flows", "--bootstrap", "--profile", "shop", "--stack", "Till", "-c", "python=3.13")
     assert (result.exit_code, result.stdout, asked, built) == (2, "", [], [])
-    assert "[needs_yes]\n  hint: agree beforehand: stepwell deploy --yes\n" in result.stderr
+    again = "stepwell deploy --stack Till --profile shop -c python=3.13 --bootstrap --yes"
+    assert f"[needs_yes]\n  hint: agree beforehand: {again}\n" in result.stderr
 
 
 def test_in_a_terminal_the_cdk_asks_before_it_adds_permissions(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

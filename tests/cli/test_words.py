@@ -85,6 +85,22 @@ def test_the_next_command_of_several_approvals_names_the_first(steps: list[str],
     assert next_command(run) == command
 
 
+@pytest.mark.parametrize(
+    ("data", "by"),
+    [
+        ({"approvers": ["ana", "bo"], "votes": []}, ""),  # ana is who types it
+        ({"approvers": ["bo", "eva m"], "votes": []}, " --by bo"),
+        ({"approvers": ["bo", "eva m"], "votes": [{"decision": "approve", "by": "bo"}]}, " --by 'eva m'"),
+        ({"approvers": [], "votes": []}, ""),
+        ("text", ""),
+    ],
+)
+def test_the_next_command_of_an_approval_names_who_may_answer(data: object, by: str) -> None:
+    """Else the API refuses it: not_an_approver."""
+    run = {"run_id": "r1", "waiting_for": "approval", "waiting_data": data}
+    assert next_command(run, "ana") == f"stepwell approve r1{by}"
+
+
 def test_text_that_a_terminal_would_obey_is_spelled_out() -> None:
     assert printable("a\x1b[31mb\rc\nd") == "a\\x1b[31mb\\x0dc\nd"
     assert brief({"a": "é\n"}) == '{"a": "é\\n"}'

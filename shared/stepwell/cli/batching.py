@@ -23,7 +23,7 @@ from stepwell.cli.arguments import (
     read_since,
 )
 from stepwell.cli.completing import complete_status
-from stepwell.cli.connect import connect, person
+from stepwell.cli.connect import connect, person, there
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import POLL_SECONDS, has_ended
 from stepwell.cli.words import printable
@@ -110,7 +110,8 @@ def _show(job: JsonObject, as_json: bool) -> None:
             console().print(printable(line))
     else:
         console().print(printable(f"{job['run_id']} is under way"))
-        console().print(printable(f"its report: stepwell show {job['run_id']}"), style="dim")
+        report = there(f"stepwell show {job['run_id']}")
+        console().print(printable(f"its report: {report}"), style="dim", soft_wrap=True)
 
 
 def lines_of(job: JsonObject) -> list[str]:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
+from stepwell.cli.words import next_command
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
     from stepwell.cli.finding import FindingClient
+
+_given: ContextVar[str] = ContextVar("given", default="")  # the URL that the command was given
 
 
 def connect(url: str) -> FindingClient:
     """Connects to the API of the argument, else of STEPWELL_URL, else of this machine. Raises UserError."""
     from stepwell.cli import finding  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
 
+    _given.set(url)
     return finding.FindingClient(url)
+
+
+def there(command: str) -> str:
+    """Returns a command for the same API as this one: with its `--url`, unless that is the default."""
+    url = _given.get()
+    return f"{command} --url {shlex.quote(url)}" if url and url != read_settings().url else command
+
+
+def way_on(run: Mapping[str, Any]) -> str:
+    """Returns the command that ends a run's wait, or tells what will, as the user can type it here."""
+    return there(next_command(run, person("")))
 
 
 def person(by: str) -> str:

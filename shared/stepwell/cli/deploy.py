@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
 from stepwell.cli.checking import print_problems
 from stepwell.cli.endpoints import for_emulator
-from stepwell.cli.folders import DEFAULT_STACK, chosen_folder
+from stepwell.cli.folders import DEFAULT_STACK, chosen_folder, default_folder
 from stepwell.cli.samples import sample_of
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.synthesis import is_complete, synthesise
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Identify = Callable[[str, str], "Identity"]  # profile, region
 Outputs = Callable[[str, str, str], Mapping[str, str]]  # profile, region, stack
 OUT = "cdk.out"  # below the project
+_OF_OPTIONS = frozenset({"folder", "stack_name"})  # properties that have options of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +141,30 @@ def carry_out(
         asked = ("--require-approval", "never" if order.yes else "broadening")
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
-    print_next(outputs, who.region, workflows[0])
+    print_next(outputs, who.region, workflows[0], order.profile)
     return {"template": str(place / OUT), "account": who.account, "region": who.region, "outputs": dict(outputs)}
+
+
+def _again(order: Order) -> str:
+    """The same command: with the folder, the stack, the account and the properties that it was given."""
+    words = ["stepwell", "deploy"]
+    if order.folder != default_folder().resolve():
+        words.append(os.path.relpath(order.folder))
+    stack = order.properties.get("stack_name", "")
+    for option, value in (("--stack", stack), ("--profile", order.profile), ("--region", order.region),
+                          ("--alarms-to", order.alarms_to)):  # fmt: skip
+        words += [option, value] if value else []
+    for name, value in order.properties.items():
+        words += ["-c", f"{name}={value}"] if name not in _OF_OPTIONS else []
+    words += ["--bootstrap"] if order.bootstrap else []
+    return shlex.join(words if order.gate else [*words, "--no-gate"])
 
 
 def _check_consent(order: Order) -> None:
     """Raises UserError `needs_yes` where the CDK could not ask; it would fail after the build, which takes a minute."""
     if not order.yes and (order.as_json or not sys.stdin.isatty()):
         message = "a deployment asks before it adds permissions, and here is no terminal to ask in"
-        raise UserError(message, code="needs_yes", hint="agree beforehand: stepwell deploy --yes")
+        raise UserError(message, code="needs_yes", hint=f"agree beforehand: {_again(order)} --yes")
 
 
 def _for_emulator(order: Order, place: Path, endpoint: str) -> Order:
@@ -246,7 +263,7 @@ def read_outputs(file: Path) -> Mapping[str, str]:
     return {name: value for outputs in stacks.values() for name, value in outputs.items()}
 
 
-def print_next(outputs: Mapping[str, str], region: str, workflow: Graph) -> None:
+def print_next(outputs: Mapping[str, str], region: str, workflow: Graph, profile: str = "") -> None:
     """Prints the URLs of the deployment and the next commands."""
     out = console()
     url = outputs.get("ApiUrl", "")
@@ -255,6 +272,8 @@ def print_next(outputs: Mapping[str, str], region: str, workflow: Graph) -> None
         place = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#dashboards/dashboard/{name}"
         out.print(f"dashboard  {place}", soft_wrap=True)
     commands = [f"export STEPWELL_URL={shlex.quote(url)}"]
+    if profile:  # it signs the calls too
+        commands.append(f"export AWS_PROFILE={shlex.quote(profile)}")
     if secret := outputs.get("ApiKeySecret"):
         read = f"aws secretsmanager get-secret-value --secret-id {secret} --query SecretString --output text"
         commands.append(f'export STEPWELL_API_KEY="$({read} --region {region})"')
@@ -268,7 +287,8 @@ def print_next(outputs: Mapping[str, str], region: str, workflow: Graph) -> None
 def _bootstrap(cdk: Cdk, order: Order, place: str) -> None:
     if not order.bootstrap:
         profile = f" --profile {shlex.quote(order.profile)}" if order.profile else ""
-        hint = f"once for each account and region: stepwell deploy --bootstrap, or npx {CDK} bootstrap {place}{profile}"
+        ours, theirs = f"{_again(order)} --bootstrap", f"npx {CDK} bootstrap {place}{profile}"
+        hint = f"once for each account and region: {ours}, or {theirs}"
         raise UserError(f"the CDK is not bootstrapped in {place}", code="not_bootstrapped", hint=hint)
     _tell(f"bootstrapping the CDK in {place}")
     cdk("bootstrap", place)

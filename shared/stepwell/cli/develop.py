@@ -15,7 +15,7 @@ import typer
 from stepwell.cli.arguments import ErrorsAsJson, Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.completing import complete_run, complete_run_or_workflow
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import connect, there
 from stepwell.cli.folders import DEFINITIONS, EMULATED, existing_folder
 from stepwell.cli.projects import Template, adding, needs_stepwell, write_project
 from stepwell.cli.screen import console, print_error, print_json
@@ -78,7 +78,8 @@ def _start_run(workflow: str, content: Json, url: str) -> None:
     except StepwellError as error:
         print_error(error)
     else:
-        console(stderr=True).print(f"started {run.id}; follow it with: stepwell watch {run.id}", soft_wrap=True)
+        follow = there(f"stepwell watch {run.id}")
+        console(stderr=True).print(f"started {run.id}; follow it with: {follow}", soft_wrap=True)
 
 
 def _local(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -95,7 +96,10 @@ def on_aws(profile: str, region: str) -> Iterator[Finding]:
     try:
         who = identity(profile, region or environment().get("AWS_REGION", ""))
         yield Finding("AWS", OK, f"account {who.account}, {who.region}, as {who.arn}")
-        hint = "" if who.bootstrapped else f"stepwell deploy --bootstrap, once for {who.account} in {who.region}"
+        given = "".join(f" {option} {shlex.quote(value)}" for option, value in
+                        (("--profile", profile), ("--region", region)) if value)  # fmt: skip
+        once = f"stepwell deploy --bootstrap{given}, once for {who.account} in {who.region}"
+        hint = "" if who.bootstrapped else once
         yield Finding("CDK bootstrap", OK if who.bootstrapped else ERROR, _said(who.bootstrapped), hint)
         yield _of_quota(lambda: concurrent_functions(profile, who.region))
     except StepwellError as error:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.arguments import AsJson, Url, WorkflowName
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import connect, there
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted
@@ -47,7 +47,7 @@ def estimate(
         ids = [str(one["run_id"]) for one in client.send(calls.at(ended, runs, "")).items]
         if not ids:
             raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
-                           hint=f"run it once: stepwell run {workflow} --watch")  # fmt: skip
+                           hint=f"run it once: {there(f'stepwell run {workflow} --watch')}")  # fmt: skip
         used = _mean([client.handle(one).view()["cost"] for one in ids])
     if seconds is not None:
         used["step_seconds"] = used["steps"] * seconds

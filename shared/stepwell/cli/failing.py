@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.arguments import AsJson, Since, Url, read_since
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json
 from stepwell.client.errors import JsonObject
 
@@ -33,7 +33,7 @@ def failures(
         from stepwell.cli.render import failures_table  # noqa: PLC0415 - rich
 
         console().print(failures_table(groups, datetime.now(UTC)))
-        typer.echo("stepwell runs --failure FINGERPRINT lists a group's runs", err=True)
+        typer.echo(f"{there('stepwell runs --failure FINGERPRINT')} lists a group's runs", err=True)
     else:
         typer.echo("no run failed", err=True)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
+from stepwell.cli.connect import there
 from stepwell.client import Client, calls
 from stepwell.client.errors import ApiProblem, NotFoundProblem
 from stepwell.client.requests import Flow, Request
@@ -56,7 +57,8 @@ class FindingClient(Client):
     def _newest(self) -> str:
         items = super().send(calls.at(calls.runs(), 1, "")).items
         if not items:
-            raise NotFound("there are no runs", code="unknown_run", hint="start one: stepwell run WORKFLOW")
+            hint = f"start one: {there('stepwell run WORKFLOW')}"
+            raise NotFound("there are no runs", code="unknown_run", hint=hint)
         return str(items[0]["run_id"])
 
     def _matching(self, given: str) -> tuple[str, bool]:
@@ -83,7 +85,7 @@ def workflow_or_run(name: str, of_workflow: Callable[[], T], of_run: Callable[[]
     except NotFoundProblem as missing:
         if missing.code != "unknown_workflow":
             raise
-        hints = ["stepwell runs lists the runs", missing.hint or ""]
+        hints = [f"{there('stepwell runs')} lists the runs", missing.hint or ""]
     try:
         return of_run()
     except NotFoundProblem as missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -67,7 +68,7 @@ class Commands(TyperGroup):
         """Runs the selected command."""
         given = [*ctx.args]  # the command takes them away
         try:
-            return super().invoke(ctx)
+            return copy_context().run(super().invoke, ctx)  # what the command remembers ends with it
         except StepwellError as error:
             raise _told(error, given) from error
         except USAGE_ERROR as error:

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from stepwell.cli.connect import way_on
 from stepwell.cli.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
 from stepwell.cli.telling import history_line
 from stepwell.cli.words import (
@@ -21,7 +22,6 @@ from stepwell.cli.words import (
     counted,
     error_words,
     local_times,
-    next_command,
     parse_time,
     phrase,
     printable,
@@ -158,8 +158,8 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
         yield from _told("with", _wait_data(run.get("waiting_data")))
-        if run.get("waiting_for") == "approval":
-            yield "next", plain(next_command(run))
+        if run.get("waiting_for") not in {None, "", "delay", "sleep"}:
+            yield "next", plain(way_on(run))
     yield from _told("because", run.get("pending_reason"))
     yield from _told("state", _own_state(run))
     yield "created", plain(when(run.get("created_at"), now))

@@ -25,7 +25,7 @@ from stepwell.cli.arguments import (
     read_start,
 )
 from stepwell.cli.completing import complete_run, complete_status, complete_workflow
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
 from stepwell.client.errors import JsonObject
@@ -138,9 +138,9 @@ def _wait_for(client: Client, started: JsonObject, *, watch: bool, as_json: bool
 
 def _tell_start(started: JsonObject, workflow: str, *, is_new: bool) -> None:
     folded = "became part of" if started.get("folded") else "already started:"
-    told = "started" if is_new else folded
-    console().print(f"{told} {started.get('run_id')} ({workflow}), {started.get('status')}")
-    console().print(f"follow it: stepwell watch {started.get('run_id')}", style="dim")
+    told, run_id = "started" if is_new else folded, started.get("run_id")
+    console().print(f"{told} {run_id} ({workflow}), {started.get('status')}")
+    console().print(f"follow it: {there(f'stepwell watch {run_id}')}", style="dim", soft_wrap=True)
 
 
 def runs(

@@ -10,7 +10,7 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, WorkflowName, read_json, read_pairs
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import connect, there
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
@@ -148,7 +148,7 @@ def _with_history(given: Assumptions, workflow: str, runs: int, url: str) -> Ass
         ids = [str(one["run_id"]) for one in client.send(calls.at(ended, min(runs, 500), "")).items]
         if not ids:
             raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
-                           hint=f"run it once: stepwell run {workflow} --watch")  # fmt: skip
+                           hint=f"run it once: {there(f'stepwell run {workflow} --watch')}")  # fmt: skip
         return assumed_from([client.handle(one).view() for one in ids], given)
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stepwell.cli.words import next_command, parse_time, phrase, printable, until
+from stepwell.cli.connect import way_on
+from stepwell.cli.words import parse_time, phrase, printable, until
 from stepwell.client.errors import JsonObject, RunFailed, Unreachable
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import WAIT_ANSWER_SECONDS
@@ -61,7 +62,7 @@ def _why_it_waits(run: JsonObject) -> str:
     at = f" at {', '.join(run['current_steps'])}" if run.get("current_steps") else ""
     due = parse_time(run.get("waiting_until"))
     limit = f", {until(due, datetime.now(UTC))}" if due else ""
-    return printable(f"{run['run_id']} waits{at} for {phrase(run['waiting_for'])}{limit}: {next_command(run)}")
+    return printable(f"{run['run_id']} waits{at} for {phrase(run['waiting_for'])}{limit}: {way_on(run)}")
 
 
 def follow(client: Client, run_id: str, console: Console) -> JsonObject:
@@ -100,10 +101,15 @@ def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
     from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
 
     last: JsonObject = {}
+    told = ""
     for run, news in _changes(client, run_id):
         last = run
         for entry in news:
             console.print(history_line(entry, datetime.now(UTC)), soft_wrap=True)
+        if (why := _why_it_waits(run)) != told:
+            told = why
+            if why:
+                console.print(why, style="yellow", soft_wrap=True)
     console.print()
     console.print(run_view(last, datetime.now(UTC)), soft_wrap=True)
     return last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -138,14 +139,26 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
 
 
-def next_command(run: Mapping[str, Any]) -> str:
-    """The command that ends a run's wait, or says what will."""
+def next_command(run: Mapping[str, Any], user: str = "") -> str:
+    """The command that ends a run's wait, or says what will. `user`: who answers unless `--by` says another."""
     if run.get("waiting_for") != "approval":
         return f"stepwell explain {run.get('run_id')}"
     asking = [one for one in run.get("tokens") or () if one.get("waiting_for") == "approval"]
     steps = [one["step"] for one in asking]
     named = next((one["step"] if steps.count(one["step"]) == 1 else one["id"] for one in asking), "")
-    return f"stepwell approve {run.get('run_id')}" + (f" --step {named}" if len(asking) > 1 else "")
+    step = f" --step {named}" if len(asking) > 1 else ""
+    by = _approver(run.get("waiting_data"), user)
+    return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by else "")
+
+
+def _approver(data: Any, user: str) -> str:
+    """Who may answer an approval that names its approvers, and has not; empty if the user may."""
+    named = data.get("approvers") if isinstance(data, Mapping) else None
+    if not isinstance(named, list):
+        return ""
+    voted = {vote.get("by") for vote in data.get("votes") or () if isinstance(vote, Mapping)}
+    left = [str(one) for one in named if one not in voted]
+    return "" if user in left or not left else left[0]
 
 
 def when(text: object, now: datetime) -> str:
