@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conftest import Cli, FakeApi
+import pytest
+
+from stepwell.cli import purging
+
+from .conftest import COMPLETED, Cli, FakeApi
 
 REPORT = {"action": "purge", "dry_run": False, "matched": 3, "done": 3, "unchanged": 0, "refused": {}, "first": []}
 
@@ -13,7 +17,7 @@ def job(status: str = "completed", **report: Any) -> dict[str, Any]:
     return {"run_id": "run_b", "workflow": "stepwell:batch", "status": status, "state": {"report": REPORT | report}}
 
 
-def purging(api: FakeApi, **report: Any) -> None:
+def purge_of(api: FakeApi, **report: Any) -> None:
     api.on("POST", "/runs:batch", (202, job("pending")))
     api.on("GET", "/runs/run_b", (200, job(**report)))
     api.on("DELETE", "/runs/run_b", (200, {"run_id": "run_b", "deleted_runs": 1, "deleted_items": 3}))
@@ -26,8 +30,28 @@ def test_delete_names_the_run_and_counts_its_children(api: FakeApi, cli: Cli) ->
     assert api.calls[-1].query == {"force": ["true"]}
 
 
+def test_delete_asks_before_it_takes_the_last_run(api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typed twice, it would take two runs."""
+    api.has_run(COMPLETED)
+    api.on("GET", "/runs", (200, {"items": [COMPLETED], "next_cursor": None}))
+    api.on("DELETE", "/runs/run_01JABC", (200, {"run_id": "run_01JABC", "deleted_runs": 1, "deleted_items": 3}))
+    refused = cli("delete", "last")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "error: this deletes for good run_01JABC of order-review, completed [not_confirmed]\n"
+        "  hint: stepwell delete run_01JABC\n"
+    )
+    monkeypatch.setattr(purging, "is_terminal", lambda: True)
+    assert cli("delete", "last", stdin="n\n").exit_code == 1
+    assert [call for call in api.calls if call.method == "DELETE"] == []
+    asked = cli("delete", "last", stdin="y\n")
+    assert "Delete for good run_01JABC of order-review, completed? [y/N]" in asked.stdout
+    assert cli("delete", "last", "--yes").stdout == "deleted run_01JABC\n"
+    assert len([call for call in api.calls if call.method == "DELETE"]) == 2
+
+
 def test_purge_reports_and_deletes_its_own_run_whose_filter_names_the_person(api: FakeApi, cli: Cli) -> None:
-    purging(api)
+    purge_of(api)
     told = cli("purge", "--tag", "customer=c7", "--before", "30d", "--force", "--yes")
     assert told.exit_code == 0
     assert "3 of 3 runs done" in told.stdout
@@ -38,7 +62,7 @@ def test_purge_reports_and_deletes_its_own_run_whose_filter_names_the_person(api
 
 
 def test_purge_does_nothing_unless_it_is_told_to(api: FakeApi, cli: Cli) -> None:
-    purging(api, dry_run=True)
+    purge_of(api, dry_run=True)
     told = cli("purge", "--tag", "customer=c7")
     assert told.exit_code != 0
     assert "say --yes" in told.stderr
@@ -52,7 +76,7 @@ def test_purge_without_a_filter_is_refused_before_anything_is_sent(cli: Cli) -> 
 
 
 def test_purge_fails_where_runs_were_refused(api: FakeApi, cli: Cli) -> None:
-    purging(api, refused={"run_open": 1})
+    purge_of(api, refused={"run_open": 1})
     told = cli("purge", "--tag", "customer=c7", "--yes")
     assert told.exit_code == 1
     assert "1 refused: run_open" in told.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import LAST, connect
 from stepwell.engine.records import Status
 from stepwell.errors import StepwellError
 
@@ -36,8 +36,6 @@ def complete_status(incomplete: str) -> list[str]:
 
 
 def _runs() -> Iterator[tuple[str, str]]:
-    from stepwell.cli.finding import LAST  # noqa: PLC0415 - httpx: only when something is completed
-
     yield LAST, "the newest run"
     with connect("") as client:
         for run in client.runs().page(RUNS).items:

@@ -13,6 +13,7 @@ from stepwell.settings import read_settings
 if TYPE_CHECKING:
     from stepwell.cli.finding import FindingClient
 
+LAST = "last"  # names the newest run
 _given: ContextVar[str] = ContextVar("given", default="")  # the URL that the command was given
 
 

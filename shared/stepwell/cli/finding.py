@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from stepwell.cli.connect import there
+from stepwell.cli.connect import LAST, there
 from stepwell.client import Client, calls
 from stepwell.client.errors import ApiProblem, NotFoundProblem
 from stepwell.client.requests import Flow, Request
@@ -15,7 +15,6 @@ from stepwell.errors import NotFound, UserError
 
 T = TypeVar("T")
 
-LAST = "last"
 NEWEST = 500  # runs among which a part of an id is looked for
 _NOT_SEARCHED = (
     f"only the newest {NEWEST} runs were searched: give the whole id; stepwell runs --before 7d lists older ones"

@@ -10,18 +10,24 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Before, By, OfTag, OfWorkflow, RunId, Since, Url, read_pairs, read_since
 from stepwell.cli.batching import lines_of, report_of, wait_for_end
-from stepwell.cli.connect import connect, person
+from stepwell.cli.connect import LAST, connect, person, there
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
 
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Terminate runs that have not ended; else they are refused.")]
 
 
-def delete(run_id: RunId, force: Force = False, as_json: AsJson = False, url: Url = "") -> None:
-    """Delete a run, its child runs and all their data."""
+def delete(run_id: RunId, force: Force = False, yes: Yes = False, as_json: AsJson = False, url: Url = "") -> None:
+    """Delete a run, its child runs and all their data. Asks first if the run is given as `last`."""
     with connect(url) as client:
-        answer = client.handle(run_id).delete(force=force)
+        run = client.handle(run_id)
+        if run_id == LAST and not yes:
+            found = run.view()
+            _ask(f"{found['run_id']} of {found['workflow']}, {found['status']}",
+                 there(f"stepwell delete {found['run_id']}"))  # fmt: skip
+        answer = run.delete(force=force)
     if as_json:
         print_json(answer)
         return
@@ -40,7 +46,7 @@ def purge(
     ] = 0,
     force: Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     by: By = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -53,9 +59,8 @@ def purge(
                         hint="stepwell purge --tag customer=c7 --dry-run; or --workflow, --since")  # fmt: skip
     since, before = (read_since(one) if one else "" for one in (since, before))
     if not dry_run and not yes:
-        _ask(
-            ", ".join(one for one in (tag, workflow, since and f"since {since}", before and f"before {before}") if one)
-        )
+        parts = (tag, workflow, since and f"since {since}", before and f"before {before}")
+        _ask(f"all runs of this filter: {', '.join(filter(None, parts))}", "look first with --dry-run, then say --yes")
     with connect(url) as client:
         job = client.batch("purge", tag=tag, workflow=workflow, since=since, before=before, rate=rate, force=force,
                            dry_run=dry_run, by=person(by))  # fmt: skip
@@ -69,9 +74,13 @@ def purge(
         raise typer.Exit(exits.FAILED)
 
 
-def _ask(what: str) -> None:
-    """Raises UserError where nobody can be asked."""
-    if not sys.stdin.isatty():
-        raise UserError(f"purge deletes all runs of this filter for good: {what}", code="not_confirmed",
-                        hint="look first with --dry-run, then say --yes")  # fmt: skip
-    typer.confirm(f"Delete all runs of this filter for good: {what}?", abort=True)
+def is_terminal() -> bool:
+    """Returns whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def _ask(what: str, otherwise: str) -> None:
+    """Raises UserError where nobody can be asked. `otherwise`: what to do there."""
+    if not is_terminal():
+        raise UserError(f"this deletes for good {what}", code="not_confirmed", hint=otherwise)
+    typer.confirm(f"Delete for good {what}?", abort=True)
