@@ -146,8 +146,8 @@ def test_a_dead_wake_of_a_run_that_newer_code_has_moved_is_left_to_newer_code() 
     world.lose_messages()
     dead = to_json(Wake(run_id, 1))
     run_now(world.store.put_note(*_last_try(dead), "", None))  # a worker died of it
-    assert run_now(bury(world.parts, body))
-    ((lane, dead),) = waiting_messages(world)
+    assert run_now(bury(world.parts, dead))
+    ((lane, body),) = waiting_messages(world)
     assert (lane, body["type"]) == (Lane.RESUME, "dead_letter")
     assert run_now(world.store.read_log(run_id, ROOT))[-1].slot == 1
 
