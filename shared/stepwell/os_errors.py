@@ -24,6 +24,8 @@ _OF_PATHS: Mapping[int, tuple[str, str]] = {
     errno.ENOENT: ("no_such_file", "look for a misspelt name in this path; ls shows what is there"),
     errno.ENOTDIR: ("not_a_folder", "a part of this path is a file: choose another place"),
     errno.EISDIR: ("not_a_file", "this is a folder: name a file in it"),
+    errno.ENAMETOOLONG: ("bad_path", "choose a shorter name"),
+    errno.ELOOP: ("bad_path", "its links lead to themselves: ls -l shows where each leads"),
     errno.EEXIST: ("not_a_folder", "a file has this name: choose another one"),
 }
 
@@ -43,10 +45,23 @@ def explained(error: OSError, place: Path | None = None) -> StepwellError | None
 
 def misplaced(error: OSError) -> StepwellError | None:
     """Returns the error for a path that leads nowhere; None for another error, or one without its path."""
+    if error.errno == errno.ENOENT and not error.filename and not _is_here():
+        return UserError("the current folder is not there any more", code="no_such_folder",
+                         hint="change to a folder that is there, for example: cd ~")  # fmt: skip
     if error.errno is None or error.errno not in _OF_PATHS or not error.filename:
         return None
     code, hint = _OF_PATHS[error.errno]
-    return UserError(f"cannot use {error.filename}: {(error.strerror or code).lower()}", code=code, hint=hint)
+    return UserError(
+        f"cannot use {str(error.filename)[:200]}: {(error.strerror or code).lower()}", code=code, hint=hint
+    )
+
+
+def _is_here() -> bool:
+    """Returns whether the current folder exists."""
+    try:
+        return Path.cwd().is_dir()
+    except FileNotFoundError:
+        return False
 
 
 def full_disk(said: str) -> StepwellError | None:

@@ -119,7 +119,7 @@ def read_since(given: str, now: datetime | None = None) -> str:
     except ValueError:
         ago_ms = parse_duration(given)
         return ((now or datetime.now(UTC)) - timedelta(milliseconds=ago_ms)).isoformat()
-    return (moment if moment.tzinfo else moment.astimezone()).isoformat()
+    return _with_zone(moment)
 
 
 def read_start(start_at: str, delay: str, now: datetime | None = None) -> str:
@@ -133,7 +133,16 @@ def read_start(start_at: str, delay: str, now: datetime | None = None) -> str:
     except ValueError:
         hint = "write 2027-01-01T09:00 (this machine's time) or 2027-01-01T09:00:00Z; --delay takes 2h or 7d"
         raise UserError(f"--start-at {start_at!r:.40} is no time", code="bad_time", hint=hint) from None
-    return "" if moment is None else (moment if moment.tzinfo else moment.astimezone()).isoformat()
+    return "" if moment is None else _with_zone(moment)
+
+
+def _with_zone(moment: datetime) -> str:
+    """Formats a time, which is this machine's if it names no zone. Raises UserError for one at the ends of time."""
+    try:
+        return (moment if moment.tzinfo else moment.astimezone()).isoformat()
+    except (ValueError, OverflowError) as error:
+        hint = "write a time such as 2027-01-01T09:00, with a year that is not the first or the last one"
+        raise UserError(f"{moment.isoformat()} is no time here: {error}", code="bad_time", hint=hint) from error
 
 
 def _is_file(name: str) -> bool:

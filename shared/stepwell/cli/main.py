@@ -41,7 +41,7 @@ from stepwell.cli import (
     webhook,
 )
 from stepwell.cli.examples import epilog
-from stepwell.cli.exits import INTERRUPTED, status_of
+from stepwell.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import BOTO3, OF_AWS
@@ -59,6 +59,9 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses what comes before the command's name."""
         given = [*args]
+        if wrong := next((one for one in given if not _is_text(one)), ""):
+            hint = "write it in the encoding of the terminal, which is UTF-8 almost everywhere"
+            raise _told(UserError(f"{wrong!r} is not text", code="bad_usage", hint=hint), given)
         try:
             return super().parse_args(ctx, args)
         except USAGE_ERROR as error:
@@ -85,6 +88,11 @@ class Commands(TyperGroup):
             raise _told(found, given) from error
         except KeyboardInterrupt:  # for example at the end of a watch: nothing failed
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _is_text(argument: str) -> bool:
+    """Returns whether an argument's bytes were text: Python puts half a character for each byte that was not."""
+    return not any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _told(error: StepwellError, given: Sequence[str]) -> typer.Exit:
@@ -169,7 +177,19 @@ def main() -> None:
     _leave_out("httpx._main")  # httpx's own command, with click, rich and pygments: more than httpx itself
     if REPLAYING & {*sys.argv[1:2]}:
         fix_hash_seed()
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # else Python does it as its last act, and a full disk ends in a traceback
+    except OSError as error:
+        found = explained(error)
+        if found is None and not isinstance(error, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
+        if found is not None:  # who closes a pipe wants no more
+            print_error(found)
+        sys.exit(WRONG_USAGE if found else FAILED)
 
 
 def _open_closed_streams() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Generator
 from dataclasses import field
 from enum import StrEnum
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
@@ -64,6 +64,20 @@ class Access:
     auth: httpx.Auth | None = field(default=None, repr=False)
 
 
+def parts_of(url: str) -> SplitResult:
+    """Splits the URL of an API. Raises UserError."""
+    try:
+        httpx.URL(url)
+        parts = urlsplit(url)
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except (ValueError, httpx.InvalidURL):  # such as of an IPv6 address that does not end
+        is_one = False
+    if not is_one:
+        hint = "use a URL such as http://127.0.0.1:8787"
+        raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=hint)
+    return parts
+
+
 def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "") -> Access:
     """Chooses the token, else the key, else a signature for API Gateway or for the given region. Raises UserError."""
     if token:
@@ -72,7 +86,7 @@ def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "
     if api_key:
         key = _checked("STEPWELL_API_KEY", api_key)
         return Access(Kind.KEY, Header("x-api-key", lambda: key))
-    found = _GATEWAY.fullmatch(urlsplit(url).hostname or "")
+    found = _GATEWAY.fullmatch(parts_of(url).hostname or "")
     if not found and not region:
         return Access()
     chosen = region or (found[1] if found else "") or environment().get("AWS_REGION", "")
@@ -80,8 +94,8 @@ def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "
 
 
 def region_of(url: str) -> str:
-    """The region in the URL of an API Gateway; empty for another URL."""
-    found = _GATEWAY.fullmatch(urlsplit(url).hostname or "")
+    """The region in the URL of an API Gateway; empty for another URL, or none."""
+    found = _GATEWAY.fullmatch((parts_of(url).hostname or "") if url else "")
     return (found[1] or "") if found else ""
 
 

@@ -13,14 +13,13 @@ import json
 import random
 from collections.abc import Generator, Mapping
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 
-from stepwell.client.access import LOOK, Access, gateway_refusal
+from stepwell.client.access import LOOK, Access, gateway_refusal, parts_of
 from stepwell.client.errors import Unreachable, problem_of
 from stepwell.client.requests import Flow, NotOurs, Request
-from stepwell.errors import InvalidInput, StepwellError, UserError
+from stepwell.errors import InvalidInput, StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
 from stepwell.values import dataclass
 
@@ -51,14 +50,12 @@ class Api:
     """An API at a URL, as one caller sees it."""
 
     def __init__(self, url: str, access: Access, retries: int) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            hint = "use a URL such as http://127.0.0.1:8787"
-            raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=hint)
+        parts = parts_of(url)
+        host = parts.hostname or ""
         self.url, self.access, self._retries = url.rstrip("/"), access, retries
-        named = parts.hostname.endswith(".localhost")  # names this machine, but not every resolver knows it
-        self.local = named or parts.hostname in LOOPBACK
-        self._base = self.url.replace(parts.hostname, "127.0.0.1", 1) if named else self.url
+        named = host.endswith(".localhost")  # names this machine, but not every resolver knows it
+        self.local = named or host in LOOPBACK
+        self._base = self.url.replace(host, "127.0.0.1", 1) if named else self.url
         self._headers = {"Host": parts.netloc} if named else {}
 
     @property

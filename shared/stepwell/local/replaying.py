@@ -91,7 +91,16 @@ def read_exports(path: Path) -> list[Export]:
     if not files or not all(file.is_file() for file in files):
         raise NotFound(f"there is no export at {path}", code="no_such_export",
                        hint="stepwell export RUN > run.jsonl; a folder's are its *.jsonl")  # fmt: skip
-    return [exported(file.read_text(encoding="utf-8").splitlines(), str(file)) for file in files]
+    return [exported(_lines_of(file), str(file)) for file in files]
+
+
+def _lines_of(file: Path) -> list[str]:
+    """Returns the lines of an export. Raises UserError if it is no text."""
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not an export of a run: {error}", code="bad_export",
+                        hint="create one: stepwell export RUN") from error  # fmt: skip
 
 
 def exported(lines: Iterable[str | Mapping[str, Any]], name: str) -> Export:
