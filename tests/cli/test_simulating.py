@@ -134,6 +134,22 @@ def test_a_name_that_a_function_never_gave_is_refused(tmp_path: Path) -> None:
     assert (told.exit_code, "no step is called 'look-3'" in told.stderr) == (2, True)
 
 
+def test_a_function_that_always_fails_in_its_own_code_is_not_simulated(tmp_path: Path) -> None:
+    (tmp_path / "repair.py").write_text(FUNCTION.replace("ctx.approval(", "ctx.aproval("))
+    told = simulate("repair", str(tmp_path))
+    assert told.exit_code == 5, told.output
+    assert "nothing is simulated: every run failed in the function's own code\n  hint: " in told.stdout
+    quiet = simulate("repair", str(tmp_path), "--json")
+    assert (quiet.exit_code, json.loads(quiet.stdout)["runs"]) == (5, 20)
+
+
+def test_a_function_whose_step_always_fails_is_simulated(tmp_path: Path) -> None:
+    """As it was asked to."""
+    (tmp_path / "repair.py").write_text(FUNCTION)
+    told = simulate("repair", str(tmp_path), "--step", "look-2=1s,100%")
+    assert (told.exit_code, "100.0%  failed: Transient in look-2" in told.stdout) == (0, True), told.output
+
+
 def test_times_failures_and_answers_come_from_runs_that_ended(tmp_path: Path, cli: Cli, api: FakeApi) -> None:
     (tmp_path / "w.yaml").write_text("""
 workflow: w

@@ -15,7 +15,7 @@ MEANINGS: Mapping[int, str] = {
     WRONG_USAGE: "wrong usage: an argument, a file, a setting, or something that is not installed",
     REFUSED: "the API refused the call; `code` says why",
     NOT_REACHED: "no Stepwell API answered",
-    UNPROVEN: "nothing is proven: the run that is verified fails undisturbed",
+    UNPROVEN: "nothing is proven: the run that is verified fails undisturbed, or all that are simulated fail",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 _FAILURES = frozenset(

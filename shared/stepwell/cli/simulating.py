@@ -19,6 +19,7 @@ from stepwell.errors import NotFound, UserError
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
+    from stepwell.definition.graph import Graph
     from stepwell.simulation import Assumptions, Simulation
 
 RUNS = 1_000
@@ -56,7 +57,7 @@ def simulate(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:  # fmt: skip
-    """Simulate many runs in virtual time: ends, times and costs. Exit status 1: deadlines contradict.
+    """Simulate many runs in virtual time. Exit status 1: deadlines contradict; 5: all fail in the function's code.
 
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """
@@ -83,6 +84,19 @@ def simulate(
         _show(found, assumptions.source)
     if found.contradictions:
         raise typer.Exit(exits.FAILED)
+    if _fails_by_itself(found, graph):
+        if not as_json:
+            hint = "give what its steps return: --assume FILE, with `returns`; docs/verify.md"
+            console().print(f"nothing is simulated: every run failed in the function's own code\n  hint: {hint}",
+                            style="red", soft_wrap=True)  # fmt: skip
+        raise typer.Exit(exits.UNPROVEN)
+
+
+def _fails_by_itself(found: Simulation, graph: Graph) -> bool:
+    """Whether every run failed in a durable function's own code, which an assumption about a step cannot cause."""
+    own = {name for name, node in graph.nodes.items() if node.durable is not None}
+    return graph.replays and all(one.status in {"failed", "open"} and one.error and one.step in {*own, ""}
+                                 for one in found.outcomes)  # fmt: skip
 
 
 def _assumptions(path: Path | None, steps: Sequence[str], waits: Sequence[str], given: Any) -> Assumptions:
