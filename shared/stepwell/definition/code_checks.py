@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from stepwell.definition.at_import import AtImport
 from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
-from stepwell.definition.context_names import lacking_in_context
+from stepwell.definition.context_names import bad_durations, lacking_in_context
 from stepwell.definition.full_names import FullNames
 from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
@@ -96,6 +96,8 @@ class _Body:
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
         for read, hint in lacking_in_context(self._function):
             yield self._problem("unknown_operation", f"ctx has no {read.attr!r}", hint, read)
+        for text, error in bad_durations(self._function):
+            yield self._problem("bad_duration", error.message, error.hint or "", text)
         yield from self._never_awaited()
         yield from self._at_import()
         yield from self._changed_outside()

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from stepwell.definition.code import Function
+from stepwell.definition.durations import parse_duration
 from stepwell.definition.signatures import CONTEXT
 from stepwell.definition.text import closest
+from stepwell.errors import UserError
 
 CONTEXT_NAMES = frozenset({
     "all", "approval", "as_completed", "callback", "child", "continue_as", "event", "first", "limit", "lock", "log",
@@ -29,6 +31,22 @@ def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]
             case ast.Attribute(value=ast.Name(name), attr=attr) if name == CONTEXT and attr not in CONTEXT_NAMES:
                 if not attr.startswith("__"):
                     yield node, _meant(attr)
+
+
+def bad_durations(function: Function) -> Iterator[tuple[ast.Constant, UserError]]:
+    """Yields the texts that the function gives `ctx` for a duration and that are none, each with its error."""
+    for node in ast.walk(function.node):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(name), attr=attr)) if name == CONTEXT:
+                given = [one.value for one in node.keywords if one.arg == "timeout"]
+                if attr == "sleep":
+                    given += node.args[:1]
+                for value in given:
+                    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                        try:
+                            parse_duration(value.value)
+                        except UserError as error:
+                            yield value, error
 
 
 def _meant(name: str) -> str:

@@ -284,7 +284,9 @@ def _yaml_hint(error: yaml.MarkedYAMLError, text: str) -> str:
     problem = error.problem or ""
     if _SLASHES.search(text):
         return "begin a comment with #, not with //; JSON has no comments"
-    if "tab" in problem or "\\t" in problem:
+    mark = error.problem_mark
+    line = text.splitlines()[mark.line] if mark is not None and mark.line < len(text.splitlines()) else ""
+    if "tab" in problem or "\\t" in problem or "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with spaces"
     if "mapping values are not allowed" in problem:
         return "quote text that contains `: `"

@@ -54,6 +54,13 @@ _SPELLINGS = {
     **dict.fromkeys(("merge", "target", "on_early_complete", "tolerate"), "write it in fan_in, beside its policy"),
 }
 _SHORT = {"fan_in": "write fan_in: {policy: all}, or any, or {m_of_n: 2}"}  # what a mapping is written as by mistake
+_FORMS = {  # how a value of a kind is written
+    "a list": "begin each entry in a line of its own with `- `, or write [a, b]",
+    "a mapping": "write names with values, such as `name: value`, without `- ` before the names",
+    "a whole number": "write a number without quotes, such as 3",
+    "a number": "write a number without quotes, such as 1.5",
+    "true or false": "write true or false, without quotes",
+}
 _SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run", "thread_id": "key"}
 _SYNONYMS_OF = {  # models in which a word has another meaning
     ("WorkflowDef", "agent"): "workflow",
@@ -276,7 +283,7 @@ def _problem(detail: ErrorDetails, written: Mapping[str, str]) -> Problem:
     wanted = _KINDS.get(kind)
     message = f"{name} must be {wanted}, not {_described(value)}" if wanted else f"{name} cannot be {_described(value)}"
     quoted = f'write it in quotes: "{_described(value)}"' if wanted == "text" and isinstance(value, int | float) else ""
-    return Problem("wrong_type", message, where, _SHORT.get(str(last), quoted))
+    return Problem("wrong_type", message, where, _SHORT.get(str(last), quoted or _FORMS.get(wanted or "", "")))
 
 
 def _not_one_of(name: str, key: str, value: Json, expected: str, where: str) -> Problem:
