@@ -49,6 +49,34 @@ def test_failures_are_grouped_with_their_step_and_their_first_and_last_time() ->
     assert world.get(f"/runs/{first['run_id']}").json["error"]["message"] == "order 2 is lost"
 
 
+SAGA = """
+workflow: saga
+failure_policy: compensate
+compensate_on: [cancel]
+timeline:
+  - {name: pay, run: python:shop.pay, timeout: 1m, compensate: {run: python:shop.refund, timeout: 1m}}
+  - {name: ask, wait: {for: approval, timeout: 1d}}
+  - {name: ship, run: python:shop.ship, timeout: 1m}
+"""
+
+
+def test_a_run_that_was_compensated_after_an_error_has_failed() -> None:
+    """Its steps are undone, and what went wrong is still to be mended. One that was cancelled has not failed."""
+    world = World(SAGA)
+    lost = Outcome(failure=Failure("Lost", "step", "no", "ship"))
+    done = {name: lambda call: Outcome(value=1) for name in ("python:shop.pay", "python:shop.refund")}
+    world.steps.functions.update({**done, "python:shop.ship": lambda call: lost})
+    failed, cancelled = world.start("saga"), world.start("saga")
+    world.post(f"/runs/{failed}/approve", {})
+    world.post(f"/runs/{cancelled}/cancel", {})
+    world.drain()
+    assert [world.get(f"/runs/{one}").json["status"] for one in (failed, cancelled)] == ["compensated"] * 2
+    groups = world.get("/failures").json["items"]
+    assert [(one["type"], one["step"], one["count"]) for one in groups] == [("Lost", "ship", 1)]
+    listed = world.get("/runs", failure=groups[0]["fingerprint"]).json["items"]
+    assert [one["run_id"] for one in listed] == [failed]
+
+
 def test_the_runs_of_one_failure_are_listed_by_its_fingerprint() -> None:
     world = failed()
     mark = world.get("/failures", workflow="fails").json["items"][0]["fingerprint"]

@@ -13,7 +13,7 @@ from stepwell.engine.records import Status
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.ports.headers import Header
 
-FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+FAILED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COMPENSATED})
 
 
 class FailuresQueryString(Query):

@@ -51,6 +51,8 @@ from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import Header, StatusChange
 from stepwell.runtime.stores.answers import unpaused
 
+_FAILED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COMPENSATED})  # what leaves an error; a cancel has none
+
 
 class Showing:
     """Keeps a forked run's header up to date. Each call may be repeated."""
@@ -61,7 +63,7 @@ class Showing:
     async def show_root(self, at: Standing, effect: ShowStatus) -> bool:
         """Writes to the header what the log says; an older change never overwrites a newer one."""
         parked = effect.parked
-        error = at.token.end.error if effect.status in {Status.FAILED, Status.TIMED_OUT} and at.token.end else None
+        error = at.token.end.error if effect.status in _FAILED and at.token.end else None
         change = StatusChange(
             at.run_id,
             effect.rev,
