@@ -128,11 +128,20 @@ def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
 def test_a_narrow_list_of_runs_has_the_ends_of_their_ids_in_one_piece() -> None:
     made, own = {**RUN, "run_id": "run_3943590aabb1fa3cb2d7c18386"}, {**RUN, "run_id": "order-B-1"}
     out = Console(file=io.StringIO(), width=80, force_terminal=False)
-    out.print(runs_table([made, own], datetime(2099, 2, 28, 15, 2, tzinfo=UTC), narrow=True))
+    out.print(runs_table([made, own], datetime(2099, 2, 28, 15, 2, tzinfo=UTC), width=80))
     assert [line.split("  ")[0] for line in printed(out).splitlines() if line[0] != " "] == [
         "run",
         "c18386",
         "order-B-1",
+    ]
+
+
+def test_a_list_of_runs_at_forty_columns_says_where_each_stands() -> None:
+    out = Console(file=io.StringIO(), width=40, force_terminal=False)
+    out.print(runs_table([{**RUN, "run_id": "run_3943590aabb1fa3cb2d7c18386"}], NOW, width=40))
+    assert [line.rstrip() for line in printed(out).splitlines()] == [
+        "run     workflow      status     at",
+        "c18386  order-review  ◔ waiting  approve",
     ]
 
 

@@ -16,26 +16,32 @@ from stepwell.definition.durations import span
 from stepwell.local.ids import short
 
 WIDE = 100  # columns from which a list of runs has room for their whole ids
+NARROW = 60  # columns from which it has room for what they wait for
 
 
-def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, *, narrow: bool = False) -> Table:
-    """A table of runs, newest first. A narrow one has the ends of made ids, as `dev` logs them."""
+def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
+    """A table of runs, newest first. Below WIDE it has the ends of made ids, as `dev` logs them.
+
+    Below NARROW it says only where a run stands.
+    """
     found = list(items)
-    has_children = any(run.get("parent") for run in found)
-    table = table_of("run", "workflow", "status", "at", "waits for", "created", *(["parent"] if has_children else []))
+    parent = ["parent"] if any(run.get("parent") for run in found) else []
+    headings = ["run", "workflow", "status", "at", *(["waits for", "created", *parent] if width >= NARROW else [])]
+    table = table_of(*headings)
     for run in found:
         created = parse_time(run.get("created_at"))
-        table.add_row(
-            plain(short(str(run.get("run_id"))) if narrow else run.get("run_id")),
-            plain(run.get("workflow")),
-            status_text(run.get("status")),
-            plain(", ".join(map(str, run.get("current_steps") or ()))),
-            plain(waiting_words(run, now)),
-            plain(ago(created, now) if created else ""),
-            *([plain(run.get("parent"))] if has_children else []),
-        )
-    for column in (table.columns[0], table.columns[2], table.columns[5]):
-        column.no_wrap = True
+        cells = {
+            "run": plain(run.get("run_id") if width >= WIDE else short(str(run.get("run_id")))),
+            "workflow": plain(run.get("workflow")),
+            "status": status_text(run.get("status")),
+            "at": plain(", ".join(map(str, run.get("current_steps") or ()))),
+            "waits for": plain(waiting_words(run, now)),
+            "created": plain(ago(created, now) if created else ""),
+            "parent": plain(run.get("parent")),
+        }
+        table.add_row(*(cells[heading] for heading in headings))
+    for column in table.columns:
+        column.no_wrap = column.header in ("run", "status", "created")
     return table
 
 

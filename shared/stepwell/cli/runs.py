@@ -214,13 +214,13 @@ def runs(
 
 
 def _print_page(page: Page) -> None:
-    from stepwell.cli.render import WIDE, runs_table  # noqa: PLC0415 - rich
+    from stepwell.cli.render import runs_table  # noqa: PLC0415 - rich
 
     if not page.items:
         typer.echo("no runs", err=True)
         return
     out = console()
-    out.print(runs_table(page.items, datetime.now(UTC), narrow=out.width < WIDE))
+    out.print(runs_table(page.items, datetime.now(UTC), out.width))
     if page.next_cursor:
         typer.echo(f"there are more: --cursor {page.next_cursor}", err=True)
 
