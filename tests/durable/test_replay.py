@@ -336,6 +336,26 @@ return ctx.continue_as(flow, n + 1)
     assert [one["type"] for one in run.history].count("function.continued") == 3
 
 
+@pytest.mark.parametrize("sessions", [0, 8])
+def test_what_a_function_that_began_anew_changes_inside_its_state_is_stored(flows: Flows, sessions: int) -> None:
+    kit = flows(
+        flow(
+            """
+ctx.state.setdefault("seen", []).append(n)
+await ctx.step(note, n)
+if n == 3:
+    return ctx.state["seen"]
+return ctx.continue_as(flow, n + 1)
+""",
+            parameters=", n: int = 1",
+        ),
+        sessions=sessions,
+    )
+    run = kit.start("flow", {})
+    assert run.result == [1, 2, 3]
+    assert run.state["seen"] == [1, 2, 3]
+
+
 def test_a_run_begins_anew_as_a_workflow_alone(flows: Flows) -> None:
     run = flows(flow("return ctx.continue_as(note)")).start("flow")
     assert run.error is not None

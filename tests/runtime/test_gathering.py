@@ -272,3 +272,24 @@ def test_a_redriven_run_and_a_run_started_anew_have_the_input_of_the_starts() ->
     world.pass_time(HOUR_MS)
     assert inputs(world) == [{"to": [{"to": "ana"}, {"to": "leo"}]}] * 2
     assert world.header(again).input == {"items": [{"to": "ana"}, {"to": "leo"}]}
+
+
+@pytest.mark.parametrize("definition", [DEBOUNCE, BATCH], ids=["debounce", "batch"])
+@pytest.mark.parametrize("is_unpaused_first", [False, True])
+def test_a_run_that_was_paused_when_it_was_due_begins_once_though_a_start_closed_it(
+    definition: str, is_unpaused_first: bool
+) -> None:
+    """Its wake rests in the pause, and the start that finds it due lets it begin."""
+    world = World(definition)
+    first = begun(world, {"page": "a", "to": 1})
+    run_now(world.service.pause(first.header.run_id))
+    world.pass_time(2 * MINUTE_MS)  # its wake came, and rests
+    if is_unpaused_first:
+        run_now(world.service.unpause(first.header.run_id))  # and the message that does the rest is under way
+    second = begun(world, {"page": "a", "to": 2})
+    assert second.header.run_id != first.header.run_id
+    if not is_unpaused_first:
+        run_now(world.service.unpause(first.header.run_id))
+    world.deliver()
+    assert world.header(first.header.run_id).status == "completed"
+    assert len(inputs(world)) == 1

@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -324,7 +325,7 @@ class Sessions:
         check(at, function, since.path, is_own=since.is_own)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(since.input, context, at.graph.start))
-        session = session_of(at, body, at.token.began_slot, since.began_ms, dict(since.state))
+        session = session_of(at, body, at.token.began_slot, since.began_ms, deepcopy(dict(since.state)))
         session.is_reading = session.is_reading or is_reading
         session.begin(since.records)
         return session, turn_of(session, at)
