@@ -182,6 +182,17 @@ def test_a_key_that_is_none_is_told(api: FakeApi, cli: Cli, key: str) -> None:
         assert (result.exit_code, "[bad_key]" in result.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["run order --id", "event paid --id", "update r1 pay --id", "rerun r1 --key", "fork r1 --at 3 --key"],
+)
+def test_an_empty_key_or_id_is_refused_before_anything_is_sent(api: FakeApi, cli: Cli, command: str) -> None:
+    """Where a script's variable is empty, each call would count."""
+    result = cli(*command.split(), "")
+    assert (result.exit_code, "[bad_key]" in result.stderr) == (2, True)
+    assert api.calls == []
+
+
 def test_every_error_has_a_hint() -> None:
     """Where the code that raises it says none, the table of the command line does."""
     kinds = {kind.code for kind in vars(errors).values() if hasattr(kind, "code") and isinstance(kind.code, str)}

@@ -25,7 +25,7 @@ from stepwell.client import (
     UpdateFailed,
     exchange,
 )
-from stepwell.errors import InvalidInput
+from stepwell.errors import InvalidInput, UserError
 
 URL = "https://api.example.com"
 RUN = {"run_id": "r1", "status": "running"}
@@ -117,6 +117,27 @@ def test_two_starts_have_two_keys_and_one_with_an_id_has_none(on: Both) -> None:
     assert keys[0] != keys[1]
     assert keys[2] is None
     assert json.loads(named.requests[0].content) == {"input": {}, "run_id": "order-17"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.start("order", {}, key=""),
+        lambda client: client.start("order", {}, id=""),
+        lambda client: client.send_event("paid", id=""),
+        lambda client: client.batch("purge", key=""),
+        lambda client: client.handle("r1").rerun(key=""),
+        lambda client: client.handle("r1").fork(3, key=""),
+        lambda client: client.handle("r1").signal("paid", id=""),
+        lambda client: client.handle("r1").send_update("pay", id=""),
+    ],
+)
+def test_an_empty_key_or_id_is_refused_before_anything_is_sent(on: Both, call: Callable[[Any], Any]) -> None:
+    """Where a caller's variable is empty, each call would count."""
+    api = Api()
+    with pytest.raises(UserError) as refused:
+        on(api, call)
+    assert (refused.value.code, api.requests) == ("bad_key", [])
 
 
 def test_the_earlier_run_of_a_key_is_not_new(on: Both) -> None:

@@ -32,8 +32,9 @@ def event(
         str, typer.Option("--payload", "-i", metavar="FILE|JSON", show_default=False, help="The payload; - for stdin.")
     ] = "",
     event_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="The event's id; a duplicate has no effect.")
-    ] = "",
+        str | None,
+        typer.Option("--id", metavar="ID", show_default=False, help="The event's id; a duplicate has no effect."),
+    ] = None,
     run_id: Annotated[
         str,
         typer.Option("--run", metavar="RUN", show_default=False, help="Only to this run.", autocompletion=complete_run),
@@ -60,8 +61,9 @@ def update(
         str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input; - for stdin.")
     ] = "",
     update_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="The update's id; a duplicate has no effect.")
-    ] = "",
+        str | None,
+        typer.Option("--id", metavar="ID", show_default=False, help="The update's id; a duplicate has no effect."),
+    ] = None,
     wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the answer.")] = 20,
     as_json: AsJson = False,
     url: Url = "",
@@ -182,8 +184,9 @@ def _kept(answer: JsonObject) -> str:
 def rerun(
     run_id: RunId,
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", show_default=False, help="Repeated calls with it start one run.")
-    ] = "",
+        str | None,
+        typer.Option("--key", metavar="KEY", show_default=False, help="Repeated calls with it start one run."),
+    ] = None,
     version: OfVersion = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -214,8 +217,9 @@ def fork(
     version: OfVersion = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the way that the run would take.")] = False,
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", show_default=False, help="Calls with other keys make other runs.")
-    ] = "",
+        str | None,
+        typer.Option("--key", metavar="KEY", show_default=False, help="Calls with other keys make other runs."),
+    ] = None,
     by: By = "",
     as_json: AsJson = False,
     url: Url = "",

@@ -69,8 +69,8 @@ def run(
         typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The run's input; - for stdin."),
     ] = "",
     run_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="The run's id, if you set it.")
-    ] = "",
+        str | None, typer.Option("--id", metavar="ID", show_default=False, help="The run's id, if you set it.")
+    ] = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: one run for each key."),
@@ -107,7 +107,7 @@ def run(
     """Start a run of a workflow. With --watch or --wait, the exit status is 1 unless it completed."""
     from stepwell.client import calls  # noqa: PLC0415 - httpx
 
-    options: Any = {"id": run_id, "key": read_key(key)} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
+    options: Any = {"id": run_id, "key": key} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
     if (start := read_start(start_at, delay)) != "":
         options["start_at"] = start
     if version:

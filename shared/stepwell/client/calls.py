@@ -13,7 +13,7 @@ import httpx
 from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject
-from stepwell.client.requests import Page, Request, event, filled, get, keyed, listed, object_of, part, post
+from stepwell.client.requests import Page, Request, event, filled, get, keyed, listed, object_of, once, part, post
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
 from stepwell.limits import PAGE_ITEMS_MAX
 
@@ -29,8 +29,8 @@ class EventOptions(TypedDict, total=False):
 class StartOptions(TypedDict, total=False):
     """What a start can say beside its input."""
 
-    id: str  # the run's id; a second start with it gets the first run
-    key: str  # the Idempotency-Key; without an id or a key, each start has a new one
+    id: str | None  # the run's id; a second start with it gets the first run
+    key: str | None  # the Idempotency-Key; without an id or a key, each start has a new one
     tags: Mapping[str, str]
     priority: int
     start_at: str  # not before this time, in RFC 3339
@@ -53,8 +53,8 @@ class BatchOptions(TypedDict, total=False):
 
 def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> Request[tuple[JsonObject, bool]]:
     """Starts a run. False: the key or id was used before, and this is the earlier run."""
-    run_id, trace = options.pop("id", ""), options.pop("trace", "")
-    key = options.pop("key", "") or ("" if run_id else str(uuid4()))
+    run_id, trace = once(options.pop("id", None), "run's id"), options.pop("trace", "")
+    key = once(options.pop("key", None), "key") or ("" if run_id else str(uuid4()))
     body: JsonObject = {"input": given, **({"run_id": run_id} if run_id else {}), **options}
     if "event" in options:
         body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
@@ -119,7 +119,7 @@ def batch(
     since: str = "",
     before: str = "",
     failure: str = "",
-    key: str = "",
+    key: str | None = None,
     **options: Unpack[BatchOptions],
 ) -> Request[JsonObject]:
     """Acts on all runs of a filter: cancel, terminate, pause, unpause, redrive or purge. Returns the run that does it.
@@ -137,7 +137,7 @@ def batch(
         }
     )
     body = {"filter": chosen, "action": action, **options}
-    return post("/runs:batch", body, repeatable=True, headers=keyed(key or str(uuid4())))
+    return post("/runs:batch", body, repeatable=True, headers=keyed(once(key, "key") or str(uuid4())))
 
 
 def recover(*, all: bool = False, cursor: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's word
@@ -207,7 +207,7 @@ def _paused(workflow: str, verb: str) -> str:
     return f"/workflows/{part(workflow)}/{verb}" if workflow else f"/workflows:{verb}"
 
 
-def send_event(name: str, payload: Any = None, *, key: str = "", id: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's own word
+def send_event(name: str, payload: Any = None, *, key: str = "", id: str | None = None) -> Request[JsonObject]:  # noqa: A002 - the API's own word
     """Sends an event to the runs that wait for its name and key, now or later."""
     return event("/events", name, payload, {"key": key} if key else {}, id)
 

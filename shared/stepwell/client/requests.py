@@ -26,6 +26,16 @@ def keyed(key: str) -> dict[str, str]:
     return {"Idempotency-Key": key} if key else {}
 
 
+def once(given: str | None, what: str) -> str:
+    """Returns the key or id by which repeated calls count as one; "" for None.
+
+    Raises UserError for an empty one: where a caller's variable is empty, each call would count.
+    """
+    if given == "":
+        raise UserError(f"the {what} is empty", code="bad_key", hint=f"give one, or leave the {what} out")
+    return given or ""
+
+
 class NotOurs(Exception):
     """The answer is not one of a Stepwell API."""
 
@@ -117,6 +127,7 @@ def part(text: str) -> str:
     return quoted.replace(".", "%2E") if not text.strip(".") else quoted
 
 
-def event(path: str, name: str, payload: Any, more: JsonObject, event_id: str) -> Request[JsonObject]:
-    """An event of one id has one effect, so it can be sent again."""
-    return post(path, {"name": name, "payload": payload, **more, "id": event_id or str(uuid4())}, repeatable=True)
+def event(path: str, name: str, payload: Any, more: JsonObject, event_id: str | None) -> Request[JsonObject]:
+    """An event of one id has one effect, so it can be sent again. Raises UserError for an empty id."""
+    body = {"name": name, "payload": payload, **more, "id": once(event_id, "event's id") or str(uuid4())}
+    return post(path, body, repeatable=True)

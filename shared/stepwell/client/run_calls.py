@@ -10,7 +10,7 @@ import httpx
 from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject, UpdateFailed
-from stepwell.client.requests import Flow, Page, Request, event, filled, get, keyed, listed, object_of, part, post
+from stepwell.client.requests import Flow, Page, Request, event, filled, get, keyed, listed, object_of, once, part, post
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 
@@ -69,15 +69,15 @@ def send_update(
     name: str,
     given: Any = None,
     *,
-    id: str = "",  # noqa: A002 - the API's own word
+    id: str | None = None,  # noqa: A002 - the API's own word
     wait: float = WAIT_ANSWER_SECONDS,
 ) -> Request[JsonObject]:
     """Sends an update; returns its answer, or `pending` when the time is up."""
-    body = {"input": given, "id": id or str(uuid4())}
+    body = {"input": given, "id": once(id, "update's id") or str(uuid4())}
     return post(_run(run_id, "updates", name), body, repeatable=True, query={"wait": wait})
 
 
-def update(run_id: str, name: str, given: Any = None, *, id: str = "") -> Flow[Any]:  # noqa: A002 - the API's own word
+def update(run_id: str, name: str, given: Any = None, *, id: str | None = None) -> Flow[Any]:  # noqa: A002 - the API's own word
     """Calls an update handler and waits for its answer, for as long as it takes. Raises UpdateFailed."""
     found = yield send_update(run_id, name, given, id=id)
     while found["pending"]:
@@ -89,7 +89,7 @@ def update(run_id: str, name: str, given: Any = None, *, id: str = "") -> Flow[A
     return found["output"]
 
 
-def signal(run_id: str, name: str, payload: Any = None, *, id: str = "") -> Request[JsonObject]:  # noqa: A002 - as above
+def signal(run_id: str, name: str, payload: Any = None, *, id: str | None = None) -> Request[JsonObject]:  # noqa: A002 - as above
     """Sends an event to this run alone."""
     return event(_run(run_id, "events"), name, payload, {}, id)
 
@@ -157,12 +157,12 @@ class ForkOptions(TypedDict, total=False):
     by: str
 
 
-def fork(run_id: str, at: int, *, key: str = "", **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
+def fork(run_id: str, at: int, *, key: str | None = None, **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
     """Goes on from the slot `at`, as a new run with changes, which is returned. Equal calls without `key` make one run.
 
     `key`: the Idempotency-Key.
     """
-    return post(_run(run_id, "fork"), {"at": at, **changes}, repeatable=True, headers=keyed(key))
+    return post(_run(run_id, "fork"), {"at": at, **changes}, repeatable=True, headers=keyed(once(key, "key")))
 
 
 def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
@@ -170,9 +170,9 @@ def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[Js
     return post(_run(run_id, "fork"), {"at": at, "dry_run": True, **changes}, repeatable=True)
 
 
-def rerun(run_id: str, *, key: str = "", version: str = "") -> Request[JsonObject]:
+def rerun(run_id: str, *, key: str | None = None, version: str = "") -> Request[JsonObject]:
     """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
-    headers = keyed(key or str(uuid4()))
+    headers = keyed(once(key, "key") or str(uuid4()))
     return post(_run(run_id, "rerun"), filled({"version": version}), repeatable=True, headers=headers)
 
 
