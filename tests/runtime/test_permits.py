@@ -91,8 +91,8 @@ def test_runs_over_the_limit_stay_pending_and_begin_when_one_ends() -> None:
 def test_a_pending_run_says_what_it_waits_for_and_its_place() -> None:
     world = World(HOLD)
     first, second, third, fourth = started(world, 4)
-    assert reason(world, third) == "concurrency limit of flow: 2 under way, it is the next"
-    assert reason(world, fourth) == "concurrency limit of flow: 2 under way, 1 before it"
+    assert reason(world, third) == "concurrency limit of flow: at most 2 under way, it is the next"
+    assert reason(world, fourth) == "concurrency limit of flow: at most 2 under way, 1 before it"
     told = explain(run_now(world.service.standing(fourth)), world.clock.now_ms(), None, {})
     assert not told["nothing_can_wake_it"]
     assert told["wakers"] == [{"what": "limit", "at": None, "detail": f"the end of {first} or {second}"}]

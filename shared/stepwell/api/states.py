@@ -78,7 +78,7 @@ def held_text(held: Held) -> str:
     if held.at_ms:
         return f"rate limit of {held.limit}: starts at {iso(held.at_ms)}"
     place = f"{held.before} before it" if held.before else "it is the next"
-    return f"concurrency limit of {held.limit}: {held.most} under way, {place}"
+    return f"concurrency limit of {held.limit}: at most {held.most} under way, {place}"
 
 
 def fork_at(token: Token) -> Fork | None:
