@@ -28,7 +28,7 @@ SECOND = FIRST.replace("name: ship", "name: send")
 
 
 def versions(world: World) -> Versions:
-    return Versions(world.parts.ports.notes, world.catalog)
+    return Versions(world.parts.ports, world.catalog)
 
 
 def deployed(world: World, text: str) -> str:
@@ -98,6 +98,58 @@ def test_a_redrive_takes_an_alias() -> None:
     world.deliver()
     deployed(world, SECOND)
     assert run_now(world.service.redrive(run_id, version="stable")).header.version == first
+
+
+@pytest.mark.parametrize("made", ["alias", "run", "deployed"])
+def test_a_version_is_named_by_the_beginning_of_its_hash(made: str) -> None:
+    """As `stepwell versions` shows it."""
+    world = World(FIRST)
+    first = world.catalog.named("flow").version
+    if made == "alias":
+        run_now(versions(world).point("flow", "stable"))
+    if made == "run":
+        started(world)
+    if made != "deployed":
+        deployed(world, SECOND)
+    digits = first.removeprefix("sha256:")
+    for asked in (digits[:7], digits[:12], digits, first[:20]):
+        assert started(world, asked) == first
+    assert run_now(versions(world).point("flow", "old", digits[:12])) == first
+    for asked in (digits[:6], digits[:11] + "x", digits + "0", "sha256:" + "0" * 64):
+        with pytest.raises(NotFound) as error:
+            run_now(world.service.start(Start("flow", {}, version=asked)))
+        assert (error.value.code, "stepwell versions flow" in str(error.value.hint)) == ("unknown_version", True)
+
+
+def test_an_alias_comes_before_the_beginning_of_a_hash() -> None:
+    world = World(FIRST)
+    digits = world.catalog.named("flow").version.removeprefix("sha256:")
+    run_now(versions(world).point("flow", "stable"))
+    second = deployed(world, SECOND)
+    run_now(versions(world).point("flow", digits[:8], "latest"))
+    assert started(world, digits[:8]) == second
+
+
+def test_a_beginning_of_two_versions_is_refused_with_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(FIRST)
+    both = frozenset({f"sha256:{'ab' * 31}{end}" for end in ("00", "11")})
+
+    async def known(self: Versions, workflow: str) -> frozenset[str]:
+        return both
+
+    monkeypatch.setattr(Versions, "known", known)
+    with pytest.raises(InvalidInput) as error:
+        run_now(world.service.start(Start("flow", {}, version="abababa")))
+    assert error.value.code == "ambiguous_version"
+    assert all(one in str(error.value.hint) for one in both)
+
+
+def test_a_schedule_keeps_the_whole_hash_of_a_beginning() -> None:
+    """The runs that let the beginning find its version may be gone when it fires."""
+    world = Api()
+    whole = world.get("/workflows/order").json["version"]
+    plan = {"name": "nightly", "workflow": "order", "schedule": "0 0 * * *", "version": whole[7:19]}
+    assert [world.post("/schedules", plan).json["version"] for _ in range(2)] == [whole, whole]
 
 
 def test_what_cannot_be_a_version_or_an_alias_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

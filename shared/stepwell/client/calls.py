@@ -34,7 +34,7 @@ class StartOptions(TypedDict, total=False):
     tags: Mapping[str, str]
     priority: int
     start_at: str  # not before this time, in RFC 3339
-    version: str  # latest, pin, its hash, or an alias
+    version: str  # latest, pin, its hash or the beginning of it, or an alias
     create_only: bool  # leaves the run idle until `begin`
     trace: str  # the caller's `traceparent`: the run's spans belong to that trace
     event: EventOptions  # with an id: the run that is started gets it, or the one that runs already

@@ -18,7 +18,9 @@ class VersionsQuery(Query):
 
 class AliasBody(Body):
     alias: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
-    version: str = Field("", description="a version's hash, another alias, or latest; default: the one deployed now")
+    version: str = Field(
+        "", description="a version's hash or its beginning, another alias, or latest; default: the one deployed now"
+    )
 
 
 async def list_versions(call: Call) -> Answer:
@@ -43,7 +45,7 @@ async def drop_alias(call: Call) -> Answer:
 
 
 def _versions(call: Call) -> Versions:
-    return Versions(call.parts.ports.notes, call.parts.catalog)
+    return Versions(call.parts.ports, call.parts.catalog)
 
 
 VERSION_ROUTES = (

@@ -72,7 +72,8 @@ class Scheduling:
         """
         self._check(schedule)
         notes = self._ports.notes
-        await Versions(notes, self._catalog).graph(schedule.workflow, schedule.version)
+        version = await Versions(self._ports, self._catalog).lasting(schedule.workflow, schedule.version)
+        schedule = replace(schedule, version=version)
         stored = await notes.notes(SCHEDULE)
         there = _read(stored[schedule.name]) if schedule.name in stored else None
         if there is None:

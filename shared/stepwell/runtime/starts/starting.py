@@ -113,7 +113,7 @@ class Starter:
 
     def __init__(self, ports: Ports, catalog: Catalog, alarms: Alarms) -> None:
         self._ports, self._catalog, self._alarms = ports, catalog, alarms
-        self.versions = Versions(ports.notes, catalog)
+        self.versions = Versions(ports, catalog)
 
     def named(self, workflow: str) -> Graph:
         """Returns the definition for new runs of this workflow. Raises NotFound."""

@@ -1,53 +1,82 @@
 """Versions of a workflow as callers name them: the deployed one, any that is stored, or an alias.
 
 An alias is a note that names a version until it is moved. It is resolved when a run is created, so a run keeps its
-version. PIN means the version of the run that another run is made from; a start with PIN is pinned to the deployed
+version. A version's hash may be cut short, as `stepwell versions` shows it; an alias comes before such a beginning.
+PIN means the version of the run that another run is made from; a start with PIN is pinned to the deployed
 version.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from stepwell.definition.graph import Graph
 from stepwell.errors import Conflict, EngineFault, InvalidInput, NotFound
-from stepwell.limits import ALIASES
+from stepwell.limits import ALIASES, OPEN_RUNS, PAGE_ITEMS_MAX
 from stepwell.runtime.admission import check_name
+from stepwell.runtime.calls.draining import open_runs
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.ports import Notes
-from stepwell.runtime.ports.headers import Header
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports.headers import Header, RunQuery
 
 LATEST, PIN = "latest", "pin"
 _HASH = "sha256:"
+_BEGINNING = re.compile(r"(?:sha256:)?([0-9a-f]{7,64})", re.ASCII)
+_WHOLE = len(_HASH) + 64
 
 
 class Versions:
     """Finds the graph of a version, and keeps the aliases."""
 
-    def __init__(self, notes: Notes, catalog: Catalog) -> None:
-        self._notes, self._catalog = notes, catalog
+    def __init__(self, ports: Ports, catalog: Catalog) -> None:
+        self._runs, self._notes, self._catalog = ports.runs, ports.notes, catalog
 
     async def graph(self, workflow: str, asked: str = "", own: str = "") -> Graph:
-        """Returns the graph of a version. Raises NotFound.
+        """Returns the graph of a version. Raises NotFound, and InvalidInput `ambiguous_version`.
 
-        `asked`: a version's hash, an alias, LATEST, or PIN; "": LATEST. `own`: the version that PIN means; "": the
-        deployed one.
+        `asked`: a version's hash or its beginning, an alias, LATEST, or PIN; "": LATEST. `own`: the version that PIN
+        means; "": the deployed one.
         """
-        if asked == PIN:
-            asked = own
-        if asked in ("", LATEST):
+        if asked in ("", LATEST) or (asked == PIN and not own):
             return self._catalog.named(workflow)
-        version = asked if asked.startswith(_HASH) else await self._notes.get_note(_kind(workflow), asked)
-        if version is None:
-            raise NotFound(f"{workflow} has no version or alias {asked!r}", code="unknown_version",
-                           hint=f"{PIN}, {LATEST}, or one that `stepwell versions {workflow}` shows")  # fmt: skip
+        version = own if asked == PIN else await self._whole(workflow, asked)
         try:
             graph = await self._catalog.pinned(version, self._notes)
         except EngineFault as fault:
-            raise NotFound(f"no version {version!r} is stored", code="unknown_version") from fault
+            raise _unknown(workflow, f"no version {version!r} is stored") from fault
         if graph.name != workflow:
-            raise NotFound(f"{version!r} is a version of {graph.name}", code="unknown_version")
+            raise _unknown(workflow, f"{version!r} is a version of {graph.name}")
         return graph
+
+    async def lasting(self, workflow: str, asked: str) -> str:
+        """Returns what names the version later too: for a beginning, the whole hash. Raises as `graph` does."""
+        graph = await self.graph(workflow, asked)
+        is_name = asked in ("", LATEST, PIN) or asked in await self.aliases(workflow)
+        return asked if is_name else graph.version
+
+    async def known(self, workflow: str) -> frozenset[str]:
+        """Returns the deployed version, those with an alias, those of open runs and those of the newest runs."""
+        current = self._catalog.current.get(workflow)
+        opened, _ = await open_runs(self._runs, workflow, OPEN_RUNS)
+        newest = await self._runs.list_runs(RunQuery(workflow, limit=PAGE_ITEMS_MAX))
+        found = {*(await self.aliases(workflow)).values(), *opened, *(one.version for one in newest.headers)}
+        return frozenset(found | ({current.version} if current else set()))
+
+    async def _whole(self, workflow: str, asked: str) -> str:
+        """Returns the whole hash for an alias or a hash. Raises as `graph` does."""
+        if asked.startswith(_HASH) and len(asked) == _WHOLE:
+            return asked
+        if not asked.startswith(_HASH) and (version := await self._notes.get_note(_kind(workflow), asked)):
+            return version
+        begun = _BEGINNING.fullmatch(asked)
+        found = sorted(one for one in await self.known(workflow) if one.startswith(_HASH + begun[1])) if begun else []
+        if not found:
+            raise _unknown(workflow, f"{workflow} has no version or alias {asked!r}")
+        if len(found) > 1:
+            raise InvalidInput(f"{len(found)} versions of {workflow} begin with {asked!r}", code="ambiguous_version",
+                               hint=f"give more of one: {', '.join(found)}")  # fmt: skip
+        return found[0]
 
     async def aliases(self, workflow: str) -> Mapping[str, str]:
         """Returns the versions by their aliases."""
@@ -73,7 +102,12 @@ class Versions:
     async def drop(self, workflow: str, alias: str) -> None:
         """Deletes an alias. Raises NotFound. Runs that were started with it keep their version."""
         if not await self._notes.drop_note(_kind(workflow), alias):
-            raise NotFound(f"{workflow} has no alias {alias!r}", code="unknown_version")
+            raise _unknown(workflow, f"{workflow} has no alias {alias!r}")
+
+
+def _unknown(workflow: str, message: str) -> NotFound:
+    hint = f"{PIN}, {LATEST}, or one that `stepwell versions {workflow}` shows"
+    return NotFound(message, code="unknown_version", hint=hint)
 
 
 def asked_of(old: Header, asked: str) -> str:
