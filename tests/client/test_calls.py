@@ -24,7 +24,9 @@ from stepwell.client import (
     Unreachable,
     UpdateFailed,
     exchange,
+    flows,
 )
+from stepwell.client.requests import Request
 from stepwell.errors import InvalidInput, UserError
 
 URL = "https://api.example.com"
@@ -183,6 +185,32 @@ def test_retry_after_says_how_long_to_wait_else_the_pauses_grow(on: Both, pauses
     first, second, third = pauses
     assert first == 7
     assert 0.2 <= second <= 0.4 <= third <= 0.8
+
+
+def test_retry_after_asks_for_thirty_seconds_at_most() -> None:
+    assert exchange._pause_seconds(answer(429, retry_after="86400"), 0) == 30
+
+
+def test_a_result_waits_no_longer_than_its_caller() -> None:
+    """Neither for the pause that the API asks for, nor for an answer."""
+    with Client(URL, transport=Api()) as client:
+        steps = client._api.steps(flows.result("r1", 1))
+        request = next(steps)
+        assert isinstance(request, Request)
+        assert client._api.arguments(request)["timeout"].read <= 3
+        pause = steps.send(answer(503, retry_after="6"))
+        assert isinstance(pause, exchange.Pause)
+        assert pause.seconds <= 1
+        with pytest.raises(TimeoutError, match="answered 503"):
+            steps.send(None)
+
+
+@pytest.mark.parametrize("gone", [httpx.ReadTimeout("late"), httpx.ConnectError("refused"), answer(503)])
+def test_a_result_whose_time_is_over_is_a_timeout_also_without_an_answer(on: Both, gone: Answer) -> None:
+    api = Api(gone)
+    with pytest.raises(TimeoutError, match="there was no answer in the time given"):
+        on(api, lambda client: client.handle("r1").result(0))
+    assert len(api.requests) == 1
 
 
 def test_what_stays_wrong_is_raised_after_three_retries(on: Both) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Generator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import httpx
 
@@ -27,6 +28,7 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 10.0
+GRACE_SECONDS = 2.0  # that an answer may be late when its caller gives up
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN = frozenset({429, 500, 502, 503, 504})
@@ -75,6 +77,7 @@ class Api:
             "params": dict(request.query) or None,
             "headers": {**kind, **request.headers, **own},
             "auth": None if request.is_open else self.access.auth,
+            **_timeout(request),
             **(body if request.method != "GET" else {}),
         }
 
@@ -108,8 +111,20 @@ class Api:
                 continue
             if attempt >= self._retries or not self._may_repeat(request, answer):
                 return self._read(request, answer)
-            yield Pause(_pause_seconds(answer, attempt))
+            pause = _pause_seconds(answer, attempt)
+            if request.until is not None and (left := request.until - time.monotonic()) <= pause:
+                yield Pause(max(left, 0))
+                self._give_up(request, answer)
+            yield Pause(pause)
             attempt += 1
+
+    def _give_up(self, request: Request[Any], answer: Answer) -> NoReturn:
+        """Raises TimeoutError: the caller's time is over before the call may be sent again."""
+        try:
+            self._read(request, answer)
+        except StepwellError as error:
+            raise TimeoutError(f"there was no answer in the time given: {error}") from error
+        raise TimeoutError("there was no answer in the time given")
 
     def _may_repeat(self, request: Request[Any], answer: Answer) -> bool:
         """Whether the same call may do better; one that is not repeatable only if the API did nothing about it."""
@@ -155,6 +170,14 @@ class Api:
         if request.method != "GET" and isinstance(answer, httpx.TransportError) and not isinstance(answer, _NOT_SENT):
             return LOOK
         return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
+
+
+def _timeout(request: Request[Any]) -> dict[str, Any]:
+    """The time limit of a call whose caller gives up at a time; other calls have that of all."""
+    if request.until is None:
+        return {}
+    left = max(request.until - time.monotonic(), 0) + GRACE_SECONDS
+    return {"timeout": httpx.Timeout(min(left, ANSWER_SECONDS), connect=min(left, CONNECT_SECONDS))}
 
 
 def _json(body: Mapping[str, Any]) -> bytes:

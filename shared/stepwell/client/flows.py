@@ -15,12 +15,12 @@ OWN_ROUTES = "/runs/"  # with which the API's own links begin
 def result(run_id: str, timeout: float | None = None) -> Flow[Any]:
     """Waits for the run's result. Raises RunFailed, or TimeoutError after `timeout` seconds.
 
-    Long polls keep this at a few calls a minute.
+    A server that is away or busy does not make it longer. Long polls keep this at a few calls a minute.
     """
     until = None if timeout is None else time.monotonic() + timeout
     while True:
         left = WAIT_ANSWER_SECONDS if until is None else until - time.monotonic()
-        answer, has_ended = yield result_answer(run_id, min(max(left, 0), WAIT_ANSWER_SECONDS))
+        answer, has_ended = yield result_answer(run_id, min(max(left, 0), WAIT_ANSWER_SECONDS), until)
         if has_ended:
             break
         if until is not None and time.monotonic() >= until:

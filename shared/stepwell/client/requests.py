@@ -64,10 +64,11 @@ class Request(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
     is_open: bool = False  # called without credentials
+    until: float | None = None  # of time.monotonic: when its caller gives up
 
     def reading(self, read: Callable[[httpx.Response], U]) -> Request[U]:
         """The same call with another reading of its answer."""
-        same = self.query, self.body, self.content, self.headers, self.repeatable, self.is_open
+        same = self.query, self.body, self.content, self.headers, self.repeatable, self.is_open, self.until
         return Request(self.method, self.path, read, *same)
 
     def then(self, change: Callable[[T], U]) -> Request[U]:

@@ -181,9 +181,9 @@ def begin(run_id: str, *, by: str = "") -> Request[JsonObject]:
     return post(_run(run_id, "start"), filled({"by": by}))
 
 
-def result_answer(run_id: str, wait: float) -> Request[tuple[JsonObject, bool]]:
+def result_answer(run_id: str, wait: float, until: float | None = None) -> Request[tuple[JsonObject, bool]]:
     """Asks for the result, and whether the run has ended. Raises RunFailed if it ended without one."""
-    asked = Request("GET", _run(run_id, "result"), object_of, {"wait": wait})
+    asked = Request("GET", _run(run_id, "result"), object_of, {"wait": wait}, until=until)
     return asked.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.OK))
 
 
