@@ -179,6 +179,29 @@ def test_a_start_brings_an_event_of_one_id_however_often_it_is_sent(on: Both) ->
     assert first["event"].keys() == {"id", "name", "payload"}
 
 
+DELETIONS: list[Callable[[Any], Any]] = [
+    lambda client: client.handle("r1").delete(),
+    lambda client: client.delete_schedule("nightly"),
+    lambda client: client.delete_alias("order", "stable"),
+]
+
+
+@pytest.mark.parametrize("delete", DELETIONS)
+@pytest.mark.parametrize("lost", [httpx.ReadTimeout("lost"), answer(502), answer(504)])
+def test_a_deletion_whose_answer_was_lost_took_effect(on: Both, lost: Answer, delete: Callable[[Any], Any]) -> None:
+    """The second call finds nothing, because the first one deleted it."""
+    told = on(Api(lost, refusal(404, "unknown")), delete)
+    assert told in (None, {"run_id": "r1", "deleted_runs": None, "deleted_items": None})
+
+
+@pytest.mark.parametrize("delete", DELETIONS)
+@pytest.mark.parametrize("before", [[], [answer(429)], [httpx.ConnectError("refused")]])
+def test_a_deletion_of_nothing_is_told(on: Both, before: list[Answer], delete: Callable[[Any], Any]) -> None:
+    """No call before this one has reached the API."""
+    with pytest.raises(NotFoundProblem):
+        on(Api(*before, refusal(404, "unknown")), delete)
+
+
 def test_retry_after_says_how_long_to_wait_else_the_pauses_grow(on: Both, pauses: list[float]) -> None:
     api = Api(answer(429, retry_after="7"), answer(503), answer(503), answer(200, {}))
     on(api, lambda client: client.stats())

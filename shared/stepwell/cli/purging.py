@@ -31,7 +31,7 @@ def delete(run_id: RunId, force: Force = False, yes: Yes = False, as_json: AsJso
     if as_json:
         print_json(answer)
         return
-    others = answer["deleted_runs"] - 1
+    others = (answer["deleted_runs"] or 1) - 1
     beside = f" and {others} child run{'' if others == 1 else 's'}" if others else ""
     console().print(printable(f"deleted {answer['run_id']}{beside}"))
 

@@ -100,8 +100,11 @@ class Api:
                 refusal = error
 
     def _call(self, request: Request[T]) -> Steps[T]:
-        """Sends a call, again if that is safe and may help."""
-        attempt = 0
+        """Sends a call, again if that is safe and may help.
+
+        A deletion that is sent again, and finds nothing, was done by the call whose answer was lost.
+        """
+        attempt, is_lost = 0, False
         while True:
             answer = yield request
             if answer is None:
@@ -110,7 +113,9 @@ class Api:
                 request = Request("GET", link, request.read, is_open=True)
                 continue
             if attempt >= self._retries or not self._may_repeat(request, answer):
-                return self._read(request, answer)
+                is_gone = is_lost and _is_gone(request, answer)
+                return request.gone if is_gone else self._read(request, answer)
+            is_lost = is_lost or _may_have_acted(answer)
             pause = _pause_seconds(answer, attempt)
             if request.until is not None and (left := request.until - time.monotonic()) <= pause:
                 yield Pause(max(left, 0))
@@ -170,6 +175,20 @@ class Api:
         if request.method != "GET" and isinstance(answer, httpx.TransportError) and not isinstance(answer, _NOT_SENT):
             return LOOK
         return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
+
+
+def _may_have_acted(answer: Answer) -> bool:
+    """Whether the API may have done what it was asked, of a call that is sent again."""
+    if isinstance(answer, httpx.Response):
+        return answer.status_code != httpx.codes.TOO_MANY_REQUESTS
+    return not isinstance(answer, _NOT_SENT)
+
+
+def _is_gone(request: Request[Any], answer: Answer) -> bool:
+    """Whether the API says that what is to be deleted is not there."""
+    if not isinstance(answer, httpx.Response) or answer.status_code != httpx.codes.NOT_FOUND:
+        return False
+    return request.method == "DELETE" and b'"code"' in answer.content
 
 
 def _timeout(request: Request[Any]) -> dict[str, Any]:

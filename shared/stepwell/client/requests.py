@@ -65,10 +65,11 @@ class Request(Generic[T]):
     repeatable: bool = True
     is_open: bool = False  # called without credentials
     until: float | None = None  # of time.monotonic: when its caller gives up
+    gone: Any = None  # what a deletion reads if it took effect and its answer was lost
 
     def reading(self, read: Callable[[httpx.Response], U]) -> Request[U]:
         """The same call with another reading of its answer."""
-        same = self.query, self.body, self.content, self.headers, self.repeatable, self.is_open, self.until
+        same = self.query, self.body, self.content, self.headers, self.repeatable, self.is_open, self.until, self.gone
         return Request(self.method, self.path, read, *same)
 
     def then(self, change: Callable[[T], U]) -> Request[U]:

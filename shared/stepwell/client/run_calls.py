@@ -120,8 +120,12 @@ def terminate(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObj
 
 
 def delete(run_id: str, *, force: bool = False) -> Request[JsonObject]:
-    """Deletes the run, its child runs and all their data. `force`: terminates those that have not ended."""
-    return Request("DELETE", _run(run_id), object_of, {"force": "true"} if force else {})
+    """Deletes the run, its child runs and all their data. `force`: terminates those that have not ended.
+
+    The counts are None if the run was gone when the call was sent again.
+    """
+    gone = {"run_id": run_id, "deleted_runs": None, "deleted_items": None}
+    return Request("DELETE", _run(run_id), object_of, {"force": "true"} if force else {}, gone=gone)
 
 
 def pause(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
