@@ -48,6 +48,13 @@ def test_a_workflow_without_older_open_runs_has_drained(cli: Cli, api: FakeApi) 
     assert "every open run has the deployed version" in shown.stdout
 
 
+def test_a_workflow_that_is_not_deployed_has_open_runs_or_none(cli: Cli, api: FakeApi) -> None:
+    on(api, version("old", 2))
+    assert "order: no version is deployed; 2 open runs" in cli("versions", "order").stdout
+    on(api)
+    assert "order: no version is deployed; no run is open" in cli("versions", "order").stdout
+
+
 def test_only_the_newest_are_counted_and_that_is_said(cli: Cli, api: FakeApi) -> None:
     on(api, version("new", 2, deployed=True), is_whole=False)
     assert "newest 2" in cli("versions", "order", "--most", "2").stdout

@@ -152,6 +152,26 @@ def test_a_schedule_keeps_the_whole_hash_of_a_beginning() -> None:
     assert [world.post("/schedules", plan).json["version"] for _ in range(2)] == [whole, whole]
 
 
+def test_the_versions_of_a_workflow_that_is_no_longer_deployed_are_shown() -> None:
+    """That is when one asks what has drained."""
+    world = Api()
+    version = world.get("/workflows/order").json["version"]
+    run_id = world.post("/workflows/order/runs", {"input": {}}).json["run_id"]
+    world.drain()
+    world.parts.catalog.replace([])
+    (one,) = world.get("/workflows/order/versions").json["items"]
+    assert (one["version"], one["deployed"], one["runs"]) == (version, False, 1)
+    for path in (f"/runs/{run_id}/rerun", "/workflows/order/runs"):
+        refused = world.post(path, {} if "rerun" in path else {"input": {}}, {"Idempotency-Key": "k"}).json
+        assert refused["code"] == "unknown_workflow"
+        assert "name a `version`" in refused["hint"]
+        assert ("pin" in refused["hint"]) == ("rerun" in path)
+    world.post(f"/runs/{run_id}/terminate", {})
+    world.drain()
+    assert world.get("/workflows/order/versions").json["items"] == []
+    assert world.get("/workflows/nobody/versions").status == 404
+
+
 def test_what_cannot_be_a_version_or_an_alias_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(FIRST, FIRST.replace("workflow: flow", "workflow: other"))
     other = world.catalog.named("other").version

@@ -59,8 +59,8 @@ class AliasView(TypedDict):
 def versions_view(
     workflow: str, deployed: str, aliases: Mapping[str, str], found: Mapping[str, OpenRuns], *, is_whole: bool
 ) -> VersionsView:
-    """Builds the view; a version with an alias is in it without open runs too."""
-    names = dict.fromkeys((deployed, *found, *aliases.values()))
+    """Builds the view; a version with an alias is in it without open runs too. `deployed`: "" if none is."""
+    names = dict.fromkeys((*((deployed,) if deployed else ()), *found, *aliases.values()))
     items = [_view(name, found.get(name), [one for one in aliases if aliases[one] == name], name == deployed)
              for name in names]  # fmt: skip
     items.sort(key=lambda one: (not one["deployed"], -one["runs"]))

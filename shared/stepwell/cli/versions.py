@@ -77,6 +77,8 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     old = sum(one["runs"] for one in found["items"] if not one["deployed"])
     older = "1 open run goes on with an older version" if old == 1 else f"{old} open runs go on with older versions"
     told = older if old else "every open run has the deployed version"
+    if not any(one["deployed"] for one in found["items"]):
+        told = f"no version is deployed; {f'{old} open run' + 's' * (old != 1) if old else 'no run is open'}"
     out.print(printable(f"{found['workflow']}: {told}"), style="yellow" if old else "green", soft_wrap=True)
 
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.requests import NAME_PATTERN, Body, NoQuery, Query
 from stepwell.api.versions import AliasView, versions_view
+from stepwell.errors import NotFound
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 from stepwell.runtime.calls.draining import open_runs
 from stepwell.runtime.starts.versions import Versions
@@ -25,9 +26,10 @@ class AliasBody(Body):
 
 async def list_versions(call: Call) -> Answer:
     asked, workflow = call.asked(VersionsQuery), call.path["name"]
-    deployed = call.parts.catalog.named(workflow).version
+    versions = _versions(call)
+    deployed = await _deployed(call, versions, workflow)
     found, is_whole = await open_runs(call.parts.ports.runs, workflow, asked.most)
-    aliases = await _versions(call).aliases(workflow)
+    aliases = await versions.aliases(workflow)
     return Answer(200, versions_view(workflow, deployed, aliases, found, is_whole=is_whole))
 
 
@@ -44,13 +46,23 @@ async def drop_alias(call: Call) -> Answer:
     return Answer(204, "")
 
 
+async def _deployed(call: Call, versions: Versions, workflow: str) -> str:
+    """Returns the version deployed now; "" if none is, and there are others. Raises NotFound."""
+    try:
+        return call.parts.catalog.named(workflow).version
+    except NotFound:
+        if not await versions.known(workflow):
+            raise
+        return ""
+
+
 def _versions(call: Call) -> Versions:
     return Versions(call.parts.ports, call.parts.catalog)
 
 
 VERSION_ROUTES = (
     Route("GET", "/workflows/{name}/versions", list_versions, "List the versions of a workflow that have open runs",
-          {200: "the deployed version first", 404: "no such workflow"}, "VersionsView", query=VersionsQuery),
+          {200: "the deployed version first, if one is", 404: "no such workflow"}, "VersionsView", query=VersionsQuery),
     Route("POST", "/workflows/{name}/aliases", point_alias, "Make an alias of a version, or move it",
           {200: "it names this version now", 404: "no such workflow or version", 409: "there are 20 aliases"},
           "AliasView", AliasBody),

@@ -39,7 +39,7 @@ class Versions:
         means; "": the deployed one.
         """
         if asked in ("", LATEST) or (asked == PIN and not own):
-            return self._catalog.named(workflow)
+            return await self._deployed(workflow, own)
         version = own if asked == PIN else await self._whole(workflow, asked)
         try:
             graph = await self._catalog.pinned(version, self._notes)
@@ -54,6 +54,16 @@ class Versions:
         graph = await self.graph(workflow, asked)
         is_name = asked in ("", LATEST, PIN) or asked in await self.aliases(workflow)
         return asked if is_name else graph.version
+
+    async def _deployed(self, workflow: str, own: str) -> Graph:
+        """Returns the deployed version. Raises NotFound, which says where another one is left."""
+        try:
+            return self._catalog.named(workflow)
+        except NotFound as missing:
+            if workflow in self._catalog.flawed or not await self.known(workflow):
+                raise
+            hint = f"name a `version`: {f'{PIN}, or ' if own else ''}one that `stepwell versions {workflow}` shows"
+            raise NotFound(missing.message, code="unknown_workflow", hint=hint) from missing
 
     async def known(self, workflow: str) -> frozenset[str]:
         """Returns the deployed version, those with an alias, those of open runs and those of the newest runs."""
