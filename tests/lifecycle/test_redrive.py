@@ -164,6 +164,22 @@ def test_a_compensated_run_is_refused() -> None:
     assert refusal(world, run_id) == "was_compensated"
 
 
+def test_a_run_whose_rollback_ended_midway_is_refused_with_what_is_so() -> None:
+    """Its `charge` may or may not be undone, so a run that keeps it would be as wrong as one that does it again."""
+    saga = FLOW.replace("timeout: 1d", "failure_policy: compensate").replace(
+        "run: python:shop.charge", "run: python:shop.charge, compensate: {run: python:shop.refund}"
+    )
+    world = World(saga)
+    world.steps.of.update({"ship": lambda call: fails(), "charge.compensate": lambda call: fails()})
+    run_id = world.start()
+    world.pass_time(600_000)
+    assert world.header(run_id).status == "failed"
+    with pytest.raises(Conflict) as refused:
+        redriven(world, run_id)
+    assert refused.value.code == "partly_undone"
+    assert "ended midway: 0 steps are undone, and others are not (" in str(refused.value)
+
+
 @pytest.mark.parametrize("end", ["cancel", "terminate"])
 def test_a_run_that_was_ended_from_outside_goes_on_where_it_stood(end: str) -> None:
     world = World(FLOW.replace("run: python:shop.ship, retry: {max_retries: 1, initial_delay: 1s}", "sleep: 1h"))

@@ -148,6 +148,22 @@ def test_a_run_that_held_a_lock_there_and_one_that_was_compensated_are_refused()
     assert refusal(world, run_id, 0) == "was_compensated"
 
 
+def test_a_run_that_is_being_undone_or_is_so_in_part_is_refused() -> None:
+    saga = FLOW.replace("flow\n", "flow\nfailure_policy: compensate\n")
+    undo = "compensate: {run: python:shop.undo, retry: {max_retries: 1, initial_delay: 10m}}"
+    world = World(saga.replace("shop.charge", f"shop.charge, {undo}"))
+    world.steps.of.update(
+        {"decide": lambda call: fails(), "charge.compensate": lambda call: fails(category="transient")}
+    )
+    run_id = world.start(given={"limit": 1})
+    world.pass_time(60_000)
+    assert world.header(run_id).status == "compensating"
+    assert refusal(world, run_id, 0) == "compensating"
+    world.pass_time(3_600_000)
+    assert world.header(run_id).status == "failed"
+    assert refusal(world, run_id, 0) == "partly_undone"
+
+
 def test_the_history_says_where_the_fork_begins_and_what_was_changed() -> None:
     world, run_id = world_of(decide="no")
     again = forked(world, run_id, 1, result=("yes",), state={"limit": 7}, who="ana")

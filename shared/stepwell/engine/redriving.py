@@ -179,12 +179,25 @@ def _check(before: Token, ended: Token) -> None:
         raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
     if ended.end.status is Status.COMPLETED:
         raise Conflict("the run completed: nothing of it failed", code="completed", hint="rerun starts it anew")
-    if ended.undoing is not None:
-        raise Conflict("the run was compensated: its steps are undone, and nothing is left to go on from",
-                       code="was_compensated", hint="rerun starts it anew")  # fmt: skip
+    check_undoing(ended)
     if before.cleaning is not None:
         raise Conflict("the run's function has cleaned up: nothing is left to go on from", code="has_cleaned_up",
                        hint="rerun starts it anew")  # fmt: skip
+
+
+def check_undoing(token: Token) -> None:
+    """Raises Conflict for a run that is undone, or was to be: nobody knows which of its steps still count."""
+    if token.undoing is None:
+        return
+    if token.end is None:
+        raise Conflict("the run is being undone", code="compensating", hint="rerun starts it anew")
+    if token.end.status is Status.COMPENSATED:
+        raise Conflict("the run was compensated: its steps are undone, and nothing is left to go on from",
+                       code="was_compensated", hint="rerun starts it anew")  # fmt: skip
+    count = len(token.undoing.undone)
+    steps = "1 step is" if count == 1 else f"{count} steps are"
+    raise Conflict(f"the rollback of the run ended midway: {steps} undone, and others are not", code="partly_undone",
+                   hint="undo yourself what `rollback.not_undone` of the run names; rerun starts it anew")  # fmt: skip
 
 
 def _check_place(last: Record) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Kind, Record
 from stepwell.engine.redriven_tasks import before_aside, is_amid_tasks
-from stepwell.engine.redriving import Kept, check_locks, check_start, visits_of
+from stepwell.engine.redriving import Kept, check_locks, check_start, check_undoing, visits_of
 from stepwell.engine.token import Token
-from stepwell.errors import Conflict, InvalidInput
+from stepwell.errors import InvalidInput
 
 
 def kept_before(run_id: str, records: Sequence[Record], at: int) -> Kept:
@@ -25,9 +25,7 @@ def kept_before(run_id: str, records: Sequence[Record], at: int) -> Kept:
         raise InvalidInput(f"the run has no slot {at}: it has {len(records)} records", code="unknown_slot",
                            hint="GET /runs/{id}/history: the slot of an entry is in its id, 2 in 0@2.0")  # fmt: skip
     ended = fold(records, Token())
-    if ended.undoing is not None:
-        raise Conflict("the run was compensated: its steps are undone, and nothing is left to go on from",
-                       code="was_compensated", hint="rerun starts it anew")  # fmt: skip
+    check_undoing(ended)
     if is_amid_tasks(fold(records[:at], Token())):
         return _kept_amid_tasks(run_id, records, at, ended)
     began = [slot for slot, _ in visits_of(records) if slot <= at]
