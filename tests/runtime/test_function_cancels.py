@@ -256,6 +256,18 @@ def test_a_clean_up_that_fails_leaves_the_run_cancelled_with_its_error(kit: Step
     assert run.view["result_summary"] == "cancelled by ana: ill; its clean-up failed: the hotel is closed"
     last = run.history[-1]
     assert (last["type"], last["data"]["error"]["type"]) == ("run.cancelled", "ValueError")
+    assert (last["data"]["reason"], last["by"]) == ("ill", "ana")
+
+
+def test_the_end_of_a_run_that_cleaned_up_says_who_cancelled_it_and_why_unless_it_was_terminated(kit: Stepwell) -> None:
+    run, other = began(kit, "stay", {"room": "a"}), began(kit, "stay", {"room": "b"})
+    run.cancel("ill", by="ana")
+    other.cancel("ill", by="ana")
+    other.terminate("now", by="leo")
+    kit.advance("10s")
+    for one, told in ((run, ("run.cancelled", "ill", "ana")), (other, ("run.failed", "now", "leo"))):
+        last = one.history[-1]
+        assert (last["type"], last["data"]["reason"], last["by"]) == told
 
 
 def test_a_parent_sees_the_error_of_a_child_s_clean_up(kit: Stepwell) -> None:

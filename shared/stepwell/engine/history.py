@@ -102,11 +102,12 @@ class _Teller:
         step: str = "",
         attempt: int = 0,
         trigger: str = "internal",
+        by: str = "",
         data: Json = None,
     ) -> None:
         entry_id = f"{self._token}@{self._slot}.{len(self.entries)}"
         when_ms = self._at_ms if at_ms is None else min(at_ms, self._at_ms)
-        entry = Entry(entry_id, when_ms, kind, self._token, step, attempt, "", "", trigger, self._by, data)
+        entry = Entry(entry_id, when_ms, kind, self._token, step, attempt, "", "", trigger, by or self._by, data)
         self.entries.append(entry)
 
     def change(self, before: Phase, after: Phase, trigger: str, step: str, at_ms: int | None = None) -> None:
@@ -352,9 +353,11 @@ def _tell_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None
         data["result"] = after.result
     if after.end.error is not None:
         data["error"] = failure_to_json(after.end.error)
-    if record.reason:
-        data["reason"] = record.reason
-    tell.add(f"run.{after.end.status.value}", step=record.node, trigger=trigger, data=data or None)
+    cleaned = after.cleaning if after.cleaning is not None and after.cleaning.status is after.end.status else None
+    if reason := record.reason or (cleaned.reason if cleaned else ""):
+        data["reason"] = reason
+    by = cleaned.who if cleaned else ""  # who cancelled it, not the worker of its last step
+    tell.add(f"run.{after.end.status.value}", step=record.node, trigger=trigger, by=by, data=data or None)
 
 
 def _branch_at(record: Record, before: Token) -> str:
