@@ -56,7 +56,8 @@ async function open(wanted: Record<string, string>, mine: number, waitMs: number
     waitMs = SOONEST_MS;
   };
   made.onmessage = (message) => {
-    if ((JSON.parse(String(message.data)) as { entries: unknown[] }).entries.length) tell();
+    const { entries } = JSON.parse(String(message.data)) as { entries?: unknown[] };
+    if (entries === undefined || entries.length) tell(); // without any: an error, say because the run was deleted
   };
   made.onclose = () => {
     if (mine !== turn) return;
