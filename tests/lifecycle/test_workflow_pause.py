@@ -224,6 +224,25 @@ def test_a_run_that_was_paused_by_itself_stays_paused() -> None:
     assert statuses(world, [own, adopted]) == {"completed": 2}
 
 
+def test_a_run_whose_own_pause_ends_first_stops_before_its_next_step() -> None:
+    """The unpause reads no pause of a workflow: it ends the run's own, and its worker meets the other one."""
+    world = World(FLOW)
+    run_id = world.start()
+    pause(world, run_id)
+    stop(world)
+    world.store.calls.clear()
+    unpause(world, run_id)
+    assert world.store.calls["notes"] == world.store.calls["get_note"] == 0
+    world.deliver()
+    header = world.header(run_id)
+    assert (header.status, header.pause_of, ran(world)) == (Status.PAUSED, "flow", [])
+    with pytest.raises(Conflict, match="its workflow flow is paused"):
+        unpause(world, run_id)
+    go_on(world)
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
 def test_a_run_that_stops_as_its_workflow_goes_on_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker has read the pause, and writes the header when the stopped runs have been listed."""
     for looks_again in (True, False):

@@ -189,7 +189,7 @@ ACTING_ROUTES = (
         "/runs/{run_id}/unpause",
         unpause_run,
         "Have a paused run go on",
-        {200: "it goes on", 409: "the run is not paused", **_RUN},
+        {200: "it goes on, unless its workflow is paused", 409: "not paused, or by its workflow's pause", **_RUN},
         "RunView",
         StartIdleBody,
     ),
