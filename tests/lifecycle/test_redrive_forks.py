@@ -12,7 +12,7 @@ import pytest
 from stepwell.engine import lines
 from stepwell.engine.forks import span_of
 from stepwell.engine.records import Kind
-from stepwell.errors import PortError
+from stepwell.errors import Conflict, PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Teller
 from tests.lifecycle.test_redrive import redriven, refusal
@@ -82,6 +82,18 @@ def test_only_the_branches_that_did_not_complete_go_on_and_each_at_the_step_that
     joined = [{"pick": f"pick {item}", "pack": f"pack {item}"} for item in range(3)]
     token = shop.world.token(again)
     assert (shop.world.header(again).status, token.scope["join"], token.calls) == ("completed", joined, 4)
+
+
+@pytest.mark.parametrize(("text", "step"), [(DAG, "welcome"), (flow(), "pack")], ids=["dag", "fork"])
+def test_a_redrive_from_a_step_of_a_branch_says_to_leave_the_step_out(text: str, step: str) -> None:
+    """The history shows that the run came there, and the branch goes on there by itself."""
+    shop = Shop(text, step)
+    with pytest.raises(Conflict, match="is a step of a fork's branches") as refused:
+        shop.redriven(since=step)
+    assert refused.value.code == "failed_in_fork"
+    assert "leave out `from`" in str(refused.value.hint)
+    assert refusal(shop.world, shop.run_id, since="nowhere") == "unknown_step"
+    assert step in shop.nodes(shop.redriven())
 
 
 def test_a_branch_keeps_the_idempotency_key_of_the_step_that_failed_however_often_it_is_redriven() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from stepwell.definition.graph import Graph, Json
@@ -23,7 +24,7 @@ from stepwell.engine.join import fan_in_of, must_tell, packed
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
 from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Status
-from stepwell.engine.redriving import Kept, kept_of
+from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict
@@ -94,8 +95,10 @@ class Redriver:
         if not old.status.terminal or not records:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
         keeper = Keeper(self._logbook, self.forking, old.run_id, is_dry=is_dry)
+        was = await self._starter.pinned(old)
+        _check_since(was, records, since)
         plan = await keeper.plan(kept_of(old.run_id, records, since))
-        was, graph = await self._starter.pinned(old), await self.graph_for(old, there, version)
+        graph = await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
             check_fits(was, graph, kept)
         return graph, plan, list(records)
@@ -225,6 +228,15 @@ def _check_same(there: Header | None, asked: str, old: Header) -> None:
     if there is not None and there.fingerprint != asked:
         raise Conflict(f"{old.run_id} is redriven already, otherwise, as {there.run_id}", code=REDRIVEN,
                        hint="redrive that run, if it failed in its turn")  # fmt: skip
+
+
+def _check_since(graph: Graph, records: Sequence[Record], since: str) -> None:
+    """Raises Conflict for a step that only branches can have come to: a run goes on from a step of its own."""
+    has_branches = any(isinstance(record.next, Fork) for record in records)
+    if since and since in graph.nodes and has_branches and all(node != since for _, node in visits_of(records)):
+        raise Conflict(f"{since} is a step of a fork's branches", code="failed_in_fork",
+                       hint="leave out `from`: each branch that did not complete goes on where it failed; or redrive "
+                       "it `from` a step before the fork, or rerun it")  # fmt: skip
 
 
 def check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
