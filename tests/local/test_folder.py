@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.definition.compiler import compile_document
 from stepwell.errors import NotFound
 from stepwell.limits import DEFINITION_BYTES
+from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.starts.folder import load_folder
 
 GOOD = "workflow: {name}\nnodes:\n  a: {{}}\n"
@@ -51,6 +53,21 @@ def test_files_that_cannot_be_read_are_problems_not_crashes(tmp_path: Path) -> N
 def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         load_folder(tmp_path / "nope")
+
+
+@pytest.mark.parametrize("text", ["workflow: gr\nnodes: {", "- a list", "#" * (DEFINITION_BYTES + 1)])
+def test_a_workflow_that_is_not_there_may_be_in_a_broken_file(tmp_path: Path, text: str) -> None:
+    """A file that cannot be parsed does not tell which workflow it has."""
+    (tmp_path / "good.yaml").write_text(GOOD.format(name="good"))
+    (tmp_path / "gr.yaml").write_text(text)
+    loaded = load_folder(tmp_path)
+    catalog = Catalog(compile_document, loaded.graphs)
+    catalog.flawed = loaded.flawed
+    with pytest.raises(NotFound) as error:
+        catalog.named("gr")
+    assert error.value.code == "unknown_workflow"
+    assert "deployed: good" in str(error.value.hint) or "gr.yaml" in error.value.message
+    assert str(tmp_path / "gr.yaml") in f"{error.value.message} {error.value.hint}"
 
 
 CALLER = """workflow: caller

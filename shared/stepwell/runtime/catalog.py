@@ -34,7 +34,10 @@ class Catalog:
         self.prices = prices or Prices()
         """The prices for computing costs, also those of runs that ended before."""
         self.flawed: Mapping[str, Problem] = {}
-        """Why a workflow is not deployed, by its name. A deployment on AWS has none of these."""
+        """Why a workflow is not deployed, by its name; "": what is wrong with a file that does not tell the name.
+
+        A deployment on AWS has none of these.
+        """
         self.functions: Mapping[str, FunctionFacts] = {}
         """What callers of a durable function need to know, by its path."""
         self._current: dict[str, Graph] = {}
@@ -68,8 +71,10 @@ class Catalog:
             if (flaw := self.flawed.get(name)) is not None:
                 message = f"the workflow {name!r} has an error: {flaw.place}: {flaw.message} ({flaw.code})"
                 raise NotFound(message, code="unknown_workflow", hint=flaw.hint or None)
-            known = ", ".join(sorted(self._current)) or "none"
-            raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=f"deployed: {known}")
+            hint = f"deployed: {', '.join(sorted(self._current)) or 'none'}"
+            if (flaw := self.flawed.get("")) is not None:
+                hint += f"; a file with an error may define it: {flaw.place}: {flaw.message} ({flaw.code})"
+            raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=hint)
         return graph
 
     def _built_in(self, name: str) -> Graph | None:

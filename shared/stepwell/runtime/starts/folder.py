@@ -56,8 +56,8 @@ class Folder:
 
     @property
     def flawed(self) -> Mapping[str, Problem]:
-        """Returns the first error of each workflow that has errors, by its name."""
-        return {problem.workflow: problem for problem in reversed(self.errors) if problem.workflow}
+        """Returns the first error of each workflow that has errors, by its name; "": of a file that tells no name."""
+        return {one.workflow: one for one in reversed(self.errors) if one.workflow or _may_define(Path(one.file))}
 
 
 def load_folder(path: Path) -> Folder:
@@ -203,6 +203,10 @@ def _looks_like_one(text: str, suffix: str) -> bool:
     keys = data.keys() | inner.keys() if isinstance(inner, dict) else data.keys()
     has_format = not keys.isdisjoint(COMPILERS)
     return has_format and "workflow" in keys if suffix == ".json" else has_format or "workflow" in keys
+
+
+def _may_define(file: Path) -> bool:
+    return is_definition(file) or file.suffix == ".py"
 
 
 def _twice(name: str, file: Path, first: Path) -> Problem:

@@ -63,6 +63,8 @@ class Versions:
             if workflow in self._catalog.flawed or not await self.known(workflow):
                 raise
             hint = f"name a `version`: {f'{PIN}, or ' if own else ''}one that `stepwell versions {workflow}` shows"
+            if "" in self._catalog.flawed:
+                hint = f"{missing.hint}; or {hint}"
             raise NotFound(missing.message, code="unknown_workflow", hint=hint) from missing
 
     async def known(self, workflow: str) -> frozenset[str]:
