@@ -216,6 +216,15 @@ def test_while_the_run_of_an_earlier_firing_lives_a_firing_is_skipped_and_told(
     assert len(runs(world)) == 2
 
 
+def test_a_firing_that_comes_after_a_later_one_is_not_said_to_meet_a_run(caplog: pytest.LogCaptureFixture) -> None:
+    """No firing of this schedule ever started a run."""
+    world = triggered('{schedule: "* * * * *", input: "{{ event.nothing }}"}')
+    for at_ms in (DUE_MS, DUE_MS + MINUTE, DUE_MS):
+        fire(world, at_ms)
+    assert "had not ended" not in caplog.text
+    assert "2023-11-15T09:00:00.000Z starts nothing: it, or a later firing, was handled before" in caplog.text
+
+
 def test_with_overlap_allow_runs_go_beside_each_other() -> None:
     world = triggered('{schedule: "cron(0 9 * * ? *)", overlap: allow}', SLOW)
     for days in range(3):

@@ -138,22 +138,26 @@ class Triggers:
             if await notes.put_note(FIRING, schedule.name, firing_text(noted), body):
                 break
         if refusal:
-            self.counts[refusal] += 1
-            _logger.warning("schedule %s at %s starts nothing: %s", schedule.name, iso(at_ms), _WHY[refusal])
+            self.counts[_COUNTED[refusal]] += 1
+            _logger.warning("schedule %s at %s starts nothing: %s", schedule.name, iso(at_ms), refusal)
         return not refusal
 
     async def _refusal(self, schedule: Schedule, last: Firing, at_ms: int, now_ms: int) -> str:
         """Returns why the firing starts nothing; "" if it does. A skipped one that is repeated stays skipped."""
         if is_missed(schedule, at_ms, now_ms):
-            return MISSED
+            return _TOO_LATE
         if schedule.overlap != "skip":
             return ""
         before = await self._ports.runs.get_run(last.run_id) if last.run_id else None
-        lives = before is not None and not before.status.terminal
-        return SKIPPED if lives or (last.run_id and at_ms <= last.at_ms) else ""
+        if before is not None and not before.status.terminal:
+            return _LIVES
+        return _OVER if last.run_id and at_ms <= last.at_ms else ""
 
 
-_WHY = {MISSED: "it is too late for it", SKIPPED: "the run of an earlier firing had not ended"}
+_TOO_LATE = "it is too late for it"
+_LIVES = "the run of an earlier firing had not ended"
+_OVER = "it, or a later firing, was handled before"
+_COUNTED = {_TOO_LATE: MISSED, _LIVES: SKIPPED, _OVER: SKIPPED}
 
 
 def _wants(trigger: EventTrigger, event: Event) -> bool:
