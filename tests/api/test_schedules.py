@@ -79,6 +79,8 @@ def test_a_definitions_schedule_cannot_be_deleted(world: World) -> None:
         ({"name": "x" * 65}, 422, "bad_name"),
         ({"schedule": "0 9 15W * *"}, 422, "unsupported_schedule"),
         ({"schedule": "sometimes"}, 422, "bad_schedule"),
+        ({"schedule": "cron(0 9 ? * MON 2020)"}, 422, "bad_schedule"),
+        ({"schedule": "cron(0 0 29 2 ? 2127)"}, 422, "bad_schedule"),
         ({"timezone": "Mars"}, 422, "bad_timezone"),
         ({"overlap": "queue"}, 422, "invalid_input"),
         ({"catch_up": "soon"}, 422, "invalid_input"),

@@ -70,6 +70,18 @@ def test_a_workflow_that_is_not_there_may_be_in_a_broken_file(tmp_path: Path, te
     assert str(tmp_path / "gr.yaml") in f"{error.value.message} {error.value.hint}"
 
 
+def test_a_schedule_whose_year_is_over_is_a_warning(tmp_path: Path) -> None:
+    """The definition was good once, and goes on to be deployed."""
+    text = "workflow: {0}\ntriggers: [{{schedule: cron(0 9 ? * MON {1})}}]\nnodes: {{a: {{}}}}\n"
+    for name, year in (("old", "2020"), ("good", "*")):
+        (tmp_path / f"{name}.yaml").write_text(text.format(name, year))
+    loaded = load_folder(tmp_path)
+    (problem,) = loaded.problems
+    assert (problem.code, problem.severity, problem.workflow) == ("bad_schedule", "warning", "old")
+    assert problem.file == str(tmp_path / "old.yaml")
+    assert len(loaded.graphs) == 2
+
+
 CALLER = """workflow: caller
 timeline:
   - {name: a, children: [{workflow: %s}]}

@@ -82,12 +82,14 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         return 0, check_webhooks(read_definition(path), str(path), types=TOLD).problems
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
+    from stepwell.runtime.starts.folder import over_schedules  # noqa: PLC0415 - with the compiler
 
     made = compile_definition(read_definition(path), str(path))
     if made.graph is None:
         return 1, made.problems
     hint = "it may be in another file; check the whole folder"
-    return 1, (*made.problems, *unknown_workflows(made.called, [made.graph.name], "warning", hint))
+    unknown = unknown_workflows(made.called, [made.graph.name], "warning", hint)
+    return 1, (*made.problems, *unknown, *over_schedules(made.graph, str(path)))
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ look like one, because sample events and settings may lie beside them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
 from itertools import chain
@@ -19,6 +20,7 @@ from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.definition.side_files import SideFile
 from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.throttles import check_limits, limits_of, unknown_limits
+from stepwell.definition.timetable import parse_schedule
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import DefinitionError, NotFound, Problem
 from stepwell.prices import Prices
@@ -90,6 +92,7 @@ def load_folder(path: Path) -> Folder:
     webhooks = load_webhooks(path, None if broken else graphs.keys())
     limits, prices = load_limits(path), load_prices(path)
     unlimited = [] if limits.problems else _unlimited(graphs, files, limits)
+    over = [one for name, graph in graphs.items() for one in over_schedules(graph, str(files[name]))]
     return Folder(
         tuple(graph for name, graph in graphs.items() if not wrong[name]),
         (
@@ -98,6 +101,7 @@ def load_folder(path: Path) -> Folder:
             *webhooks.problems,
             *limits.problems,
             *unlimited,
+            *over,
             *prices.problems,
         ),
         webhooks.document,
@@ -110,6 +114,17 @@ def load_folder(path: Path) -> Folder:
 def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: SideFile) -> list[Problem]:
     """Returns problems of steps that are throttled by a limit that does not exist."""
     return [one for name, graph in graphs.items() for one in unknown_limits(graph, limits.document, str(files[name]))]
+
+
+def over_schedules(graph: Graph, file: str) -> list[Problem]:
+    """Returns a warning for each schedule that never fires again: with a year that is over, it was good once."""
+    now_ms = time.time_ns() // 1_000_000
+    over = [
+        one for one in graph.schedules if parse_schedule(one.expression, one.timezone).after(now_ms, now_ms) is None
+    ]
+    hint = "write * for the year, or one to come"
+    return [Problem("bad_schedule", f"the schedule {one.expression} never fires again", "/triggers", hint, file,
+                    severity="warning", workflow=graph.name) for one in over]  # fmt: skip
 
 
 def load_limits(path: Path) -> SideFile:

@@ -81,6 +81,9 @@ class Scheduling:
                 raise Conflict(f"there are {SCHEDULES} schedules already", code="too_many_schedules",
                                hint="delete one, or write it into the workflow's triggers")  # fmt: skip
             made = replace(schedule, since_ms=self._ports.clock.now_ms())
+            if not next_ms(Known(made, None, False), made.since_ms):  # a repeated call finds one that is over
+                raise InvalidInput(f"{made.expression} never fires again", code="bad_schedule",
+                                   hint="write * for the year, or one to come")  # fmt: skip
             if not await notes.put_note(SCHEDULE, made.name, encode(made.stored()), None):
                 return await self.create(schedule)  # another call was faster: look again
         else:
