@@ -57,6 +57,21 @@ def test_a_schedule_that_is_made_is_listed_and_the_same_body_again_is_the_same_o
     assert (other.status, other.json["code"]) == (409, "already_used")
 
 
+def test_a_schedule_that_would_start_nothing_says_why(world: World) -> None:
+    """Else only the log tells it, at each firing."""
+    world.post("/workflows/nightly/aliases", {"alias": "stable"})
+    world.post("/schedules", {**OFTEN, "version": "stable"})
+    assert listed(world)["often"]["error"] is None
+    world.delete("/workflows/nightly/aliases/stable")
+    shown = listed(world)
+    assert shown["often"]["error"] == "nightly has no version or alias 'stable'"
+    assert shown["nightly:1"]["error"] is None
+    delete(world, "often")
+    world.post("/schedules", OFTEN)
+    world.parts.catalog.replace([])
+    assert listed(world)["often"]["error"] == "there is no workflow 'nightly'"
+
+
 def test_a_schedule_that_is_deleted_is_gone_and_its_name_is_free(world: World) -> None:
     world.post("/schedules", OFTEN)
     assert delete(world, "often").status == 204

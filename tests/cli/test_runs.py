@@ -326,11 +326,13 @@ def test_stats_without_runs_say_so(api: FakeApi, cli: Cli) -> None:
 def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli) -> None:
     said = {"name": "nightly:1", "workflow": "nightly", "schedule": "cron(30 2 * * ? *)", "timezone": "Europe/Madrid"}
     over = {**said, "name": "over", "next": []}
-    page = {"items": [{**said, "next": ["2126-03-31T01:30:00.000Z"]}, over], "next_cursor": None}
+    lost = {**said, "name": "lost", "next": ["2126-03-31T01:30:00.000Z"], "error": "no version 'x'"}
+    page = {"items": [{**said, "next": ["2126-03-31T01:30:00.000Z"]}, over, lost], "next_cursor": None}
     api.on("GET", "/schedules", (200, page), (200, page), (200, {"items": [], "next_cursor": None}))
     lines = cli("schedules").stdout.splitlines()
     assert lines[0].split() == ["name", "workflow", "schedule", "timezone", "next"]
     assert lines[1].startswith("nightly:1  nightly   cron(30 2 * * ? *)  Europe/Madrid  2126-03-31 01:30 (in ")
+    assert lines[3].endswith("starts nothing: no version 'x'")
     assert json.loads(cli("schedules", "--json").stdout) == page
     none = cli("schedules")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "no schedules\n")

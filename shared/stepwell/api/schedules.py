@@ -25,6 +25,7 @@ class ScheduleView(TypedDict):
     last_at: str | None
     last_run_id: str | None
     created_at: str | None
+    error: str | None  # why it would start no run now
 
 
 class SchedulePage(TypedDict):
@@ -32,7 +33,7 @@ class SchedulePage(TypedDict):
     next_cursor: str | None
 
 
-def schedule_view(known: Known, now_ms: int) -> ScheduleView:
+def schedule_view(known: Known, now_ms: int, error: str = "") -> ScheduleView:
     """Builds the view; `next` is empty if the schedule never fires again, or its rate has not begun to count."""
     schedule, last = known.schedule, known.last
     return ScheduleView(
@@ -49,4 +50,5 @@ def schedule_view(known: Known, now_ms: int) -> ScheduleView:
         last_at=iso(last.at_ms) if last and last.run_id else None,
         last_run_id=(last.run_id or None) if last else None,
         created_at=iso(schedule.since_ms) if schedule.since_ms else None,
+        error=error or None,
     )

@@ -80,12 +80,12 @@ def line_table(line: Mapping[str, Any]) -> Table:
 
 
 def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """A table of schedules by name, with the next time in the reader's time zone."""
+    """A table of schedules by name, with the next time in the reader's time zone, or why it starts nothing."""
     table = table_of("name", "workflow", "schedule", "timezone", "next")
     for schedule in items:
-        following = (schedule.get("next") or [None])[0]
+        following, error = (schedule.get("next") or [None])[0], schedule.get("error")
         told = (plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
-        table.add_row(*told, plain(when(following, now)))
+        table.add_row(*told, plain(f"starts nothing: {error}" if error else when(following, now)))
     return table
 
 

@@ -11,8 +11,12 @@ from stepwell.runtime.ports import Schedule
 
 async def list_schedules(call: Call) -> Answer:
     call.asked(NoQuery)
-    now_ms = call.parts.ports.clock.now_ms()
-    return paged([schedule_view(known, now_ms) for known in await call.parts.scheduling.all()], "")
+    now_ms, scheduling = call.parts.ports.clock.now_ms(), call.parts.scheduling
+    views = []
+    for known in await scheduling.all():
+        error = "" if known.of_definition else await scheduling.trouble(known.schedule)
+        views.append(schedule_view(known, now_ms, error))
+    return paged(views, "")
 
 
 async def create_schedule(call: Call) -> Answer:

@@ -13,13 +13,13 @@ from dataclasses import asdict, replace
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Graph, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
-from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
-from stepwell.runtime.starts.starting import check_input
+from stepwell.runtime.starts.starting import check_input, check_whole
 from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
 from stepwell.values import dataclass
@@ -63,6 +63,17 @@ class Scheduling:
         firings = await self._ports.notes.notes(FIRING)
         found = [Known(one, _firing(firings.get(one.name)), one in defined) for one in (*made, *defined)]
         return sorted(found, key=lambda known: known.schedule.name)
+
+    async def trouble(self, schedule: Schedule) -> str:
+        """Returns why a caller's schedule would start no run now; "" if it would."""
+        try:
+            graph = await Versions(self._ports, self._catalog).graph(schedule.workflow, schedule.version)
+            if schedule.workflow not in self._catalog.current:
+                return f"the workflow {schedule.workflow!r} is not deployed"
+            check_whole(graph, schedule.input)
+        except UserError as error:
+            return error.message
+        return ""
 
     async def create(self, schedule: Schedule) -> tuple[Known, bool]:
         """Returns the schedule, and whether this call made it; a repeated call gets the first one's.
