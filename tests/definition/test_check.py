@@ -339,6 +339,14 @@ def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
     ]
 
 
+@pytest.mark.parametrize(("kept", "warns"), [("0s", True), ("30m", True), ("0", True), ("1h", False), ("30d", False)])
+def test_a_retention_below_an_hour_is_said_to_be_an_hour(kept: str, warns: bool) -> None:
+    compiled = compile_definition(f"{HEAD}retention: {kept}\ntimeline: [{{name: a, run: python:m.a, timeout: 1m}}]\n")
+    assert compiled.graph is not None
+    told = [(problem.code, problem.line, problem.severity) for problem in compiled.problems]
+    assert told == ([("short_retention", 2, "warning")] if warns else [])
+
+
 VALUES = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
 KEYS = [
     "workflow", "description", "input_schema", "timeout", "retention", "priority", "start", "timeline", "nodes",

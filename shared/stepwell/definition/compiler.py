@@ -27,7 +27,7 @@ from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
 from stepwell.definition.triggers import triggers_of
 from stepwell.errors import DefinitionError, Problem
-from stepwell.limits import DEFINITION_NODES, RETENTION_MS
+from stepwell.limits import DEFINITION_NODES, ID_HELD_MS, RETENTION_MS
 from stepwell.values import dataclass
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
@@ -223,6 +223,9 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
     mode = document.get("start")
     entry = start_node(dag_of(document)) if "steps" in document else {}
     retention_ms = context.duration_ms(document, "retention", "")
+    if retention_ms is not None and retention_ms < ID_HELD_MS:
+        message = f"`retention` of {document['retention']} is less than an hour: an ended run is kept for an hour"
+        context.add("short_retention", message, "/retention", "write 1h or more", severity="warning")
     event_triggers, schedules = triggers_of(context, document)
     return Graph(
         name=document.get("workflow", ""),
