@@ -142,6 +142,16 @@ def test_an_empty_key_or_id_is_refused_before_anything_is_sent(on: Both, call: C
     assert (refused.value.code, api.requests) == ("bad_key", [])
 
 
+@pytest.mark.parametrize("named", [{"amount": 5}, {"given": 5}, {"id": "r1", "amont": 5}])
+def test_an_argument_by_name_is_refused_before_it_is_sent(on: Both, named: dict[str, Any]) -> None:
+    """By name, a start takes its options."""
+    api = Api()
+    with pytest.raises(InvalidInput, match="a start has no option") as raised:
+        on(api, lambda client: client.start("order", **named))
+    assert (raised.value.code, api.requests) == ("step_input", [])
+    assert "by position" in str(raised.value.hint)
+
+
 def test_the_earlier_run_of_a_key_is_not_new(on: Both) -> None:
     assert on(Api(answer(201, RUN)), start).is_new
     assert not on(Api(answer(200, RUN)), start).is_new

@@ -112,7 +112,7 @@ class Client(ClientCalls, Blocking):
 
         It starts one run, however often it is sent: by its `id`, its `key`, or a new key.
         """
-        name, given, read = start_of(workflow, args)
+        name, given, read = start_of(workflow, args, options)
         view, is_new = self.send(calls.start(name, given, **options))
         return Handle(self, str(view["run_id"]), read, is_new)
 
@@ -237,7 +237,7 @@ class AsyncClient(ClientCalls, Awaiting):
         self, workflow: Any, /, *args: Any, **options: Any
     ) -> AsyncHandle[Any]:
         """Starts a run, as `Client.start` does."""
-        name, given, read = start_of(workflow, args)
+        name, given, read = start_of(workflow, args, options)
         view, is_new = await self.send(calls.start(name, given, **options))
         return AsyncHandle(self, str(view["run_id"]), read, is_new)
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from stepwell.client.calls import StartOptions
 from stepwell.client.errors import JsonObject
 from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.errors import InvalidInput
 
+_OPTIONS = StartOptions.__annotations__.keys()
 Reader = Callable[[Any], Any]
 
 
-def start_of(workflow: str | Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, JsonObject | Any, Reader]:
+def start_of(
+    workflow: str | Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
+) -> tuple[str, JsonObject | Any, Reader]:
     """(name, input, reader of the result). Raises InvalidInput for arguments that do not fit."""
+    if unknown := ", ".join(sorted(options.keys() - _OPTIONS)):
+        raise InvalidInput(f"a start has no option {unknown}", code="step_input",
+                           hint="give the function's arguments by position, or a workflow's name and its input as a "
+                           "dict; by name, a start takes its options")  # fmt: skip
     if isinstance(workflow, str):
         if len(args) > 1:
             raise InvalidInput(f"workflow {workflow} takes one input", code="step_input",
