@@ -110,6 +110,24 @@ def test_a_start_whose_answer_is_lost_is_sent_again_with_the_same_key(on: Both, 
     assert json.loads(api.requests[1].content) == {"input": {"amount": 5}}
 
 
+def test_a_closed_client_says_so() -> None:
+    api = Api()
+    with Client(URL, transport=api) as client:
+        pass
+    with pytest.raises(UserError) as raised:
+        client.stats()
+
+    async def main() -> None:
+        async with AsyncClient(URL, transport=api) as closed:
+            pass
+        with pytest.raises(UserError) as raised:
+            await closed.stats()
+        assert raised.value.code == "client_closed"
+
+    asyncio.run(main())
+    assert (raised.value.code, api.requests) == ("client_closed", [])
+
+
 def test_two_starts_have_two_keys_and_one_with_an_id_has_none(on: Both) -> None:
     first, second, named = (Api(answer(201, RUN)) for _ in range(3))
     on(first, start)

@@ -26,6 +26,7 @@ from stepwell.client.exchange import Answer, Api, Pause
 from stepwell.client.requests import Flow, Page, Request
 from stepwell.client.surface import Awaiting, Blocking, ClientCalls, RunCalls
 from stepwell.client.typed import Reader, reader_of, start_of
+from stepwell.errors import UserError
 from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
 from stepwell.settings import read_settings
 
@@ -55,6 +56,12 @@ def api_at(
     if not (token or api_key or region):
         token, api_key = settings.token, settings.api_key
     return Api(place, access_to(place, token=token, api_key=api_key, region=region), retries)
+
+
+def _check_open(http: httpx.Client | httpx.AsyncClient) -> None:
+    """Raises UserError for a client that is closed."""
+    if http.is_closed:
+        raise UserError("the client is closed", code="client_closed", hint="make a new one, or close it later")
 
 
 class Client(ClientCalls, Blocking):
@@ -139,6 +146,7 @@ class Client(ClientCalls, Blocking):
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return None
+        _check_open(self._http)
         try:
             return self._http.request(**self._api.arguments(step))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -264,6 +272,7 @@ class AsyncClient(ClientCalls, Awaiting):
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None
+        _check_open(self._http)
         try:
             return await self._http.request(**self._api.arguments(step))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
