@@ -161,7 +161,7 @@ def test_lines_that_a_step_logs_appear_while_it_runs(rich: Served, page: Page) -
 
 def test_a_run_in_line_links_to_those_that_it_waits_for(rich: Served, page: Page) -> None:
     open_run(rich, page, "line-3")
-    expect(page.locator(".why")).to_contain_text("concurrency limit of lane: 2 under way")
+    expect(page.locator(".why")).to_contain_text("concurrency limit of lane: at most 2 under way")
     links = [link.get_attribute("href") for link in page.locator(".why a").all()]
     assert f"#/runs/{rich.runs['paused']}" in links
     page.goto(f"{rich.dev.url}/#/workflows/lane")

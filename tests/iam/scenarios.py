@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from stepwell.aws.keys import header_key
+from stepwell.limits import DELIVERIES
 from stepwell.runtime.stores.blobs import of_run, place_of, reference_of
 from tests.contract.emulated import answer
 from tests.functions.kit import POOLS, Invocation
@@ -299,15 +302,28 @@ def fire(stack: Stack) -> None:
     assert stack.call("DELETE", "/schedules/often")[0] == 204
 
 
+class Died(BaseException):
+    """What ends a worker at once: no handler of ours may catch it."""
+
+
 def die(stack: Stack, pool: str) -> None:
-    """A worker that dies of its message; a message that is nobody's."""
+    """Workers that die of a message, another that no worker has seen, and one that is nobody's."""
     run_id = stack.start({"key": "dead"}, f"order-{pool}")
     (wake,) = stack.messages(pool)["Records"]
+    wake["attributes"]["ApproximateReceiveCount"] = str(DELIVERIES)
+    steps = stack.function("worker", pool).entry.parts.worker._steps
+    with mock.patch.object(steps, "run", side_effect=Died), suppress(Died):
+        stack.invoke(pool, {"Records": [wake]})
     stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=wake["receiptHandle"])
-    stack.send(f"dead-{pool}", wake["body"])
+    unseen_id = stack.start({"key": "unseen"}, f"order-{pool}")
+    (unseen,) = stack.messages(pool)["Records"]
+    stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=unseen["receiptHandle"])
+    for one in (wake, unseen):
+        stack.send(f"dead-{pool}", one["body"])
     stack.send(pool, "not json")
     stack.deliver()
     assert stack.run(run_id)["error"]["type"] == "worker_lost"
+    assert (stack.run(unseen_id)["error"] or {}).get("type") != "worker_lost"
 
 
 def lose(stack: Stack) -> None:
