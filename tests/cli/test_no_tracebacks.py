@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_a_current_folder_that_is_gone(
 
 
 def process(words: str, into: str) -> subprocess.CompletedProcess[str]:
-    line = f"{sys.executable} -c 'from stepwell.cli.main import main; main()' {words} {into}"
+    line = f"{shlex.quote(sys.executable)} -c 'from stepwell.cli.main import main; main()' {words} {into}"
     return subprocess.run(  # noqa: S602 - our own words
         line, shell=True, capture_output=True, text=True, check=False, env={**os.environ, "STEPWELL_URL": ""}
     )

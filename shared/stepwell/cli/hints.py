@@ -103,7 +103,6 @@ HINTS: Mapping[str, str] = {
     "unknown_link": "the link may have expired or be incomplete: ask for a new one",
     "unknown_run": _RUNS,
     "unknown_update_id": "send the update again: stepwell update RUN NAME",
-    "unknown_version": _VERSIONS,
     "unknown_workflow": "stepwell check lists the errors of the folder",
     "unreachable": _TRY_AGAIN,
     "unreadable": "ls -l shows whether the file is there and whose it is; it must be text in UTF-8",
