@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from stepwell.api.explain import explain
 from stepwell.api.views import run_view
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry
-from stepwell.errors import Conflict, InvalidInput, PortError, RunDeleted
+from stepwell.errors import Conflict, InvalidInput, RunDeleted
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
@@ -29,9 +28,6 @@ batch: {max_size: 3, max_delay: 1m}
 input_schema: {type: object, required: [to]}
 timeline: [{name: last, run: python:m.last, input: {to: "{{ input.items }}"}}]
 """
-
-
-WHOLE = BATCH.replace(', input: {to: "{{ input.items }}"}', "")
 
 
 def begun(world: World, given: Json, *, key: str = "", **options: Any) -> Started:
@@ -135,90 +131,6 @@ def test_a_repeated_start_finds_its_run_before_and_after_that_has_begun() -> Non
     with pytest.raises(Conflict) as refused:
         begun(world, {"to": "eva"}, key="1")
     assert refused.value.code == "already_used"
-
-
-def without_gathering(world: World, definition: str) -> World:
-    """Deploys the definition without its `batch` or `debounce`: another process, on the same store."""
-    plain = re.sub(r"(batch|debounce): .*\n", "", definition)
-    other = World(plain)
-    other.store.inner = world.store.inner
-    other.clock.set(world.clock.now_ms())
-    return other
-
-
-@pytest.mark.parametrize("has_begun", [False, True])
-def test_a_repeated_start_finds_its_run_when_the_workflow_gathers_no_more(has_begun: bool) -> None:
-    world = World(WHOLE)
-    first, second = begun(world, {"to": "ana"}, key="1"), begun(world, {"to": "leo"}, key="2")
-    if has_begun:
-        world.pass_time(HOUR_MS)
-    other = without_gathering(world, WHOLE)
-    again = [begun(other, {"to": name}, key=key) for key, name in (("1", "ana"), ("2", "leo"))]
-    assert [(one.header.run_id, one.created, one.folded) for one in again] == [
-        (first.header.run_id, False, False),
-        (second.header.run_id, False, True),
-    ]
-    for key in ("1", "2"):
-        with pytest.raises(Conflict) as refused:
-            begun(other, {"to": "eva"}, key=key)
-        assert refused.value.code == "already_used"
-    alone = begun(other, {"to": "eva"}, key="3")
-    assert (alone.created, begun(other, {"to": "eva"}, key="3").header.run_id) == (True, alone.header.run_id)
-    world.pass_time(HOUR_MS)
-    other.deliver()
-    assert inputs(world) == [{"items": [{"to": "ana"}, {"to": "leo"}]}]
-    assert inputs(other) == [{"to": "eva"}]
-
-
-@pytest.mark.parametrize("is_first", [True, False], ids=["first", "joined"])
-@pytest.mark.parametrize("is_over", [False, True], ids=["open", "over"])
-def test_a_start_that_died_before_it_was_gathered_is_in_one_run_also_without_gathering(
-    is_first: bool, is_over: bool
-) -> None:
-    """Its home is there, and its record is not. The open run takes it; else it has a run of its own."""
-    world = World(WHOLE)
-    if not is_first:
-        begun(world, {"to": "leo"})
-    world.store.before["append"] = _dies
-    with pytest.raises(PortError):
-        begun(world, {"to": "ana"}, key="1")
-    if is_over:
-        world.pass_time(HOUR_MS)
-    other = without_gathering(world, WHOLE)
-    made = [begun(other, {"to": "ana"}, key="1") for _ in range(2)]
-    assert made[0].header.run_id == made[1].header.run_id
-    assert not made[1].created
-    other.clock.set(world.clock.now_ms())
-    world.pass_time(HOUR_MS)
-    other.pass_time(HOUR_MS)
-    back = begun(world, {"to": "ana"}, key="1")  # and with gathering again
-    assert (back.header.run_id, back.created) == (made[0].header.run_id, False)
-    world.pass_time(HOUR_MS)
-    assert str(inputs(world) + inputs(other)).count("ana") == 1
-    assert inputs(other) == [{"to": "ana"}] * is_over
-
-
-def _dies(*_: object) -> None:
-    raise PortError("the caller died")
-
-
-def test_a_start_whose_run_was_deleted_is_refused_also_without_gathering() -> None:
-    world = World(DEBOUNCE)
-    run_id = begun(world, {"page": "a"}).header.run_id
-    begun(world, {"page": "a", "text": 2}, key="k")
-    run_now(world.parts.eraser.delete(run_id, force=True))
-    with pytest.raises(RunDeleted):
-        begun(without_gathering(world, DEBOUNCE), {"page": "a", "text": 2}, key="k")
-
-
-def test_a_start_of_a_workflow_that_never_gathered_looks_for_that_once_in_a_process() -> None:
-    """And not at all without a key."""
-    world = World(DEBOUNCE.replace("debounce: ", "# "))
-    begun(world, {})
-    assert world.store.calls["get_definition"] == world.store.calls["pending_events"] == 0
-    for number in range(3):
-        begun(world, {}, key=f"k{number}")
-    assert (world.store.calls["get_definition"], world.store.calls["pending_events"]) == (1, 0)
 
 
 def test_a_start_after_the_period_makes_another_run_though_the_first_ones_worker_is_late() -> None:

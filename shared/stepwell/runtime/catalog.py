@@ -13,7 +13,6 @@ from stepwell.errors import EngineFault, NotFound, Problem
 from stepwell.prices import Prices
 from stepwell.runtime.ports import Notes
 
-_GATHERED = "gathered:"  # before the name of a workflow whose starts were gathered: kept beside the definitions
 _BY_DEFAULT = EventSettings()
 _OWN = {DEPLOYED: EventSettings(consume_on_read=False, delivery="broadcast")}
 
@@ -44,7 +43,6 @@ class Catalog:
         self._versions: dict[str, Graph] = {}
         self._own: dict[str, Graph] = {}
         self._kept: set[str] = set()
-        self._gathered: dict[str, bool] = {}
         self.replace(graphs)
 
     def replace(
@@ -97,16 +95,7 @@ class Catalog:
         """Stores the definition once for each process, as JSON text: the order of its nodes is part of it."""
         if graph.version not in self._kept:
             await notes.put_definition(graph.version, json.dumps(graph.document))
-            if graph.gathering is not None:
-                await notes.put_definition(f"{_GATHERED}{graph.name}", graph.version)
-                self._gathered[graph.name] = True
             self._kept.add(graph.version)
-
-    async def has_gathered(self, workflow: str, notes: Notes) -> bool:
-        """Tells whether a version of the workflow gathers starts, or did. Reads once for each process."""
-        if workflow not in self._gathered:
-            self._gathered[workflow] = await notes.get_definition(f"{_GATHERED}{workflow}") is not None
-        return self._gathered[workflow]
 
     async def pinned(self, version: str, notes: Notes) -> Graph:
         """Returns the graph of a version, from memory or from the store. Raises EngineFault if it is not stored."""

@@ -25,7 +25,7 @@ from stepwell.errors import Conflict, InvalidInput, PortError, RunDeleted
 from stepwell.limits import LOCK_TRIES
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
-from stepwell.runtime.log.standing import Standing, run_info
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.ports import Event, Ports
@@ -85,38 +85,11 @@ class Gatherer:
                 return started
         raise PortError(f"the starts of {graph.name} were gathered by others {LOCK_TRIES} times")
 
-    async def left(self, given: Header, there: Header | None) -> Started | Header:
-        """Returns what a start with a key led to while its workflow gathered starts, or the run to make for it now.
-
-        Raises InvalidInput, Conflict (key or id reused). `there`: the run of its id.
-        """
-        if there is not None and not run_info(there).gathers:
-            return given
-        if there is None and not await self._starter.has_gathered(given.workflow):
-            return given
-        for _ in range(LOCK_TRIES):
-            if not (homes := await self._homes(given)):
-                return given
-            at = await self._logbook.load(homes[-1])
-            if at is None or not at.run.gathers:  # it was made after the gathering, or deleted: then it is refused
-                return replace(given, run_id=homes[-1])
-            if (started := await self._started(at, given)) is not None:
-                return started
-            if is_open(at.run, at.token):
-                check_input(at.graph, given.input)
-                if (started := await self._added(at, given, _by(given))) is not None:
-                    return started
-                continue  # it has begun, maybe with the same start, repeated
-            await self._moved_in(at.graph, given, homes, f"run_{self._new_id()}")
-        raise PortError(f"the starts of {given.workflow} were gathered by others {LOCK_TRIES} times")
-
     async def _started(self, at: Standing | None, given: Header) -> Started | None:
         """Returns what the same start led to before; None if nothing. `at`: the run of its last home."""
         if at is None:
             there = await self._before(given)
             return None if there is None else Started(there, created=False)
-        if not at.run.gathers:  # its own, made while the workflow gathered none
-            return Started(at.header, created=False)
         slot = await self._slot_of(at, given)
         return None if slot is None else Started(at.header, created=False, folded=slot > 0)
 

@@ -108,12 +108,6 @@ class Service:
             check_gathered(graph, request)
             return await self._gatherer.take(graph, header, is_keyed=bool(request.key or request.run_id))
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
-        if request.key or (request.run_id and request.event is None):
-            left = await self._gatherer.left(header, there)
-            if isinstance(left, Started):
-                return left
-            if left.run_id != header.run_id:
-                header, there = left, await self.ports.runs.get_run(left.run_id)
         if there is None:  # else the first run answers, whatever today's schema says of its input
             check_whole(graph, request.input)
         event = None if request.event is None else replace(

@@ -140,10 +140,6 @@ class Starter:
         """Returns the definition that this run follows."""
         return await self._catalog.pinned(header.version, self._ports.notes)
 
-    async def has_gathered(self, workflow: str) -> bool:
-        """Tells whether a version of the workflow gathers starts, or did."""
-        return await self._catalog.has_gathered(workflow, self._ports.notes)
-
     async def create(self, graph: Graph, header: Header) -> Header | None:
         """Creates the run. Returns None, or the header of the run that has its id already."""
         limit_ms = deadline_ms(graph, run_info(header), NEW)
