@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from typer.testing import CliRunner, Result
 
-from stepwell.cli import watch
+from stepwell.cli import connect, watch
 from stepwell.cli.main import app
 from stepwell.client import exchange
 
@@ -169,6 +169,12 @@ class FakeApi:
         if not found:
             return problem(404, "unknown_run", f"there is no {called.path}", hint="stepwell runs lists them")
         return found.pop(0) if len(found) > 1 else found[0]
+
+
+@pytest.fixture(autouse=True)
+def given_no_url() -> None:
+    """A command is a process of its own: here the URL that an earlier one was given would stay."""
+    connect._given.set("")
 
 
 @pytest.fixture
