@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stepwell.errors import Conflict, InvalidInput, NotFound
-from stepwell.runtime.calls.draining import open_runs
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.draining import open_runs
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.starts.versions import Versions
 from tests.api.kit import World as Api

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing_extensions import TypedDict
 
 from stepwell.engine.names import iso
-from stepwell.runtime.calls.draining import OpenRuns
+from stepwell.runtime.starts.draining import OpenRuns
 
 
 class OldestView(TypedDict):

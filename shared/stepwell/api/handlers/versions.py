@@ -9,7 +9,7 @@ from stepwell.api.requests import NAME_PATTERN, Body, NoQuery, Query
 from stepwell.api.versions import AliasView, versions_view
 from stepwell.errors import NotFound
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
-from stepwell.runtime.calls.draining import open_runs
+from stepwell.runtime.starts.draining import open_runs
 from stepwell.runtime.starts.versions import Versions
 
 
