@@ -51,6 +51,7 @@ class _Connection:
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
+        self.reading = threading.Lock()  # to close what another thread executes crashes the process
 
     def __del__(self) -> None:
         self.raw.close()
@@ -94,6 +95,7 @@ class Database:
         self._asked: deque[_Change] = deque()
         self._opening = threading.Lock()
         self._is_prepared = False  # by the first connection: the file keeps its tables and the kind of its journal
+        self._is_closed = False
         self._open: weakref.WeakSet[_Connection] = weakref.WeakSet()
         self._lazy = _Here(lambda: self._connect("NORMAL"))
         self._here = _Here(lambda: self._connect(synchronous)) if synchronous == "FULL" else self._lazy
@@ -119,7 +121,8 @@ class Database:
     def rows(self, sql: str, values: Values = ()) -> list[Row]:
         """Executes a read and returns its rows."""
         try:
-            return self._here.execute(sql, values).fetchall()
+            with self._here.connection.reading:
+                return self._here.execute(sql, values).fetchall()
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
@@ -195,11 +198,14 @@ class Database:
             raise self._problem(error) from error
 
     def close(self) -> None:
-        """Closes every thread's connection. Later calls raise PortError."""
+        """Closes every thread's connection, after what it executes now. Later calls raise PortError."""
         with self._opening:
+            self._is_closed = True
             connections = list(self._open)
-        for connection in connections:
-            connection.raw.close()
+        with self._writing:
+            for connection in connections:
+                with connection.reading:
+                    connection.raw.close()
 
     def _connect(self, synchronous: Synchronous) -> _Connection:
         # SQLite gives its journal and its shared memory the mode of the file. This opens only a new file, because
@@ -228,6 +234,8 @@ class Database:
             raw.close()
             raise
         with self._opening:
+            if self._is_closed:
+                raise self._problem(sqlite3.ProgrammingError("Cannot operate on a closed database."))
             self._open.add(connection)
         return connection
 
