@@ -15,7 +15,7 @@ from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.starting import Start, Started
-from tests.runtime.kit import World
+from tests.runtime.kit import World, graph_of
 
 DEBOUNCE = """
 workflow: index
@@ -131,6 +131,32 @@ def test_a_repeated_start_finds_its_run_before_and_after_that_has_begun() -> Non
     with pytest.raises(Conflict) as refused:
         begun(world, {"to": "eva"}, key="1")
     assert refused.value.code == "already_used"
+
+
+def test_a_batch_of_one_gathers_no_more_and_still_knows_the_keys_of_before() -> None:
+    world = World(BATCH)
+    first = begun(world, {"to": "ana"}, key="1")
+    begun(world, {"to": "leo"}, key="2")
+    world.catalog.replace([graph_of(BATCH.replace("max_size: 3", "max_size: 1"))])
+    again = begun(world, {"to": "leo"}, key="2")
+    assert (again.header.run_id, again.folded) == (first.header.run_id, True)
+    assert begun(world, {"to": "eva"}).created
+    world.pass_time(HOUR_MS)
+    assert sorted(len(one["to"]) for one in inputs(world)) == [1, 2]
+
+
+def test_the_start_that_made_a_run_finds_it_though_its_workflow_gathers_no_more() -> None:
+    world = World(BATCH)
+    first = begun(world, {"to": "ana"}, key="1")
+    begun(world, {"to": "leo"}, key="2")
+    world.catalog.replace([graph_of(BATCH.replace("batch: {max_size: 3, max_delay: 1m}\n", ""))])
+    assert begun(world, {"to": "ana"}, key="1") == Started(first.header, created=False)
+    with pytest.raises(Conflict) as refused:
+        begun(world, {"to": "eva"}, key="1")
+    assert refused.value.code == "already_used"
+    world.pass_time(HOUR_MS)
+    assert begun(world, {"to": "ana"}, key="1").created is False
+    assert begun(world, {"to": "leo"}, key="2").created is True
 
 
 def test_a_start_after_the_period_makes_another_run_though_the_first_ones_worker_is_late() -> None:

@@ -85,6 +85,12 @@ class Gatherer:
                 return started
         raise PortError(f"the starts of {graph.name} were gathered by others {LOCK_TRIES} times")
 
+    async def before(self, given: Header) -> Started | None:
+        """Returns what this start led to while its workflow gathered starts. Raises Conflict for another body."""
+        homes = await self._homes(given)
+        there = await self._ports.runs.get_run(homes[-1]) if homes else None
+        return None if there is None else Started(there, created=False, folded=there.run_id != given.run_id)
+
     async def _started(self, at: Standing | None, given: Header) -> Started | None:
         """Returns what the same start led to before; None if nothing. `at`: the run of its last home."""
         if at is None:

@@ -15,7 +15,7 @@ from stepwell.engine.actions import Refuse
 from stepwell.engine.forks import split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
-from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
+from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound, RunDeleted
@@ -39,14 +39,13 @@ from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
-from stepwell.runtime.log.tracing import checked
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
 from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
-from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
+from stepwell.runtime.starts.keys import header_of
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.runtime.steps.output import Emitted, read_output
@@ -103,11 +102,13 @@ class Service:
 
     async def _start(self, graph: Graph, request: Start) -> Started:
         check_start(request)
-        header = self._header(graph, request)
+        header = header_of(graph, request, self._new_id, self.ports.clock.now_ms())
         if graph.gathering is not None and not request.origin:
             check_gathered(graph, request)
             return await self._gatherer.take(graph, header, is_keyed=bool(request.key or request.run_id))
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
+        if there is not None and run_info(there).gathers and (led := await self._gatherer.before(header)) is not None:
+            return led
         if there is None:  # else the first run answers, whatever today's schema says of its input
             check_whole(graph, request.input)
         event = None if request.event is None else replace(
@@ -136,28 +137,6 @@ class Service:
         if there is not None and there.workflow != graph.name:
             raise Conflict(f"run {run_id} is one of {there.workflow}", code="already_used")
         await self._performer.sending.signal(there, run_id, event)
-
-    def _header(self, graph: Graph, request: Start) -> Header:
-        now_ms = self.ports.clock.now_ms()
-        run_id = request.run_id or (id_of_key(graph.name, request.key) if request.key else f"run_{self._new_id()}")
-        idle = request.create_only
-        return Header(
-            run_id=run_id,
-            workflow=graph.name,
-            version=graph.version,
-            input=request.input,
-            created_ms=now_ms,
-            status=Status.IDLE if idle else Status.PENDING,
-            fingerprint=fingerprint_of(request),
-            start_at_ms=request.start_at_ms,
-            idle=idle,
-            priority=graph.priority if request.priority is None else request.priority,
-            tags=dict(request.tags),
-            origin=request.origin,
-            trace=checked(request.trace),
-            pinned=request.version == PIN,
-            changed_ms=now_ms,
-        )
 
     async def start_idle(self, run_id: str, who: str = "") -> Header:
         """Starts a run that was only created. Raises NotFound, Conflict."""
