@@ -319,3 +319,36 @@ def test_a_run_that_was_paused_when_it_was_due_begins_once_though_a_start_closed
     world.deliver()
     assert world.header(first.header.run_id).status == "completed"
     assert len(inputs(world)) == 1
+
+
+def test_a_paused_run_that_takes_another_start_after_its_first_wake_begins_once_it_goes_on() -> None:
+    """The second start puts off when the run is due, so the first one's wake finds nothing to do."""
+    world = World(DEBOUNCE)
+    first = begun(world, {"page": "a", "to": 1})
+    world.pass_time(20 * SECOND_MS)
+    begun(world, {"page": "a", "to": 2})
+    run_now(world.service.pause(first.header.run_id))
+    world.pass_time(15 * SECOND_MS)
+    begun(world, {"page": "a", "to": 3})
+    world.pass_time(HOUR_MS)
+    assert inputs(world) == []
+    run_now(world.service.unpause(first.header.run_id))
+    world.deliver()
+    assert inputs(world) == [{"page": "a", "to": 3}]
+    assert world.header(first.header.run_id).status == "completed"
+
+
+def test_a_paused_run_takes_no_start_once_it_is_due() -> None:
+    world = World(DEBOUNCE)
+    first = begun(world, {"page": "a", "to": 1})
+    run_now(world.service.pause(first.header.run_id))
+    world.pass_time(HOUR_MS)
+    assert world.header(first.header.run_id).status == "paused"
+    assert [entry.type for entry in history(world, first.header.run_id)][-1] == "run.pending"
+    second = begun(world, {"page": "a", "to": 2})
+    world.pass_time(HOUR_MS)
+    assert inputs(world) == [{"page": "a", "to": 2}]
+    run_now(world.service.unpause(first.header.run_id))
+    world.deliver()
+    assert inputs(world) == [{"page": "a", "to": 2}, {"page": "a", "to": 1}]
+    assert second.header.run_id != first.header.run_id

@@ -24,6 +24,7 @@ from tests.sim.tree import RUN
 from tests.sim.world import World
 
 ASKING = frozenset({"signal", "update", "answer", "query", "delegate"})  # what the laws want to hear the answer of
+_BACK = {"pause": "unpause", "stop": "resume"}
 
 
 def _start_of(program: Program, event: Signal | None = None) -> Start:
@@ -138,8 +139,9 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         raise PortError("newer code is needed: try again") from newer
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
-    if operation == "pause" and answer is None and "held_s" in body:
-        world.post(Envelope("client", {"type": "unpause"}, world.now_ms + 1_000 * body["held_s"]))
+    if operation in _BACK and not isinstance(answer, str) and "held_s" in body:
+        back = {"type": body["type"].replace(operation, _BACK[operation]), "run": run_id}
+        world.post(Envelope("client", back, world.now_ms + 1_000 * body["held_s"]))
     if operation in ASKING:
         told = Told(operation, body["name"], body["id"], body.get("input"), answer, before, records_of(world, run_id))
         world.seen_of[run_id].told.append(told)

@@ -28,7 +28,7 @@ from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
-from tests.sim.gather_programs import make_gathered
+from tests.sim.gather_programs import make_gathered, make_gathered_paused
 from tests.sim.handed_programs import make_handed
 from tests.sim.kept import CHECKED, kept_values
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
@@ -74,6 +74,7 @@ SHARED_FROM = 4_950_000_000  # seeds from here on are of durable functions that 
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 GATHERED_FROM = 3_900_000_000  # seeds from here on are of starts that become one run
+PAUSED_FROM = 3_950_000_000  # seeds from here on are of such runs that are paused meanwhile
 RELEASED_FROM = 3_850_000_000  # seeds from here on are of runs that give back their permits while they wait
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
@@ -95,6 +96,7 @@ _MAKERS = (  # by the first of their seeds
     (PERMITTED_FROM, make_permitted),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
+    (PAUSED_FROM, make_gathered_paused),
     (GATHERED_FROM, make_gathered),
     (RELEASED_FROM, make_released),
     (THROTTLED_FROM, make_throttled),

@@ -43,6 +43,7 @@ from tests.sim.schedule import (
     OUTPUTS_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
+    PAUSED_FROM,
     PERMITTED_FROM,
     RACES_FROM,
     RELEASED_FROM,
@@ -82,6 +83,7 @@ OF_TASKS = 60  # schedules of durable functions with tasks
 OF_TASKS_PERMITTED = 40  # schedules of durable functions whose tasks' steps are throttled
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_STARTS = 60  # schedules of starts that become one run
+OF_PAUSED = 60  # schedules of such runs that are paused meanwhile
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
@@ -294,6 +296,11 @@ def test_no_piece_of_live_output_hides_from_a_reader_and_tasks_await_child_runs(
 def test_no_start_that_becomes_part_of_a_run_is_lost_or_in_two_of_them() -> None:
     """Starts of few keys, close together, some of them repeated, by callers who die."""
     assert lawful(range(GATHERED_FROM, GATHERED_FROM + OF_STARTS)) is None
+
+
+def test_a_run_that_is_paused_while_it_gathers_starts_begins_once_the_pause_is_over() -> None:
+    """Pauses of the run, and of all workflows, before, when and after it is due."""
+    assert lawful(range(PAUSED_FROM, PAUSED_FROM + OF_PAUSED)) is None
 
 
 @pytest.mark.parametrize("part", range(PARTS))

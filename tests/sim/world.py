@@ -85,7 +85,9 @@ class World:
         self.seen = self.seen_of[RUN]
         self.chances = self._chances()
         self.memory, self.blobs, self.lane = MemoryStore(), MemoryBlobs(), lane
-        self.pauses_workflows = any(one[0] == "stop" for one in program.calls)
+        self.pauses_workflows = any(one[0] == "stop" for one in program.calls) or any(
+            one["type"] == "stop" for one in program.asks
+        )
         self.timers: set[str] = set()
         self.gone: dict[str, int] = {}  # deleted runs -> until when their ids are held
         self.erasing: set[str] = set()  # runs whose logs are being deleted, or were

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
 from stepwell.definition.graph import Graph
-from stepwell.engine.decide import is_held
+from stepwell.engine.decide import can_be_held
 from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import Undo, iso, node_of
@@ -29,7 +29,7 @@ CLEANING_UP = "cleaning_up"  # the phase of a cancelled function that has not en
 
 def status_of(at: Standing) -> Status:
     """Returns the status by the log. Only the header knows of a pause, and of a worker that has written nothing yet."""
-    return Status.PAUSED if is_held(at.run, at.token) else status_unpaused(at)
+    return Status.PAUSED if at.run.is_paused and can_be_held(at.token) else status_unpaused(at)
 
 
 def status_unpaused(at: Standing) -> Status:

@@ -107,7 +107,12 @@ def _too_late(token: Token, given: Input) -> Drop:
 
 def is_held(run: RunInfo, token: Token) -> bool:
     """Tells whether the token's worker is to rest, because the run is paused."""
-    return run.is_paused and can_be_held(token)
+    return run.is_paused and may_rest(run, token)
+
+
+def may_rest(run: RunInfo, token: Token) -> bool:
+    """Tells whether a pause stops the token's worker: not one that closes a run for starts, which move it unasked."""
+    return can_be_held(token) and not is_open(run, token)
 
 
 def can_be_held(token: Token) -> bool:

@@ -27,7 +27,6 @@ from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.ports import Event, Ports
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts import places
@@ -61,7 +60,6 @@ class Gatherer:
     ) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
         self._door, self._advance, self._new_id = door, advance, new_id
-        self._resting = Resting(ports, logbook)
 
     async def take(self, graph: Graph, given: Header, *, is_keyed: bool) -> Started:
         """Adds the start to an open run, or makes a new one for it. Raises InvalidInput, Conflict (key or id reused).
@@ -184,10 +182,9 @@ class Gatherer:
     async def _closed(self, at: Standing) -> None:
         """Records that a run takes no more starts, in the name of its wake, which is late, and goes on from there.
 
-        The wake of a full run may have been lost when the caller that filled it crashed, so it is sent again; also one
-        that rests because the run was paused when it was due.
+        The wake of a full run may have been lost when the caller that filled it crashed, so it is sent again.
         """
-        if await self._resting.is_taken(at) or is_full(at.graph, at.token):
+        if is_full(at.graph, at.token):
             await self._advance.wake(at)
         by = at.wake().id
         answer = await self._door.put(at, GatheringOver(at.token.slot), by)

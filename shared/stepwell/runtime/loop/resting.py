@@ -5,7 +5,8 @@
 
 Each writes and then reads what the other writes, and the mark has one of two ends: so exactly one of them goes on, and
 a step that runs through a pause is not begun a second time. A wake that is under way finds no pause when it arrives.
-Who moves a token that rests takes it over in the same way, and wakes it.
+Who moves a token that rests pushes it on. A start pushes nothing, so a run that gathers starts does not rest: when it
+is due it takes no more, and rests then.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import can_move
 from stepwell.runtime.ports import Ports
 
-_RESTS, _GOES_ON, _WOKEN, _TAKEN = "rests", "goes on", "woken", "taken"
+_RESTS, _GOES_ON, _WOKEN = "rests", "goes on", "woken"
 
 
 class Resting:
@@ -35,10 +36,6 @@ class Resting:
         if at.run.is_paused or not await self._tells(at, _GOES_ON, _RESTS):
             return None
         return replace(at, turn=None, is_marked=True)
-
-    async def is_taken(self, at: Standing) -> bool:
-        """Tells whether the token rests, and has it rest for good: the caller moves it and sends its wake."""
-        return (at.is_marked or at.run.is_paused) and await self._tells(at, _TAKEN, _RESTS)
 
     async def is_woken(self, at: Standing, paused_ms: int) -> bool:
         """Tells whether the token rested in the pause of that time, which is over: its wake is to be sent."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.engine.decide import can_be_held
+from stepwell.engine.decide import may_rest
 from stepwell.engine.records import Status
 from stepwell.limits import UNPAUSED_AGAIN_MS, UNPAUSED_RUNS
 from stepwell.runtime.log.logbook import Logbook
@@ -34,7 +34,7 @@ class Stopping:
 
     async def stops(self, at: Standing) -> bool:
         """Tells whether the token rests because its workflow is paused. The first of its tokens pauses the run."""
-        if not can_move(at.token) or not can_be_held(at.token) or not await self.is_due(at):
+        if not can_move(at.token) or not may_rest(at.run, at.token) or not await self.is_due(at):
             return False
         pause = await self._pauses.now(at.run.workflow)
         root = await self._logbook.load(at.run_id)
