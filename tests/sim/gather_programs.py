@@ -31,16 +31,6 @@ def make_gathered(rng: random.Random) -> Program:
     return Program(graph, {}, {}, frozenset(), (), tuple(calls), callees=(_gathering(rng),), asks=asks)
 
 
-def make_gathered_paused(rng: random.Random) -> Program:
-    """The same, with pauses of the runs that gather, or of all workflows, around the moments when the runs are due."""
-    program = make_gathered(rng)
-    pauses = tuple(
-        {"type": word, "after_s": rng.choice([0, 1, 9, 10, 11, 29, 31]), "held_s": rng.choice([1, 5, 30, 60])}
-        for word in ("pause child", *rng.choices(("pause child", "stop"), k=rng.randint(0, 2)))
-    )
-    return replace(program, asks=(*program.asks, *pauses))
-
-
 def _gathering(rng: random.Random) -> Program:
     nodes, more = parts._chain(rng, rng.randint(1, 2))
     if rng.random() < 0.5:

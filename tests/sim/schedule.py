@@ -28,7 +28,7 @@ from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
-from tests.sim.gather_programs import make_gathered, make_gathered_paused
+from tests.sim.gather_programs import make_gathered
 from tests.sim.handed_programs import make_handed
 from tests.sim.kept import CHECKED, kept_values
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
@@ -37,6 +37,7 @@ from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
 from tests.sim.overlap_programs import make_fork, with_times
 from tests.sim.part_programs import make_parts
+from tests.sim.paused_programs import with_pauses
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.released_programs import make_released
@@ -55,6 +56,7 @@ _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+PAUSED_FROM = 13_000_000_000  # seeds from here on are of runs and workflows that are paused for a while
 ERASED_FROM = 12_000_000_000  # seeds from here on are of runs that are deleted, and whose ids are used again
 CALLED_FROM = 11_000_000_000  # seeds from here on are of clients who call anything at any time
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
@@ -74,7 +76,6 @@ SHARED_FROM = 4_950_000_000  # seeds from here on are of durable functions that 
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 GATHERED_FROM = 3_900_000_000  # seeds from here on are of starts that become one run
-PAUSED_FROM = 3_950_000_000  # seeds from here on are of such runs that are paused meanwhile
 RELEASED_FROM = 3_850_000_000  # seeds from here on are of runs that give back their permits while they wait
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
@@ -96,7 +97,6 @@ _MAKERS = (  # by the first of their seeds
     (PERMITTED_FROM, make_permitted),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
-    (PAUSED_FROM, make_gathered_paused),
     (GATHERED_FROM, make_gathered),
     (RELEASED_FROM, make_released),
     (THROTTLED_FROM, make_throttled),
@@ -111,6 +111,9 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= PAUSED_FROM:
+        number, family = divmod(seed - PAUSED_FROM, len(_PAUSED))
+        return with_pauses(program_of(_PAUSED[family] + number), random.Random(f"pauses {seed}"))
     if seed >= ERASED_FROM:
         number, family = divmod(seed - ERASED_FROM, len(_ERASED))
         return with_deletions(program_of(_ERASED[family] + number), random.Random(f"deletions {seed}"))
@@ -149,6 +152,11 @@ _CALLED = (
 _ERASED = (
     0, 0, FAMILIES, PARTS_FROM, HANDED_FROM, LOCKED_FROM, LIMITED_FROM, THROTTLED_FROM, TASKS_FROM, ASKED_FROM,
     STREAMS_FROM,
+)  # fmt: skip
+
+_PAUSED = (
+    0, GATHERED_FROM, FAMILIES, PARTS_FROM, FIRST_FROM, HANDED_FROM, GATHERED_FROM, LOCKED_FROM, LIMITED_FROM,
+    THROTTLED_FROM, RELEASED_FROM, DURABLE_FROM, GATHERED_FROM, TASKS_FROM, PERMITTED_FROM, ASKED_FROM, STREAMS_FROM,
 )  # fmt: skip
 
 

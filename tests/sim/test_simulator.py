@@ -83,7 +83,7 @@ OF_TASKS = 60  # schedules of durable functions with tasks
 OF_TASKS_PERMITTED = 40  # schedules of durable functions whose tasks' steps are throttled
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_STARTS = 60  # schedules of starts that become one run
-OF_PAUSED = 60  # schedules of such runs that are paused meanwhile
+OF_PAUSED = 68  # schedules of runs and workflows that are paused for a while
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
@@ -298,8 +298,8 @@ def test_no_start_that_becomes_part_of_a_run_is_lost_or_in_two_of_them() -> None
     assert lawful(range(GATHERED_FROM, GATHERED_FROM + OF_STARTS)) is None
 
 
-def test_a_run_that_is_paused_while_it_gathers_starts_begins_once_the_pause_is_over() -> None:
-    """Pauses of the run, and of all workflows, before, when and after it is due."""
+def test_whatever_is_paused_in_any_phase_goes_on_once_the_pause_is_over() -> None:
+    """Pauses of a run, of its children, of all workflows; also of runs that gather starts, and are due meanwhile."""
     assert lawful(range(PAUSED_FROM, PAUSED_FROM + OF_PAUSED)) is None
 
 
