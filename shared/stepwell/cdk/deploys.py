@@ -7,8 +7,9 @@ included, without a custom resource or another function.
 from __future__ import annotations
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -25,5 +26,24 @@ class Deploys(Construct):
             detail_type=["CloudFormation Stack Status Change"],
             detail={"stack-id": [cdk.Stack.of(self).stack_id], "status-details": {"status": list(STATUSES)}},
         )
+        rule = events.Rule(self, "Rule", event_pattern=pattern, targets=[_ToQueue(resume)])
+        resume.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("events.amazonaws.com")],
+                actions=["sqs:SendMessage"],
+                resources=[resume.queue_arn],
+                conditions={"ArnEquals": {"aws:SourceArn": rule.rule_arn}},
+            )
+        )
+
+
+@jsii.implements(events.IRuleTarget)
+class _ToQueue:
+    """The queue as a rule's target. The CDK's own opens a queue with a customer's key to rules of every account."""
+
+    def __init__(self, queue: sqs.Queue) -> None:
+        self._queue = queue
+
+    def bind(self, rule: events.IRule, id: str | None = None) -> events.RuleTargetConfig:  # noqa: A002 - the CDK's
         message = events.RuleTargetInput.from_object({"type": "deployed", "id": events.EventField.event_id})
-        events.Rule(self, "Rule", event_pattern=pattern, targets=[targets.SqsQueue(resume, message=message)])
+        return events.RuleTargetConfig(arn=self._queue.queue_arn, input=message)
