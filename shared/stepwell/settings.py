@@ -237,6 +237,11 @@ def read_aws(environ: Mapping[str, str] = os.environ) -> Aws:
     )
 
 
+def has_endpoint(service: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Tells whether the environment names an endpoint for a service, such as an emulator's."""
+    return any(environ.get(name) for name in ("AWS_ENDPOINT_URL", f"AWS_ENDPOINT_URL_{service.upper()}"))
+
+
 def read_key_address() -> tuple[str, str]:
     """Where AWS credentials are asked for, and the token to show there, as a function from a snapshot is told."""
     url = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")

@@ -22,7 +22,7 @@ from stepwell.aws.protocols import (
     SsmClient,
 )
 from stepwell.aws.thin.opening import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, Thin, open_thin
-from stepwell.settings import read_aws
+from stepwell.settings import has_endpoint, read_aws
 
 LOGS_SECONDS = 10  # a request looks through a megabyte of lines
 CALLED_SECONDS = 900  # a called function may run this long before its first byte
@@ -100,8 +100,18 @@ class Clients:
             max_pool_connections=CONNECTIONS,
             retries={"total_max_attempts": 1},
             tcp_keepalive=True,
+            **(_links() if service == "s3" else {}),
         )
         return (self._session or boto3).client(service, config=config, endpoint_url=url)
+
+
+def _links() -> dict[str, Any]:
+    """Returns how links to objects are signed: by version 4, which a customer's key requires, at the region's own host.
+
+    boto3 would sign with version 2 in the oldest regions, and elsewhere name a host that does not know a new bucket.
+    """
+    own = {} if has_endpoint("s3") else {"s3": {"addressing_style": "virtual"}}
+    return {"signature_version": "s3v4", **own}
 
 
 def open_clients() -> Clients:
