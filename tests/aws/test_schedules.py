@@ -18,6 +18,7 @@ from stepwell.aws.scheduler_timers import Schedules
 from stepwell.errors import PortError
 from stepwell.runtime.log.messages import Scheduled, from_json, to_json
 from stepwell.runtime.ports import Lane, Schedule
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import QueuePlace
 from tests.contract.emulated import AwsQueue, answer, aws_queue
 from tests.contract.kit import NOW_MS, run
@@ -39,7 +40,7 @@ def queue() -> Iterator[AwsQueue]:
 
 def on(queue: AwsQueue) -> SchedulerSchedules:
     place: Schedules = queue.timers._schedules
-    return SchedulerSchedules(place, queue.cloud.clients.scheduler, Retry(sleep=lambda _: None))
+    return SchedulerSchedules(place, queue.cloud.clients.scheduler, queue.clock, Retry(sleep=lambda _: None))
 
 
 def there(queue: AwsQueue) -> list[dict[str, Any]]:
@@ -73,6 +74,14 @@ def test_a_rate_fires_for_the_first_time_when_a_period_is_over(queue: AwsQueue) 
     assert made["StartDate"] == datetime.fromtimestamp(NOW_MS / 1_000 + 300, UTC)
 
 
+def test_a_rate_that_is_set_again_starts_at_its_next_time(queue: AwsQueue) -> None:
+    """The Scheduler refuses a start that is over: as of a schedule that was lost, and is set again after a restore."""
+    queue.clock.set(NOW_MS + 700_000)
+    run(on(queue).set(OFTEN, message(OFTEN)))
+    (made,) = there(queue)
+    assert made["StartDate"] == datetime.fromtimestamp(NOW_MS / 1_000 + 900, UTC)
+
+
 def test_a_firing_arrives_on_the_resume_queue(queue: AwsQueue) -> None:
     run(on(queue).set(OFTEN, message(OFTEN)))
     came = [queue.receive((Lane.RESUME,), NOW_MS + minutes * 60_000, 60_000) for minutes in range(12)]
@@ -96,7 +105,7 @@ def test_the_request_has_the_shape_that_the_service_model_asks_for() -> None:
     with mock_aws():
         client = boto3.client("scheduler", region_name="us-east-1")
         place = Schedules("default", ROLE, Queues(QueuePlace("url", "arn:aws:sqs:us-east-1:000000000000:resume"), {}))
-        schedules = SchedulerSchedules(place, lambda: client)
+        schedules = SchedulerSchedules(place, lambda: client, RealClock())
         for schedule in (OFTEN, DAILY):
             for _ in range(2):
                 run(schedules.set(schedule, message(schedule)))

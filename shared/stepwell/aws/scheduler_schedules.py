@@ -16,15 +16,17 @@ from stepwell.aws.protocols import SchedulerClient
 from stepwell.aws.scheduler_timers import Schedules
 from stepwell.definition.graph import Json
 from stepwell.definition.timetable import Rate, parse_schedule
-from stepwell.runtime.ports import Schedule
+from stepwell.runtime.ports import Clock, Schedule
 from stepwell.runtime.stores.jsontext import encode
 
 
 class SchedulerSchedules:
     """The Schedules port."""
 
-    def __init__(self, place: Schedules, client: Callable[[], SchedulerClient], retry: Retry | None = None) -> None:
-        self._place, self._client, self._retry = place, client, retry or Retry()
+    def __init__(
+        self, place: Schedules, client: Callable[[], SchedulerClient], clock: Clock, retry: Retry | None = None
+    ) -> None:
+        self._place, self._client, self._clock, self._retry = place, client, clock, retry or Retry()
 
     async def set(self, schedule: Schedule, message: Mapping[str, Json]) -> None:
         request = self._request(schedule, encode(message))
@@ -55,8 +57,9 @@ class SchedulerSchedules:
             "FlexibleTimeWindow": {"Mode": "OFF"},
             "Target": {"Arn": self._place.queues.resume.arn, "RoleArn": self._place.role_arn, "Input": body},
         }
-        if isinstance(table, Rate):  # without it, the first firing is immediate
-            request["StartDate"] = datetime.fromtimestamp((schedule.since_ms + table.period_ms) / 1_000, UTC)
+        if isinstance(table, Rate):  # without it, the first firing is immediate; a date that is over is refused
+            starts_ms = table.after(self._clock.now_ms(), schedule.since_ms)
+            request["StartDate"] = datetime.fromtimestamp(starts_ms / 1_000, UTC)
         return request
 
     def _name(self, name: str) -> str:

@@ -124,7 +124,7 @@ def open_aws(
         sweeps_at_once=SWEEPS_AT_ONCE,
         pool=pool,
         sharing=Sharing(steps=deployment.steps_per_invocation),
-        schedules=SchedulerSchedules(schedules, clients.scheduler),
+        schedules=SchedulerSchedules(schedules, clients.scheduler, clock),
         links=links_of(deployment, clients, clock),
         files=S3Snapshots(deployment.bucket, clients.s3),
         dead=AwsDeadQueue(deployment.dead_queue, clients.sqs, queue) if deployment.dead_queue else None,

@@ -43,7 +43,7 @@ class Rate:
     aws: str  # the expression for EventBridge Scheduler
     period_ms: int
 
-    def after(self, time_ms: int, since_ms: int) -> int | None:
+    def after(self, time_ms: int, since_ms: int) -> int:
         """The first firing later than this time."""
         return since_ms + max((time_ms - since_ms) // self.period_ms + 1, 1) * self.period_ms
 
