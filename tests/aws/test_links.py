@@ -14,7 +14,7 @@ from tests.contract.kit import run
 
 
 def link(region: str) -> str:
-    session = boto3.Session(region_name=region, aws_access_key_id="id", aws_secret_access_key="secret")  # noqa: S106
+    session = boto3.Session(region_name=region, aws_access_key_id="id", aws_secret_access_key="secret")
     return run(S3Blobs("stack-bucket", Clients(session).s3).link(reference_of(b"large", of_run("r1"))))
 
 

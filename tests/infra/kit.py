@@ -18,6 +18,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parent.parent.parent
 ORDER = "examples/order"
 KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/11111111-1111-1111-1111-111111111111"
+FORMER_KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/22222222-2222-2222-2222-222222222222"
 VPC = {"id": "vpc-12345678", "availability_zones": ["eu-west-1a"], "subnet_ids": ["subnet-12345678"]}
 MAIL = "someone@example.org"
 
@@ -55,6 +56,7 @@ GUARDED: Json = {
     "console_login_urls": ["https://login.example.org"],
     "removal_policy": "destroy",
     "kms_key_arn": KEY_ARN,
+    "former_kms_key_arns": [FORMER_KEY_ARN],
     "alarm_email": MAIL,
     "vpc": VPC,
     "log_retention_days": 7,

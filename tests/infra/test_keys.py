@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 
 from stepwell.cdk.engine import StepwellEngine
 from stepwell.cdk.props import EngineProps
-from tests.infra.kit import MAIL, ORDER, ROOT, VARIANTS, Json, Made, listed, made, plain
+from tests.infra.kit import FORMER_KEY_ARN, GUARDED, MAIL, ORDER, ROOT, VARIANTS, Json, Made, listed, made, plain
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +54,12 @@ def test_the_stacks_own_rule_alone_sends_to_the_resume_queue(variant: str) -> No
     )  # fmt: skip
     (sends,) = (one for one in policy["PolicyDocument"]["Statement"] if one["Effect"] == "Allow")
     assert listed(sends["Action"]) == ["sqs:SendMessage"]
+
+
+def test_what_was_written_under_a_former_key_can_be_read_and_nothing_more_is_written_under_it() -> None:
+    stack = made(GUARDED)
+    for name in stack.functions():
+        (uses,) = (one for one in stack.statements(name) if FORMER_KEY_ARN in listed(one["Resource"]))
+        assert listed(uses["Action"]) == ["kms:Decrypt"], name
+    data = [one for one in stack.resources.values() if one["Type"] != "AWS::IAM::Role"]
+    assert FORMER_KEY_ARN not in json.dumps(data)

@@ -180,6 +180,10 @@ def _key(scope: Construct, arn: str) -> kms.IKey:
     return kms.Key.from_key_arn(scope, "Key", arn)
 
 
+def _former_keys(scope: Construct, arns: Sequence[str]) -> Sequence[kms.IKey]:
+    return [kms.Key.from_key_arn(scope, f"FormerKey{number}", arn) for number, arn in enumerate(arns)]
+
+
 Reader = Callable[[str, Any], Any]
 _READERS: Mapping[str, Reader] = {
     "folder": lambda key, value: Path(_text(key, value)),
@@ -191,6 +195,7 @@ _READERS: Mapping[str, Reader] = {
     "removal_policy": lambda key, value: _chosen(_POLICIES, _text(key, value), key),
     "auto_delete_objects": _flag,
     "kms_key_arn": _text,
+    "former_kms_key_arns": _texts,
     "alarms": _flag,
     "alarm_email": _text,
     "log_retention_days": _retention,
@@ -217,5 +222,10 @@ _READERS: Mapping[str, Reader] = {
     "platform": _text,
     "bundle": _flag,
 }
-_PROPERTIES = {"log_retention_days": "log_retention", "kms_key_arn": "kms_key"}
-_IMPORTED: Mapping[str, Callable[[Construct, Any], Any]] = {"vpc": _vpc, "kms_key": _key}
+_PROPERTIES = {"log_retention_days": "log_retention", "kms_key_arn": "kms_key",
+               "former_kms_key_arns": "former_kms_keys"}  # fmt: skip
+_IMPORTED: Mapping[str, Callable[[Construct, Any], Any]] = {
+    "vpc": _vpc,
+    "kms_key": _key,
+    "former_kms_keys": _former_keys,
+}

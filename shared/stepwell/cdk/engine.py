@@ -52,7 +52,7 @@ class StepwellEngine(Construct):
         webhooks = read_webhooks(props.webhooks_file)
         self.queues = Queues(self, "Queues", props, sends=bool(webhooks.out))
         places = Resources(_arns(self._storage, self.queues), props.kms_key.key_arn if props.kms_key else "",
-                           props.vpc is not None)  # fmt: skip
+                           props.vpc is not None, [key.key_arn for key in props.former_kms_keys])  # fmt: skip
         timers = Timers(self, "Timers", props, places)
         places = places.with_arns(schedules=[timers.arn], schedule_role=[timers.role.role_arn])
         self.api_key = _make_api_key(self, props) if props.auth == "api_key" else None

@@ -154,6 +154,7 @@ class Resources:
     arns: Mapping[str, Sequence[str]]
     key_arn: str = ""
     in_vpc: bool = False
+    former_key_arns: Sequence[str] = ()
 
     def with_arns(self, **more: Sequence[str]) -> Resources:
         """Returns these resources and more."""
@@ -169,5 +170,7 @@ class Resources:
                 )
         if self.key_arn:
             yield iam.PolicyStatement(actions=list(KEY_USE[function]), resources=[self.key_arn])
+        if self.former_key_arns and "logs" in more:  # the schedules' role only writes
+            yield iam.PolicyStatement(actions=["kms:Decrypt"], resources=list(self.former_key_arns))
         if self.in_vpc and "logs" in more:
             yield iam.PolicyStatement(actions=list(NETWORK), resources=["*"])

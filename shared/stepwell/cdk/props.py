@@ -81,6 +81,8 @@ class EngineProps:
     auto_delete_objects: with DESTROY, empties the bucket first, by a function of the CDK's.
     kms_key: a key for the table, the bucket, the queues, the bus, the logs, the alarms' topic and the API key; they
         are encrypted under keys of AWS without it. A key of the same app is opened to the services that need it.
+    former_kms_keys: keys that `kms_key` once was. Large values, messages and backups stay under the key that was there
+        when they were written: name it here, and keep it, or runs fail that need them.
     alarms: whether the stack has alarms and a dashboard.
     alarm_email: the address that gets the alarms, once its owner has confirmed the subscription.
     log_retention: how long CloudWatch keeps the logs of the functions and of the API.
@@ -129,6 +131,7 @@ class EngineProps:
     removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN
     auto_delete_objects: bool = True
     kms_key: kms.IKey | None = None
+    former_kms_keys: Sequence[kms.IKey] = ()
     alarms: bool = True
     alarm_email: str = ""
     log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH
