@@ -282,7 +282,6 @@ UNSUPPORTED = [
     ("inherit_artifacts: true", ENTRY + "run: workflow:fraud\n    inheritArtifacts: true", 5),
     *[(f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4) for kind in ("agent", "children")],
     ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
-    ("States", HEAD + "States: {}", 2),
 ]
 
 

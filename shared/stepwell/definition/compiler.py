@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import PurePath
 
 from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
@@ -23,6 +22,7 @@ from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
+from stepwell.definition.states_language import is_named_as_machine, machine_in, named_by, refused
 from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
 from stepwell.definition.triggers import triggers_of
@@ -77,10 +77,13 @@ def compile_definition(text: str, file: str = "") -> Compiled:
     """Compiles YAML or JSON. Never raises for what the user wrote: it is all in `problems`, each with its place."""
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms: not for stored documents
 
-    loaded = load_document(text, file)
+    loaded, name = load_document(text, file), named_by(file)
+    if is_named_as_machine(file):
+        data = loaded.data if isinstance(loaded.data, dict) else {}
+        return Compiled(None, (loaded.placed(refused(machine_in(data, ()) or "", name), file),))
     if loaded.problems:
         return Compiled(None, loaded.problems)
-    written = _compile_written(loaded.data, PurePath(file).stem or None)
+    written = _compile_written(loaded.data, name)
     placed = sorted((loaded.placed(problem, file) for problem in written.problems), key=_order)
     called = (replace(one, unknown=loaded.placed(one.unknown, file)) for one in written.called)
     settings = (replace(one, differs=loaded.placed(one.differs, file)) for one in written.settings)
@@ -121,6 +124,8 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     opened = _open(opening, data)
     if opened is None:
         return Compiled(None, tuple(opening.problems))
+    if (machine := machine_in(opened.body, COMPILERS)) is not None:
+        return Compiled(None, (refused(opened.prefix + machine, _named(opened, default_name)),))
     shape = check_shape(opened.body, opened.prefix)
     if "workflow" not in shape.document and (name := opened.name or default_name) is not None:
         shape.document = {"workflow": name, **shape.document}
@@ -142,6 +147,11 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     )
 
 
+def _named(opened: _Opened, default_name: str | None) -> str | None:
+    written = opened.body.get("workflow", opened.name)
+    return written if isinstance(written, str) else default_name
+
+
 def _open(context: Context, data: Json) -> _Opened | None:
     if not isinstance(data, dict):
         context.add(
@@ -156,8 +166,8 @@ def _open(context: Context, data: Json) -> _Opened | None:
         opened = _unwrap(context, data)
     written = [name for name in FORMATS if name in opened.body]
     if not written:
-        close = [key for key in opened.body if closest(key, FORMATS).startswith("did you mean")]
-        hint = closest(close[0], FORMATS) if close else "write `timeline:`, `nodes:`, `steps:` or `actions:`"
+        close = [key for key in opened.body if closest(key, COMPILERS).startswith("did you mean")]
+        hint = closest(close[0], COMPILERS) if close else "write `timeline:`, `nodes:`, `steps:` or `actions:`"
         context.add("no_format", "the definition has no nodes", opened.prefix, hint)
     elif len(written) > 1:
         place = f"{opened.prefix}/{written[1]}"

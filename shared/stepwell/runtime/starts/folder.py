@@ -13,11 +13,12 @@ from itertools import chain
 from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
-from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition, compile_found
+from stepwell.definition.compiler import COMPILERS, FORMATS, Compiled, compile_definition, compile_found
 from stepwell.definition.durable import FoundFunction, functions_in
 from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.definition.side_files import SideFile
+from stepwell.definition.states_language import is_machine, is_named_as_machine
 from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.throttles import check_limits, limits_of, unknown_limits
 from stepwell.definition.timetable import parse_schedule
@@ -195,19 +196,18 @@ def is_definition(file: Path) -> bool:
 
 def _load(file: Path, folder: Path) -> Compiled | None:
     """Compiles a file; None if it is in a sub-folder and no definition."""
-    if file.name.endswith(".asl.json"):
-        message = "Amazon States Language is not supported yet"
-        return Compiled(None, (Problem("unsupported_format", message, file=str(file)),))
     text, problems = read_text(file)
     if text is None:
         return Compiled(None, problems)
-    return compile_definition(text, str(file)) if file.parent == folder or _looks_like_one(text, file.suffix) else None
+    taken = file.parent == folder or is_named_as_machine(file.name) or _looks_like_one(text, file.suffix)
+    return compile_definition(text, str(file)) if taken else None
 
 
 def _looks_like_one(text: str, suffix: str) -> bool:
     """Tells whether a file of a sub-folder is a definition; YAML that cannot be parsed counts as one.
 
-    JSON must have `workflow` and a format, because events of GitHub have the former, and those of Slack `actions`.
+    JSON must have `workflow` and a format, because events of GitHub have the former, and those of Slack `actions`. A
+    state machine of Step Functions counts too, so that it is refused and not left out.
     """
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
@@ -216,8 +216,11 @@ def _looks_like_one(text: str, suffix: str) -> bool:
         return data is None and suffix != ".json"
     inner = data.get("spec")
     keys = data.keys() | inner.keys() if isinstance(inner, dict) else data.keys()
-    has_format = not keys.isdisjoint(COMPILERS)
-    return has_format and "workflow" in keys if suffix == ".json" else has_format or "workflow" in keys
+    if is_machine(keys):
+        return True
+    if suffix == ".json":
+        return "workflow" in keys and not keys.isdisjoint(FORMATS)
+    return "workflow" in keys or not keys.isdisjoint(COMPILERS)
 
 
 def _may_define(file: Path) -> bool:
