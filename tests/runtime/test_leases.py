@@ -57,6 +57,36 @@ def test_what_an_effect_finds_is_not_written_once_the_lease_has_run_out() -> Non
     assert kinds == [Kind.WAITING, Kind.RECEIVED, Kind.RESUMED]
 
 
+LIMITED = """
+workflow: flow
+concurrency: {limit: 1}
+timeline: [{name: last, run: python:m.last}]
+"""
+
+
+class LostOnceGranted(Unlimited):
+    """The budget of a worker whose message another gets while it is granted the run's permit, or before."""
+
+    def __init__(self, world: World, *, before: bool) -> None:
+        self._notes, self._before = world.parts.ports.notes, before
+
+    def holds(self) -> bool:
+        return not self._before and not run_now(self._notes.notes("permits:flow", 10))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_who_has_lost_a_message_takes_no_permit_for_it_or_wakes_another_worker(*, before: bool) -> None:
+    """The other one may have found no room meanwhile, and be done: nobody would begin the run."""
+    world = World(LIMITED)
+    wake = Wake(world.start(), -1, ROOT)
+    world.lose_messages()
+    with pytest.raises(LeaseLost):
+        run_now(world.parts.worker.handle(wake, LostOnceGranted(world, before=before)))
+    assert bool(run_now(world.parts.ports.notes.notes("permits:flow", 10))) is not before
+    world.deliver()
+    assert world.header(wake.run_id).status == ("pending" if before else "completed")
+
+
 class Again(Unlimited):
     """The budget of a worker whose message came before."""
 

@@ -49,6 +49,7 @@ from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Pause, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.lines import Turn
+from stepwell.runtime.waits.permits import Reply
 from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.worker")
@@ -195,7 +196,7 @@ class Worker:
             if isinstance(answer.action, PickUp):
                 at = await self._pick_up(answer.at)
             elif isinstance(answer.action, AskPermit):
-                reply = await self._performer.permits.ask(answer.at, answer.action)
+                reply = await self._permit(answer.at, answer.action, turn)
                 if reply.turn is Turn.REFUSED:
                     return await self._door.put(answer.at, OverLimit(reply.reason), turn.by, turn.budget)
                 if reply.turn is not Turn.GRANTED:
@@ -209,6 +210,20 @@ class Worker:
                 at = await self._steps.asked(answer.at, self._logbook)
             else:
                 return answer
+
+    async def _permit(self, at: Standing, asked: AskPermit, turn: _Turn) -> Reply:
+        """Asks for the run's permit. Raises LeaseLost: a permit is of no use to a worker whose message is another's.
+
+        That one may have found no room before the permit was granted here, and be done: so a third is woken.
+        """
+        lost = LeaseLost(f"the lease of {turn.by} ran out before run {at.run_id} was permitted")
+        if not turn.budget.holds():
+            raise lost
+        reply = await self._performer.permits.ask(at, asked)
+        if reply.turn is Turn.GRANTED and not turn.budget.holds():
+            await self._advance.wake(at)
+            raise lost
+        return reply
 
     def _is_ours(self, pool: str, wake: Wake) -> bool:
         """Tells whether this worker runs steps of the pool; otherwise they go to that pool's queue.
