@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import groupby
 
 from stepwell.definition.calls import SCHEME
 from stepwell.definition.common import Context
-from stepwell.definition.expressions import NAMES
-from stepwell.definition.graph import END, Json, Node, Rule
-from stepwell.definition.patterns import lazy
+from stepwell.definition.graph import END, Node, Rule
 from stepwell.definition.text import closest, pointer_part
 
 MANY_STEPS = 10
-_PLACEHOLDER = lazy(rf"\$\{{\{{?(\s*(?:{'|'.join(map(re.escape, NAMES))})\b[^{{}}]*)\}}\}}?")
-_NO_TEMPLATES = frozenset({"workflow", "description", "input_schema", "output_schema", "state_schema"})
 
 
 def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> None:
@@ -106,23 +101,6 @@ def lint(context: Context, nodes: Mapping[str, Node], paths: Mapping[str, str]) 
         _warn(context, "many_steps", message, "", f"more than {MANY_STEPS} are hard to follow: split it")
     for node in nodes.values():
         _lint_rules(context, node, paths[node.name])
-
-
-def lint_placeholders(context: Context, document: Mapping[str, Json]) -> None:
-    """Warns of `${input.x}`, which another language's templates are written like: here it is plain text."""
-    for key, value in document.items():
-        if key not in _NO_TEMPLATES:
-            _lint_placeholders(context, value, f"/{pointer_part(key)}")
-
-
-def _lint_placeholders(context: Context, value: Json, path: str) -> None:
-    if isinstance(value, str):
-        if "${" in value and (found := _PLACEHOLDER.search(value)):
-            message = f"`{found[0]}` is plain text, because it is no template"
-            _warn(context, "not_a_template", message, path, f"write {{{{ {found[1].strip()} }}}}")
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            _lint_placeholders(context, item, f"{path}/{pointer_part(str(key))}")
 
 
 def _lint_rules(context: Context, node: Node, path: str) -> None:

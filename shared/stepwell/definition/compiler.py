@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
-from stepwell.definition.checks import check_graph, check_steps_read, lint, lint_placeholders
+from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
@@ -22,6 +22,7 @@ from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
+from stepwell.definition.plain_texts import lint_texts
 from stepwell.definition.states_language import is_named_as_machine, machine_in, named_by, refused
 from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
@@ -132,7 +133,7 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     graph = _compile(context, shape.document, flawed=bool(shape.problems or opening.problems))
 
     if graph is not None:
-        lint_placeholders(context, shape.document)
+        lint_texts(context, shape.document)
 
     def placed(problem: Problem) -> Problem:
         return replace(problem, path=as_written(problem.path, shape.written))
