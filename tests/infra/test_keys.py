@@ -42,6 +42,12 @@ def test_no_service_may_use_the_key_for_another_account(own_key: Made) -> None:
     assert [service for service, condition in allowed if not condition] == []
 
 
+def test_logs_use_the_key_in_every_partition(own_key: Made) -> None:
+    """In China the service's name ends as its hosts do."""
+    named = [service for service, _ in services(own_key.only("KMS::Key")["KeyPolicy"]) if service.startswith("logs.")]
+    assert named == ["logs.<AWS::Region>.<AWS::URLSuffix>"]
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_stacks_own_rule_alone_sends_to_the_resume_queue(variant: str) -> None:
     stack = made(VARIANTS[variant])

@@ -21,7 +21,7 @@ def open_to_services(scope: Construct, key: kms.IKey) -> None:
     """
     stack = cdk.Stack.of(scope)
     any_log = stack.format_arn(service="logs", resource="*")
-    _allow(key, f"logs.{stack.region}.amazonaws.com", {"ArnLike": {_LOGS: any_log}})
+    _allow(key, f"logs.{stack.region}.{stack.url_suffix}", {"ArnLike": {_LOGS: any_log}})
     for service in ("cloudwatch.amazonaws.com", "events.amazonaws.com"):
         _allow(key, service, {"StringEquals": {"aws:SourceAccount": stack.account}})
 
