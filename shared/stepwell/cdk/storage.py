@@ -24,7 +24,8 @@ class Storage(Construct):
         super().__init__(scope, construct_id)
         self.table = self._make_table(props)
         self.bucket = self._make_bucket(props)
-        self.bus = events.EventBus(self, "Bus", description="What happens to Stepwell's runs", kms_key=props.kms_key)
+        self.bus = events.EventBus(self, "Bus", event_bus_name=_bus_name(self), kms_key=props.kms_key,
+                                   description="What happens to Stepwell's runs")  # fmt: skip
 
     @property
     def stream_arn(self) -> str:
@@ -102,6 +103,19 @@ class Storage(Construct):
         )
         nag.acknowledge(bucket, nag.BUCKET)
         return bucket
+
+
+def _bus_name(scope: Construct) -> str | None:
+    """Returns a name for the bus of a stack that is not named by its id.
+
+    The CDK's own name is made of ids alone: two stacks of one id, such as `flows-dev` and `flows-prod`, would share it.
+    """
+    stack = cdk.Stack.of(scope)
+    while stack.nested_stack_parent:
+        stack = stack.nested_stack_parent
+    if stack.stack_name == stack.node.path.replace("/", "-"):
+        return None
+    return cdk.Names.unique_resource_name(scope, max_length=256, separator="-", allowed_special_characters="-")
 
 
 def _text(name: str) -> dynamodb.Attribute:
