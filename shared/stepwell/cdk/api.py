@@ -16,7 +16,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stepwell import cors
-from stepwell.cdk import nag
+from stepwell.cdk import metrics, nag
 from stepwell.cdk.functions import Handler
 from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.props import EngineProps
@@ -68,7 +68,7 @@ class Api(Construct):
         self.http = gateway.HttpApi(
             self,
             "Http",
-            api_name=cdk.Stack.of(self).stack_name,
+            api_name=metrics.service_of(self),
             create_default_stage=False,
             cors_preflight=_cors(props.cors_origins),
         )

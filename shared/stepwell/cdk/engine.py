@@ -46,6 +46,7 @@ class StepwellEngine(Construct):
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
         super().__init__(scope, construct_id)
         self._props = props
+        metrics.name_service(self)
         if props.kms_key:
             open_to_services(self, props.kms_key)
         self._storage = Storage(self, "Storage", props)

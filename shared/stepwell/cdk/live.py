@@ -8,7 +8,7 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from stepwell.cdk import nag
+from stepwell.cdk import metrics, nag
 from stepwell.cdk.functions import Handler
 from stepwell.cdk.props import EngineProps
 
@@ -23,7 +23,7 @@ class Live(Construct):
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
         super().__init__(scope, construct_id)
         self._is_local = props.platform == "local"
-        self.api = gateway.WebSocketApi(self, "Api", api_name=f"{cdk.Stack.of(self).stack_name}-live")
+        self.api = gateway.WebSocketApi(self, "Api", api_name=f"{metrics.service_of(self)}-live")
         self.stage = gateway.WebSocketStage(
             self,
             "Stage",

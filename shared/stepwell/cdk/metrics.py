@@ -12,12 +12,23 @@ OVERDUE, NO_PROGRESS, UNREADABLE = "Overdue", "NoProgress", "Unreadable"  # foun
 NOTHING_WAKES = "NothingWakes"  # too
 RUNS_STARTED, RUNS_ENDED, RUNS_FAILED = "RunsStarted", "RunsEnded", "RunsFailed"
 PASSED_OVER = "PassedOver"  # by the stream
+_SERVICE = "stepwell:service"
 PERIOD = cdk.Duration.minutes(5)
 
 
+def name_service(engine: Construct) -> None:
+    """Names an engine for `service_of`, before it has parts."""
+    stack = cdk.Stack.of(engine)
+    is_first = all(one.type != _SERVICE for one in stack.node.metadata)
+    name = stack.stack_name if is_first else f"{stack.stack_name}-{engine.node.id}"
+    engine.node.set_context(_SERVICE, name)
+    stack.node.add_metadata(_SERVICE, engine.node.id)
+
+
 def service_of(scope: Construct) -> str:
-    """The dimension that distinguishes engines of one account: the stack's name."""
-    return cdk.Stack.of(scope).stack_name
+    """The dimension that distinguishes engines of one account: the stack's name, and the id of all but its first."""
+    name: str = scope.node.get_context(_SERVICE)
+    return name
 
 
 def own(scope: Construct, name: str, statistic: str) -> cloudwatch.Metric:
