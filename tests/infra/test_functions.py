@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.cdk.errors import BadProperty
 from stepwell.cdk.props import MAX_STEPS_PER_INVOCATION
 from stepwell.limits import FORK_CHUNK, RUN_STEPS, WAIT_ANSWER_SECONDS
 from stepwell.settings import read_aws, read_deployment
@@ -116,6 +117,26 @@ def test_a_pool_may_run_as_many_steps_at_once_as_a_message_has_branches() -> Non
 def test_a_pools_variables_are_its_workers_alone() -> None:
     functions = made(KEYED).functions()
     assert [name for name, one in functions.items() if "MODEL" in one["Environment"]["Variables"]] == ["worker-big"]
+
+
+@pytest.mark.parametrize(
+    ("pools", "function"),
+    [
+        ({"default": {}, **{f"pool-{number}": {} for number in range(11)}}, "api"),
+        ({"default": {"environment": {"MODEL": "x" * 3_500}}}, "worker-default"),
+    ],
+)
+def test_an_environment_that_lambda_would_refuse_is_refused_before_the_deploy(
+    pools: dict[str, Any], function: str
+) -> None:
+    with pytest.raises(BadProperty, match=rf"the environment of {function} has at least \d+ bytes") as refusal:
+        made({"pools": pools})
+    assert "4096" in str(refusal.value)
+
+
+def test_seven_pools_fit() -> None:
+    pools: dict[str, Any] = {"default": {}, **{f"pool-{number}": {} for number in range(6)}}
+    assert "worker-pool-5" in made({"pools": pools, "live": True, "auth": "api_key"}).functions()
 
 
 @EVERY

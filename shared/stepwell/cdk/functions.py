@@ -22,6 +22,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stepwell.cdk import nag
+from stepwell.cdk.environment import check_environment
 from stepwell.cdk.permissions import Resources
 from stepwell.cdk.props import EngineProps
 
@@ -87,6 +88,8 @@ class Handler(Construct):
         self.logs = log_group = logs.LogGroup(self, "Logs", retention=props.log_retention, encryption_key=props.kms_key,
                                   removal_policy=props.removal_policy)  # fmt: skip
         own = {**(more or {}), "logs": [log_group.log_group_arn]}
+        environment = {**place.environment, **(shape.environment or {})}
+        check_environment(self, construct_id, environment)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -99,7 +102,7 @@ class Handler(Construct):
             timeout=cdk.Duration.seconds(shape.timeout_seconds),
             reserved_concurrent_executions=shape.concurrency,
             recursive_loop=lambda_.RecursiveLoop.ALLOW if shape.recursive else None,
-            environment={**place.environment, **(shape.environment or {})},
+            environment=environment,
             role=self._role(handler, [*place.resources.statements(handler, own)], extra),
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE if props.tracing else None,

@@ -71,7 +71,8 @@ class EngineProps:
         file names sources, and a sender only where it names endpoints. The project around it (`[tool.stepwell]` in a
         pyproject.toml at or above the folder) gives the packages beside it, and the lock file of its dependencies.
     python: the version of the functions' Python, `3.13`; default: the project's, else the one that runs the CDK app.
-    pools: the workers by name; `default` is among them.
+    pools: the workers by name; `default` is among them. Some eight fit, because each function has the addresses of all
+        queues in its environment, of which Lambda takes 4 KB.
     auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
         `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
     jwt_issuer: with `jwt`: the issuer of the tokens, exactly as in their `iss`: `https://login.example.com/`.

@@ -1,0 +1,48 @@
+"""Lambda's limit of a function's environment, which a deploy would meet only after minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from stepwell.cdk.errors import BadProperty
+
+MOST_BYTES = 4_096
+_NAME_LENGTH = 64  # of a Lambda function; a queue's name may be longer
+_SUFFIX_LENGTH = 13  # that CloudFormation appends to a name, with a hyphen
+_ARN = "arn:aws:sqs:us-east-1:123456789012:"
+_URL = "https://sqs.us-east-1.amazonaws.com/123456789012/"
+_OF_AWS = {"AWS::Region": len("us-east-1"), "AWS::AccountId": 12, "AWS::Partition": len("aws")}
+
+
+def check_environment(scope: Construct, name: str, variables: Mapping[str, str]) -> None:
+    """Raises BadProperty if a function's variables cannot fit: names that are not known yet count as their shortest."""
+    stack = cdk.Stack.of(scope)
+    prefix = 0 if cdk.Token.is_unresolved(stack.stack_name) else len(stack.stack_name)
+    resolved: Mapping[str, Any] = stack.resolve(dict(variables))
+    size = sum(len(key) + _least(value, prefix) for key, value in resolved.items())
+    if size > MOST_BYTES:
+        raise BadProperty(f"pools: the environment of {name} has at least {size} bytes, but Lambda takes {MOST_BYTES}: "
+                          "have fewer pools (some eight fit), shorter names, or less in `environment`")  # fmt: skip
+
+
+def _least(value: Any, prefix: int) -> int:
+    """Returns the least length of a resolved value; `prefix` is the length of the stack's name."""
+    match value:
+        case str():
+            return len(value.encode())
+        case {"Fn::Join": [separator, parts]}:
+            return len(separator) * (len(parts) - 1) + sum(_least(part, prefix) for part in parts)
+        case {"Ref": name}:
+            return _OF_AWS.get(name) or _named(name, prefix) + (len(_URL) if "Queues" in name else 0)
+        case {"Fn::GetAtt": [name, "Arn"]}:
+            return _named(name, prefix) + len(_ARN)
+        case _:
+            return 0
+
+
+def _named(logical_id: str, prefix: int) -> int:
+    return min(prefix + 1 + len(logical_id) + _SUFFIX_LENGTH, _NAME_LENGTH)
