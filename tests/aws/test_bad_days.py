@@ -259,6 +259,15 @@ def test_a_large_record_is_one_object_and_one_item_however_often_it_is_put(day: 
         assert len(cloud.connect("s3").list_objects_v2(Bucket=blobs._bucket)["Contents"]) == 1
 
 
+def test_a_body_that_s3_takes_for_too_slow_is_sent_again() -> None:
+    """S3 says so with the status 400, in XML."""
+    too_slow = b"<Error><Code>RequestTimeout</Code><Message>not read from in time</Message></Error>"
+    cloud = Cloud()
+    with s3_blobs(cloud=cloud) as blobs:
+        Day("PutObject", before=lambda _: answer(400, too_slow)).spoil(cloud)
+        assert run(blobs.get(run(blobs.put(b"large")))) == b"large"
+
+
 def test_a_record_whose_blob_cannot_be_put_takes_no_slot() -> None:
     cloud = Cloud()
     with s3_blobs(cloud=cloud) as blobs, table_of(cloud, blobs=blobs) as table:

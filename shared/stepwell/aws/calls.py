@@ -51,6 +51,7 @@ THROTTLES = frozenset(
 )
 CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"})
 BUSY = THROTTLES | CONFLICTS
+TIMED_OUT = frozenset({"RequestTimeout", "RequestTimeoutException"})  # S3's has the status 400
 CONDITION = frozenset({"ConditionalCheckFailed", "ConditionalCheckFailedException"})
 BAD_VALUES = frozenset(
     {
@@ -132,6 +133,8 @@ def _of_answer(error: Exception, response: Answer) -> Meaning:
         return Meaning.REFUSED
     if code in BUSY:
         return Meaning.BUSY
+    if code in TIMED_OUT:
+        return Meaning.UNKNOWN
     if code in BAD_VALUES:
         return Meaning.BAD_VALUE
     if code == "ValidationException":  # only the size depends on the caller's values; anything else is a defect
