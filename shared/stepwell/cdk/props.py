@@ -88,8 +88,9 @@ class EngineProps:
     alarm_email: the address that gets the alarms, once its owner has confirmed the subscription.
     log_retention: how long CloudWatch keeps the logs of the functions and of the API.
     log_level: the lowest level that the functions log: `debug`, `info`, `warning` or `error`.
-    vpc, vpc_subnets: where the functions run. They need a way to DynamoDB, S3, SQS, EventBridge and its Scheduler,
-        CloudWatch Logs and Secrets Manager: endpoints, or a NAT.
+    vpc, vpc_subnets: where the functions run. They need a way out: a NAT, or endpoints of DynamoDB, S3, SQS,
+        EventBridge and its Scheduler, Secrets Manager, CloudWatch Logs and Lambda; of SSM and X-Ray if you use them.
+        `live`, HTTP steps and outgoing webhooks need a NAT.
     rate_per_second: how many calls the API takes in a second, and as many at once; more get 429.
     open_rate_per_second: how many calls of each route that asks for no signature of the API (webhooks, callbacks,
         approval links) may come in a second, and as many at once; more get 429. Those that sign have a rate of their
