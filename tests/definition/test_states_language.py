@@ -115,3 +115,21 @@ def test_a_mistaken_key_is_not_corrected_to_a_format_that_is_refused() -> None:
 def test_a_key_of_a_state_machine_beside_our_nodes_is_refused_at_its_line(key: str) -> None:
     problems = compile_definition(f"workflow: w\nnodes: {{a: {{}}}}\n{key}\n").errors
     assert ("unsupported", 3) in [(problem.code, problem.line) for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        ("arn:aws:lambda:us-east-1:123456789012:function:f:live", "write lambda: before it"),
+        ("arn:aws:states:::lambda:invoke", "write lambda: and the function's name"),
+        ("arn:aws:states:::states:startExecution.sync:2", "write workflow: and the workflow's name"),
+        ("arn:aws-cn:lambda:cn-north-1:123456789012:function:f", "write lambda: before it"),
+        ("arn:aws:states:::sqs:sendMessage.waitForTaskToken", "call the service in a Python function"),
+        ("arn:aws:states:us-east-1:123456789012:activity:a", "call the service in a Python function"),
+    ],
+)
+def test_the_resource_of_a_task_is_told_what_it_becomes(resource: str, said: str) -> None:
+    text = f"workflow: w\ntimeline:\n  - {{name: a, timeout: 1s, run: '{resource}'}}\n"
+    (problem,) = compile_definition(text).errors
+    assert (problem.code, problem.line) == ("bad_run", 3)
+    assert problem.hint.startswith(said)

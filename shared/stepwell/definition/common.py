@@ -18,6 +18,7 @@ from stepwell.definition.expressions import (
 )
 from stepwell.definition.graph import END, Collection, Expression, Json, Retry, Schema, Step
 from stepwell.definition.http_steps import check_lambda, check_not_http, empty_input, http_of
+from stepwell.definition.states_language import resource_hint
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.errors import DefinitionError, ExpressionError, Problem, UserError
 from stepwell.limits import NAME_CHARACTERS, YEAR_MS
@@ -195,7 +196,8 @@ def _check_run(context: Context, run: str, path: str) -> None:
         if not _PYTHON.fullmatch(run):
             context.add("bad_run", f"`{run[:80]}` does not name a function", path, "write python:module.function")
     elif colon and scheme != "http":  # http_of checks that scheme
-        hint = "write http:GET and the URL" if scheme == "https" else "write python:module.function"
+        hints = {"https": "write http:GET and the URL", "arn": resource_hint(run)}
+        hint = hints.get(scheme, "write python:module.function")
         context.add("bad_run", f"`{scheme[:40]}:` is not a kind of step", path, hint)
     elif not colon and (not NAME.fullmatch(run) or len(run) > NAME_CHARACTERS):
         hint = "write python:module.function, or the name given by @step(name=…)"

@@ -1,4 +1,4 @@
-"""Recognizes state machines of Amazon States Language, by their keys and their files' names, to refuse them."""
+"""Amazon States Language: recognizes its files and documents, to refuse them, and the `Resource` of its tasks."""
 
 from __future__ import annotations
 
@@ -38,3 +38,14 @@ def named_by(file: str) -> str | None:
     """Returns the name of a workflow that a file is named by: `order` by `order.yaml` and by `order.asl.json`."""
     name = PurePath(file).stem
     return (name.removesuffix(".asl") if is_named_as_machine(file) else name) or None
+
+
+def resource_hint(arn: str) -> str:
+    """Returns what to write in `run` in place of a task's `Resource`."""
+    if ":states:::lambda:invoke" in arn:
+        return "write lambda: and the function's name"
+    if ":states:::states:startExecution" in arn:
+        return "write workflow: and the workflow's name"
+    if ":lambda:" in arn:
+        return "write lambda: before it"
+    return "call the service in a Python function, with boto3; docs/callbacks.md is for those with a task token"
