@@ -57,6 +57,7 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
               {one.next[0] ? <>next <Time at={one.next[0]} /></> : "never again"}
               {one.last_run_id && one.last_at && <>, last <a href={`#/runs/${encodeURIComponent(one.last_run_id)}`}><Time at={one.last_at} /></a></>}
             </p>
+            {one.error && <p class="wrong">starts no run: {one.error}</p>}
           </li>
         ))}
       </ul>

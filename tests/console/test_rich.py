@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
+from playwright.sync_api import Browser, FloatRect, Locator, Page, Route, expect
 
 from tests.console.conftest import Served
 from tests.console.kit import look_back, reaches, start
@@ -241,6 +241,17 @@ def test_deliveries_are_listed_and_replayed(rich: Served, page: Page) -> None:
     expect(row.locator(".tag")).to_have_text("1 replay")
     page.goto(f"{rich.dev.url}/#/workflows/parent")
     expect(page.locator(".card", has_text="Schedules")).to_contain_text("cron(0 9 ? * MON-FRI *)")
+
+
+def test_a_schedule_that_would_start_no_run_says_why(rich: Served, page: Page) -> None:
+    def refused(route: Route) -> None:
+        answer = route.fetch()
+        items = [{**one, "error": "the input has no `day`"} for one in answer.json()["items"]]
+        route.fulfill(response=answer, json={"items": items, "next_cursor": None})
+
+    page.route("**/schedules", refused)
+    page.goto(f"{rich.dev.url}/#/workflows/parent")
+    expect(page.locator(".card", has_text="Schedules")).to_contain_text("starts no run: the input has no `day`")
 
 
 def test_an_explanation_speaks_of_buttons_and_not_of_routes(rich: Served, page: Page) -> None:
