@@ -245,6 +245,7 @@ def test_a_region_has_the_calls_of_a_domain_of_ones_own_signed(chain: pytest.Mon
         (DEPLOYED, "eu-west-1"),
         ("https://abc123.execute-api.us-gov-west-1.amazonaws.com/prod/", "us-gov-west-1"),
         ("https://abc123-vpce-01.execute-api.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("https://abc123.execute-api.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
         ("http://abc123.execute-api.localhost:4566", "us-east-1"),
     ],
 )

@@ -16,7 +16,8 @@ from stepwell.extras import BOTO3
 from stepwell.settings import environment
 from stepwell.values import dataclass
 
-_GATEWAY = re.compile(r"[^.]+\.execute-api\.(?:([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|localhost)")  # or an emulator's
+# Of AWS, of its partitions in China and of the EU's, or of an emulator.
+_GATEWAY = re.compile(r"[^.]+\.execute-api\.(?:([a-z0-9-]+)\.amazonaws\.(?:com|com\.cn|eu)|localhost)")
 
 Token = str | Callable[[], str]  # a function is called before each request, so that it can renew the token
 
