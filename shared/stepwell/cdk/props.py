@@ -119,7 +119,8 @@ class EngineProps:
     console_client_id: with `jwt`: the API serves the console, and its users sign in at `jwt_issuer`, where this is the
         id of the console as a public client. Without it, `stepwell console` serves it on your machine.
     console_login_urls: where the issuer gives tokens, if not at its own host: `https://acme.auth.example.com`.
-    schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
+    schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group. After a
+        change, `stepwell recover --all` sets them and your schedules again; those in the default group stay there, too.
     platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
     bundle: False leaves the functions without their code, for a look at the template.
     """
