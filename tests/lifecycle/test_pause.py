@@ -47,6 +47,16 @@ nodes:
   check: {run: python:shop.check, transitions: [{to: joined}]}
   joined: {fan_in: {merge: append, target: outs}}
 """
+ABANDONS = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: fast}, {to: nap}], fan_out: all}
+  fast: {transitions: [{to: joined}]}
+  nap: {sleep: 1h, transitions: [{to: ship}]}
+  ship: {run: python:shop.ship, transitions: [{to: joined}]}
+  joined: {fan_in: {policy: any, on_early_complete: abandon}, transitions: [{to: agree}]}
+  agree: {wait: {for: approval, timeout: 30d}}
+"""
 DAG = """
 workflow: flow
 steps:
@@ -381,6 +391,19 @@ def test_the_sweeper_completes_a_pause_whose_caller_died() -> None:
     world.start(given={"items": [1]})
     world.deliver()
     assert ran(world) == ["work"]
+
+
+def test_a_branch_that_its_join_abandoned_goes_on_after_a_pause() -> None:
+    world = World(ABANDONS)
+    run_id = world.start()
+    world.deliver()
+    assert world.token(run_id).node == "agree"
+    run_now(world.service.pause(run_id))
+    world.pass_time(2 * limits.HOUR_MS)
+    assert [call.node for call in world.steps.calls] == []
+    run_now(world.service.unpause(run_id))
+    world.deliver()
+    assert [call.node for call in world.steps.calls] == ["ship"]
 
 
 def test_an_event_for_a_paused_run_waits_for_it() -> None:

@@ -213,7 +213,8 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
         kept_values() as kept,
     ):
         world = World(seed, program, tell, versions, lane)
-        if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (BATCHES_FROM <= seed < CALLED_FROM and seed % 8 > 5):
+        is_family_with_zombies = BATCHES_FROM <= seed < CALLED_FROM or seed >= PAUSED_FROM
+        if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (is_family_with_zombies and seed % 8 > 5):
             make_zombies(world, are_held=HELD_FROM <= seed < OVERLAPS_FROM)
         if CALLED_FROM <= seed < ERASED_FROM:
             world.chances.stalls = STALLS

@@ -98,6 +98,22 @@ def live_forks(token: Token) -> tuple[int, ...]:
     return (*open_tasks, token.slot) if is_there else tuple(open_tasks)
 
 
+def may_abandon(graph: Graph, token: Token) -> bool:
+    """Tells whether the token has passed a join that lets branches go on which it does not need any more."""
+    return any(name in token.visits and _abandons(node) for name, node in graph.nodes.items())
+
+
+def abandoned_forks(graph: Graph, records: Iterable[Record]) -> Iterator[int]:
+    """Yields the slots of the forks with such a join. Reads the token's records."""
+    for record in records:
+        if isinstance(record.next, Fork) and record.next.join and _abandons(graph.nodes[record.next.join]):
+            yield record.slot
+
+
+def _abandons(node: Node) -> bool:
+    return node.fan_in is not None and node.fan_in.on_early_complete == "abandon"
+
+
 # -- ids
 
 
