@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 from stepwell.engine.records import Status
+from stepwell.errors import PortError
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.standing import Standing
@@ -179,3 +180,23 @@ def compares_nothing() -> Iterator[None]:
 def test_a_rest_without_one_of_its_parts_is_caught(mutant: Callable[[], AbstractContextManager[None]]) -> None:
     with mutant():
         assert broken("flow")
+
+
+def test_a_token_that_was_noted_as_woken_before_another_pause_is_woken_by_the_message_that_noted_it() -> None:
+    """The queue did not take the wake, and the run was paused again before the message came again."""
+    world = World(FLOW)
+    run_id = world.start()
+    pause(world, run_id)
+    world.deliver()
+    unpause(world, run_id)
+    one = world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 0)
+    assert one is not None
+    with mock.patch.object(world.queue, "send", side_effect=PortError("no answer")), pytest.raises(PortError):
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+    world.clock.set(world.clock.now_ms() + 1)  # a pause is told from another by its time
+    pause(world, run_id)
+    world.deliver()
+    assert ran(world) == []
+    unpause(world, run_id)
+    world.deliver()
+    assert ran(world) == ["charge", "pack", "ship"]

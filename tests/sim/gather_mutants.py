@@ -10,10 +10,9 @@ from unittest import mock
 from stepwell.definition.graph import Json
 from stepwell.engine import decide, gathering
 from stepwell.engine.actions import Action, Write
-from stepwell.engine.decide import can_be_held
 from stepwell.engine.names import Moment
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import Kind, RunInfo
+from stepwell.engine.records import Kind
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
 from stepwell.engine.writing import record
@@ -60,17 +59,6 @@ def start_makes_wake_stale() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def gathering_rests() -> Iterator[None]:
-    """A run that gathers starts rests in a pause, though starts move it past the mark where it rests."""
-
-    def may_rest(run: RunInfo, token: Token) -> bool:
-        return can_be_held(token)
-
-    with mock.patch.object(decide, "may_rest", may_rest):
-        yield
-
-
 _taken = gathering.taken
 
 OF_GATHERING: tuple[Callable[[], AbstractContextManager[None]], ...] = (
@@ -78,4 +66,3 @@ OF_GATHERING: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     start_taken_late,
     start_makes_wake_stale,
 )
-OF_PAUSES: tuple[Callable[[], AbstractContextManager[None]], ...] = (gathering_rests,)

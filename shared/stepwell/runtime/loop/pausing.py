@@ -82,9 +82,12 @@ class Pausing:
         return None
 
     async def go_on(self, given: GoOn) -> None:
-        """Ends the pause of that time, if it is not over, and wakes the tokens that rest."""
+        """Ends the pause of that time, if it is not over, and wakes the tokens that rest.
+
+        Also if the run is paused again: it may be that this message has noted for a token that it was woken, and died.
+        """
         at = await self._end(given)
-        if at is not None and not at.run.is_paused:
+        if at is not None:
             await self._push(at, given.paused_ms)
 
     async def _end(self, given: GoOn) -> Standing | None:

@@ -1,0 +1,58 @@
+"""Mutants of pauses: each leaves a token behind when a pause is over, and the simulator must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from unittest import mock
+
+from stepwell.definition.graph import Graph
+from stepwell.engine import decide
+from stepwell.engine.decide import can_be_held
+from stepwell.engine.records import RunInfo
+from stepwell.engine.token import Token
+from stepwell.runtime.log.messages import GoOn
+from stepwell.runtime.loop import pausing
+from stepwell.runtime.loop.pausing import Pausing
+
+
+@contextmanager
+def gathering_rests() -> Iterator[None]:
+    """A run that gathers starts rests in a pause, though starts move it past the mark where it rests."""
+
+    def may_rest(run: RunInfo, token: Token) -> bool:
+        return can_be_held(token)
+
+    with mock.patch.object(decide, "may_rest", may_rest):
+        yield
+
+
+@contextmanager
+def abandoned_left_at_rest() -> Iterator[None]:
+    """The branches that a join abandoned rest in a pause, and nobody wakes them."""
+
+    def may_abandon(graph: Graph, token: Token) -> bool:
+        return False
+
+    with mock.patch.object(pausing, "may_abandon", may_abandon):
+        yield
+
+
+@contextmanager
+def woken_before_the_next_pause() -> Iterator[None]:
+    """A message that notes a token as woken, and dies, does nothing when it comes again amid the next pause."""
+
+    async def go_on(self: Pausing, given: GoOn) -> None:
+        at = await self._end(given)
+        if at is not None and not at.run.is_paused:
+            await self._push(at, given.paused_ms)
+
+    with mock.patch.object(Pausing, "go_on", go_on):
+        yield
+
+
+OF_PAUSES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
+    gathering_rests,
+    abandoned_left_at_rest,
+    woken_before_the_next_pause,
+)
