@@ -203,6 +203,31 @@ def test_the_blobs_of_an_expired_run_go_with_it_and_no_others(given: dict[str, s
         assert {*blobs(at)} == kept
 
 
+def test_a_record_whose_blob_is_gone_is_passed_over_and_the_others_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with streamed(CHAIN) as at:
+        at.world.steps.of.update(a=lambda _: {"text": LARGER})
+        first, second = chained(at), chained(at)
+        run_now(at.world.blobs.drop(of_run(first)))
+        records = at.records()
+        (taken,) = at.take(records)
+        assert (taken.done, taken.passed_over > 0) == (len(records), True)
+        assert f"RUN#{first}/LOG#0#0000000000 cannot be told, and is passed over" in caplog.text
+        assert at.types(second)[-1] == "run.completed"
+
+
+def test_runs_that_expire_together_are_erased_one_after_the_other_as_the_time_allows() -> None:
+    with streamed(CHAIN) as at:
+        runs = [chained(at) for _ in range(3)]
+        gone = [removed(at, run_id, "dynamodb.amazonaws.com") for run_id in runs]
+        for run_id in runs:
+            expire(at, run_id)
+        left_ms = iter([1, 0])
+        assert run_now(at.stream.take(gone, lambda: next(left_ms))).done == 2
+        assert [len(run_now(at.world.store.read_log(run_id, "0"))) for run_id in runs] == [0, 0, 2]
+        assert run_now(at.stream.take(gone[2:], lambda: 0)).done == 1  # the first one in any case
+        assert run_now(at.world.store.read_log(runs[2], "0")) == []
+
+
 def test_a_run_without_blobs_expires_without_a_look_into_the_bucket() -> None:
     with streamed(CHAIN) as at:
         run_id = chained(at)

@@ -34,7 +34,7 @@ def followed(deployed: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
 
 def call(stack: Deployment, records: list[dict[str, Any]]) -> list[str]:
     """The sequence numbers that the handler wants again."""
-    found = stack.function("stream").handler({"Records": json.loads(json.dumps(records))}, Invocation(stack.clock, 60))
+    found = stack.function("stream").handler({"Records": json.loads(json.dumps(records))}, Invocation(stack.clock, 300))
     return [item["itemIdentifier"] for item in found["batchItemFailures"]]
 
 

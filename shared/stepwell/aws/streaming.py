@@ -1,8 +1,8 @@
 """Processes the table's stream in batches: events, webhook deliveries, snapshots, and the erasure of expired runs.
 
-A change with broken data is logged and skipped, because it would never succeed and would block those behind it. If a
-service does not answer, processing resumes from that change: an event may be sent twice, a snapshot is written again,
-an erased run is empty.
+A change with broken data is logged and skipped, because it would never succeed and would block those behind it; so is
+one whose blob is gone. If a service does not answer, or the time for snapshots and erasures runs out, processing
+resumes from that change: an event may be sent twice, a snapshot is written again, an erased run is empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepwell.runtime.forks.forked import forks_of
 from stepwell.runtime.notify.endpoints import endpoints_of
 from stepwell.runtime.notify.notifications import notifications_of
 from stepwell.runtime.notify.telling import Notice, Teller
-from stepwell.runtime.ports import Blobs
+from stepwell.runtime.ports import BROKEN_BLOB, Blobs
 from stepwell.runtime.stores.blobs import of_run
 
 _logger = logging.getLogger("stepwell.stream")
@@ -72,8 +72,11 @@ class Stream:
         self._store, self._blobs, self._teller, self._bus, self._snapshots = store, blobs, teller, bus, snapshots
         self._outgoing, self._feed = outgoing, feed
 
-    async def take(self, records: Sequence[Mapping[str, Any]]) -> Taken:
-        """Publishes a batch, then writes snapshots and erases expired runs. Raises only for a defect."""
+    async def take(self, records: Sequence[Mapping[str, Any]], left_ms: Callable[[], int] = lambda: 1) -> Taken:
+        """Publishes a batch, then writes snapshots and erases expired runs. Raises only for a defect.
+
+        `left_ms`: the time that is left to begin one of those.
+        """
         taken = Taken(len(records))
         for position, record in enumerate(records):
             await self._attempt(taken, position, place_of(record), partial(self._tell, taken, position, record))
@@ -81,8 +84,7 @@ class Stream:
         if self._outgoing is not None:
             self._post(taken, self._outgoing)
         self._show(taken)
-        for position, change in sorted(taken.left.values(), key=lambda one: one[0]):
-            await self._attempt(taken, position, f"the state of run {change.run_id}", partial(self._follow, change))
+        await self._follow_all(taken, left_ms)
         return taken
 
     async def _attempt(self, taken: Taken, position: int, what: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -91,6 +93,10 @@ class Stream:
         try:
             await work()
         except (NewerFormat, PortError) as error:
+            if isinstance(error, PortError) and error.code == BROKEN_BLOB:
+                _logger.error("%s cannot be told, and is passed over: %s", what, error)
+                taken.broken.add(position)
+                return
             _logger.warning("taken up again from %s on: %s", what, error)
             taken.done = position
         except _BROKEN:
@@ -147,6 +153,16 @@ class Stream:
             self._feed.tell(taken.notices)
         except _BROKEN:
             _logger.exception("watchers get nothing of a batch")
+
+    async def _follow_all(self, taken: Taken, left_ms: Callable[[], int]) -> None:
+        """Follows the last change of each run, the first one in any case, so that each invocation gets further."""
+        for number, (position, change) in enumerate(sorted(taken.left.values(), key=lambda one: one[0])):
+            what = f"the state of run {change.run_id}"
+            if number and position < taken.done and left_ms() <= 0:
+                _logger.warning("taken up again from %s on: no time is left", what)
+                taken.done = position
+                return
+            await self._attempt(taken, position, what, partial(self._follow, change))
 
     async def _follow(self, change: HeaderChanged | Expired) -> None:
         if isinstance(change, HeaderChanged):
