@@ -17,6 +17,7 @@ from stepwell.aws.table import Table
 from stepwell.definition.graph import Json
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports.headers import Header
 from tests.aws.meter import units_of
 from tests.contract.emulated import NO_WAIT, Cloud, items_of, table_of
 
@@ -54,6 +55,19 @@ def test_a_text_is_measured_in_bytes_and_not_in_characters() -> None:
 def test_the_page_on_cost_says_what_a_large_result_costs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cost.md").read_text(encoding="utf-8")
     assert "takes 5 units and not 11" in page.replace("\n", " ")
+
+
+def test_a_compressed_input_is_not_rewritten_with_its_header_either() -> None:
+    """It is an item of its own where the header would be larger than one write unit with it."""
+    with table_of(Cloud("thin"), compresses=True) as table:
+        store = DynamoStore(table)
+        header = Header("run", "flow", "v1", {"rows": PROSE}, 1)
+        assert run_now(store.create_run(header)) is None
+        kept = {item["sk"]["S"]: item for item in items_of(table.name) if item["pk"]["S"] == "RUN#run"}
+        assert units_of(kept.pop("RUN")) == 1
+        (apart,) = kept.values()
+        assert "input_zip" in apart
+        assert run_now(store.get_run("run")) == header
 
 
 def test_a_change_from_the_stream_has_its_bytes_as_base64() -> None:

@@ -64,7 +64,7 @@ class Headers(OnTable):
         item = header_item(header)
         given = encode(header.input)
         packed = await self._table.pack("input", given, of_run(header.run_id))
-        if size_of({**item, **packed}) > HEADER_BYTES and "input" in packed:
+        if size_of({**item, **packed}) > HEADER_BYTES and "input_blob" not in packed:
             apart = {keys.PARTITION: item[keys.PARTITION], keys.SORT: text(keys.input_sort(given))}
             self._table.put_new({**apart, **packed, **self._table.until()})  # before the header that points to it
             packed = {"input_at": apart[keys.SORT]}
