@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from stepwell.runtime.calls import dead
 from stepwell.runtime.log.messages import Deadline, Publish, Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, Lane
-from tests.contract.emulated import NO_WAIT, AwsQueue, aws_queue
+from tests.contract.emulated import NO_WAIT, AwsQueue, answer, aws_queue
 
 EVENT = Event(Topic("paid", "=A-1"), "e1", {"secret": "xyzzy"}, 1, 10**15)
 
@@ -26,7 +27,7 @@ class Dead:
     def __init__(self, queue: AwsQueue) -> None:
         self.queue, self.sqs = queue, queue.cloud.connect("sqs")
         self.url = self.sqs.create_queue(QueueName="dead")["QueueUrl"]
-        self.port = AwsDeadQueue(self.url, queue.cloud.clients.sqs, queue, NO_WAIT)
+        self.port = AwsDeadQueue(self.url, queue.cloud.clients.sqs, queue, NO_WAIT, asked_seconds=0)
 
     def send(self, body: Any) -> str:
         text = body if isinstance(body, str) else json.dumps(body)
@@ -105,6 +106,35 @@ def test_who_looks_at_a_letter_is_no_delivery_of_it() -> None:
     port = AwsDeadQueue("dead", lambda: Received(message), NoQueue(), NO_WAIT)  # type: ignore[arg-type, return-value]
     (letter,) = run_now(port.letters(1))
     assert (letter.queue, letter.deliveries) == ("Resume", 5)
+
+
+def test_a_look_asks_all_servers_of_the_queue(letters: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receive that does not wait asks a few of them, and may find nothing in a queue that is short."""
+    letters.send(to_json(Wake("run_1", 3)))
+    client, asked = letters.queue.cloud.clients.sqs(), list[int]()
+
+    def receive(**request: Any) -> Any:
+        asked.append(request["WaitTimeSeconds"])
+        return client.receive_message(**{**request, "WaitTimeSeconds": 0})
+
+    watched = SimpleNamespace(receive_message=receive, change_message_visibility=client.change_message_visibility)
+    port = AwsDeadQueue(letters.url, lambda: watched, letters.queue, NO_WAIT)
+    assert len(run_now(port.letters(100))) == 1
+    assert min(asked) >= 1
+
+
+def test_letters_that_are_visible_again_already_are_shown_and_sent_back_all_the_same(letters: Dead) -> None:
+    """A large queue takes longer to look through than its first messages stay hidden."""
+    wake, odd = letters.send(to_json(Wake("run_1", 3))), letters.send("not json")
+
+    def in_view(operation: str, _: Any) -> Any:
+        refusal = {"__type": "com.amazonaws.sqs#MessageNotInflight", "message": "it is not in flight"}
+        return answer(400, json.dumps(refusal)) if operation == "ChangeMessageVisibility" else None
+
+    letters.queue.cloud.before = in_view
+    assert letters.shown().keys() == {wake, odd}
+    letters.queue.clock.advance(60_000)
+    assert run_now(letters.port.send_back(None)) == [wake]
 
 
 class Received:

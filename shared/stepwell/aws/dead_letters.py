@@ -5,16 +5,18 @@ resume ──5 tries──▶ dead ──sweeper──▶ resume, later each tim
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepwell.aws.batches import Batch, Delivery
 from stepwell.aws.calls import Retry
+from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import SqsClient
 from stepwell.aws.sqs_queue import BATCH_ENTRIES
 from stepwell.definition.graph import Json
-from stepwell.errors import EngineFault, NewerFormat, UserError
+from stepwell.errors import EngineFault, InvalidInput, NewerFormat, PortError, UserError
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.calls.dead import Letter, sent_back
 from stepwell.runtime.ports import Queue
@@ -23,10 +25,15 @@ from stepwell.runtime.stores.jsontext import decode
 if TYPE_CHECKING:
     from stepwell.aws.wiring import Deployed  # which imports this module
 
+_logger = logging.getLogger("stepwell.queues")
+
 Message: TypeAlias = Mapping[str, Any]  # as SQS tells it
 
 LOOK_SECONDS = 30  # while a person looks; they are visible again at once after that
+ASKED_SECONDS = 1  # while a person looks: only a receive that waits asks all servers of a queue
 HIDDEN_SECONDS = 60  # while a batch is worked on; what stays in the queue is visible again before the next sweep
+# What SQS says of a message that is visible again, or was taken by another.
+_IN_VIEW = ("MessageNotInflight", "InvalidParameterValue", "ReceiptHandleIsInvalid")
 
 
 class DeadLetters:
@@ -63,9 +70,17 @@ class DeadLetters:
 class AwsDeadQueue:
     """The DeadQueue port on SQS, which shows a message only to who receives it."""
 
-    def __init__(self, url: str, client: Callable[[], SqsClient], queue: Queue, retry: Retry | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        client: Callable[[], SqsClient],
+        queue: Queue,
+        retry: Retry | None = None,
+        asked_seconds: int = ASKED_SECONDS,
+    ) -> None:
         """`queue`: where messages are sent back to."""
         self._url, self._client, self._queue, self._retry = url, client, queue, retry or Retry()
+        self._asked_seconds = asked_seconds
 
     async def letters(self, limit: int) -> Sequence[Letter]:
         found = self._receive(limit)
@@ -110,7 +125,7 @@ class AwsDeadQueue:
         while limit is None or len(found) < limit:
             answer = self._retry.call("ReceiveMessage", lambda: self._client().receive_message(
                 QueueUrl=self._url, MaxNumberOfMessages=BATCH_ENTRIES, VisibilityTimeout=LOOK_SECONDS,
-                WaitTimeSeconds=0, MessageSystemAttributeNames=["All"]))  # fmt: skip
+                WaitTimeSeconds=self._asked_seconds, MessageSystemAttributeNames=["All"]))  # fmt: skip
             page = {one["MessageId"]: one for one in answer.get("Messages", ())}
             if not page.keys() - found.keys():
                 return found
@@ -118,9 +133,15 @@ class AwsDeadQueue:
         return found
 
     def _show_again(self, messages: Iterable[Message]) -> None:
+        """Makes messages visible now, before they are by themselves."""
         for message in messages:
             place = {"QueueUrl": self._url, "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0}
-            self._retry.call("ChangeMessageVisibility", partial(self._client().change_message_visibility, **place))
+            try:
+                self._retry.call("ChangeMessageVisibility", partial(self._client().change_message_visibility, **place))
+            except (InvalidInput, PortError) as error:
+                if not code_of(error.__cause__).endswith(_IN_VIEW):
+                    _logger.warning("dead letters stay hidden for up to %d s: %s", LOOK_SECONDS, error)
+                    return
 
 
 def _letter(message: Message) -> Letter:
