@@ -378,7 +378,8 @@ def test_a_function_from_a_snapshot_asks_for_its_credentials_and_again_before_th
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         return True
 
-    server = Server([gives, gives, says_and_closes(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\n{}")])
+    busy = says_and_closes(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n{}")
+    server = Server([gives, busy, gives, busy, says_and_closes(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\n{}")])
     try:
         url = f"http://127.0.0.1:{server.place.port}/2021/credentials?a=b"
         key = credentials.keys_of(None, lambda: (url, "show me"), lambda: now[0])
@@ -389,8 +390,11 @@ def test_a_function_from_a_snapshot_asks_for_its_credentials_and_again_before_th
         now[0] = 3_600 - 301
         assert key().id == "id0"
         now[0] = 3_600 - 300
+        assert key().id == "id0"  # there is no new one yet, and it serves until it expires
         assert key().id == "id1"
         now[0] = 7_200
+        with pytest.raises(NoAnswer, match="status 500"):  # which a call repeats
+            key()
         with pytest.raises(AwsError, match="status 403"):
             key()
     finally:

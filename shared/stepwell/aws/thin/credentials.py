@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from stepwell.aws.failures import AwsError
+from stepwell.aws.failures import AwsError, NoAnswer
 from stepwell.aws.thin.signer import Key
 from stepwell.aws.thin.wire import Wire, place_of
 from stepwell.settings import read_key_address
@@ -36,7 +36,7 @@ def keys_of(
 
 
 class _FromAddress:
-    """The key that an address gives, kept until it is about to expire."""
+    """The key that an address gives, kept until it is about to expire, and beyond while there is no new one."""
 
     def __init__(self, address: Callable[[], tuple[str, str]], now: Callable[[], float]) -> None:
         self._address, self._now = address, now
@@ -44,8 +44,12 @@ class _FromAddress:
 
     def __call__(self) -> Key:
         kept = self._kept
-        if kept is None or self._now() >= kept[1]:
-            self._kept = kept = self._ask()
+        if kept is None or self._now() >= kept[1] - RENEWED_SECONDS:
+            try:
+                self._kept = kept = self._ask()
+            except AwsError:
+                if kept is None or self._now() >= kept[1]:
+                    raise
         return kept[0]
 
     def _ask(self) -> tuple[Key, float]:
@@ -56,10 +60,12 @@ class _FromAddress:
         lines += [f"authorization: {token}"] if token else []
         wire = Wire(place, connect_seconds=_SECONDS, answer_seconds=_SECONDS, kept=0)
         reply = wire.send("\r\n".join((*lines, "", "")).encode("latin-1"))
+        if reply.status >= 500:
+            raise NoAnswer(f"{place.authority} gives no AWS credentials now: status {reply.status}")
         try:
             answer = json.loads(reply.body)
             until = datetime.fromisoformat(answer["Expiration"]).timestamp()
-            return Key(answer["AccessKeyId"], answer["SecretAccessKey"], answer["Token"]), until - RENEWED_SECONDS
+            return Key(answer["AccessKeyId"], answer["SecretAccessKey"], answer["Token"]), until
         except (ValueError, LookupError, TypeError) as error:
             raise AwsError(f"{place.authority} gives no AWS credentials: status {reply.status}") from error
 
