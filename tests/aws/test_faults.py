@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
-from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import (
+    ConnectTimeoutError,
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    SSLError,
+)
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.dynamodb_store import DynamoStore
@@ -293,3 +300,38 @@ def test_the_queue_the_timers_and_the_blobs_try_again_and_give_up_in_the_same_wa
         cloud.before = first(1, "GetObject", lambda: answer(200, b"other"))
         with pytest.raises(PortError, match="damaged"):
             run(blobs.get(reference))
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        SSLError(endpoint_url="https://s3", error="EOF occurred in violation of protocol"),
+        IncompleteReadError(actual_bytes=3, expected_bytes=4),
+        FlexibleChecksumError(error_msg="another checksum"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_an_answer_that_is_cut_off_or_damaged_is_asked_for_again(lost: Exception) -> None:
+    cloud = Cloud()
+    with s3_blobs(cloud=cloud) as blobs:
+        reference = run(blobs.put(b"data"))
+
+        def breaks() -> None:
+            raise lost
+
+        cloud.before = first(2, "GetObject", breaks)
+        assert run(blobs.get(reference)) == b"data"
+
+
+def test_processes_from_one_snapshot_do_not_come_again_at_the_same_moments() -> None:
+    """Each has the state that Python's random numbers had in the snapshot."""
+
+    def pauses() -> list[float]:
+        slept: list[float] = []
+        retry = Retry(sleep=slept.append)
+        random.seed("in the snapshot")
+        retry.wait(0)
+        retry.wait(1)
+        return slept
+
+    assert pauses() != pauses()

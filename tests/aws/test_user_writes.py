@@ -167,6 +167,14 @@ def test_a_key_that_is_not_the_tables_fails_the_operation(cloud: Cloud, store: D
         assert append(store, Put(orders, {"id": "x"})) == Refusal(write, said)
 
 
+def test_an_item_collection_that_is_full_fails_the_operation(cloud: Cloud, store: DynamoStore, orders: str) -> None:
+    """The table has a local index, and 10 GB under this key: no second try finds room."""
+    said = "Collection size exceeded."
+    reasons = [{"Code": "None"}, {"Code": "ItemCollectionSizeLimitExceeded", "Message": said}]
+    refuse(cloud, refusing("TransactionCanceledException", reasons=reasons))
+    assert append(store, Put(orders, ORDER)) == Refusal(0, said)
+
+
 def test_nobody_writes_to_the_engines_own_table(store: DynamoStore, orders: str) -> None:
     found = append(store, Delete(orders, ORDER), Delete(store._table.name, ORDER))
     assert isinstance(found, Refusal)

@@ -33,6 +33,8 @@ from stepwell.values import dataclass
 
 T = TypeVar("T")
 
+jitter = random.SystemRandom().random  # processes from one snapshot share the state of any other
+
 THROTTLES = frozenset(
     {
         "KMS.ThrottlingException",  # of a queue under the stack's own key
@@ -52,9 +54,11 @@ THROTTLES = frozenset(
 CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"})
 BUSY = THROTTLES | CONFLICTS
 TIMED_OUT = frozenset({"RequestTimeout", "RequestTimeoutException"})  # S3's has the status 400
+_CUT_OFF = ("HTTPClientError", "ConnectionError", "IncompleteReadError", "FlexibleChecksumError")  # of botocore
 CONDITION = frozenset({"ConditionalCheckFailed", "ConditionalCheckFailedException"})
 BAD_VALUES = frozenset(
     {
+        "ItemCollectionSizeLimitExceeded",  # as a transaction's reason
         "ItemCollectionSizeLimitExceededException",
         "ValidationError",  # as a transaction's reason
         "InvalidMessageContents",
@@ -122,7 +126,7 @@ def _of_botocore(error: Exception) -> Meaning | None:
         return Meaning.DEFECT
     if is_of_botocore(error, "ConnectTimeoutError", "EndpointConnectionError"):
         return Meaning.BUSY  # nothing was sent
-    return Meaning.UNKNOWN if is_of_botocore(error, "HTTPClientError") else Meaning.BROKEN
+    return Meaning.UNKNOWN if is_of_botocore(error, *_CUT_OFF) else Meaning.BROKEN
 
 
 def _of_answer(error: Exception, response: Answer) -> Meaning:
@@ -166,7 +170,7 @@ class Retry:
     base_seconds: float = 0.05
     most_seconds: float = 1.0
     sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] = jitter
 
     def call(self, what: str, send: Callable[[], T]) -> T:
         """Calls `send` and returns its result. Raises only Refused, Cancelled, InvalidInput, EngineFault, PortError."""

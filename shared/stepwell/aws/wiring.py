@@ -5,11 +5,11 @@ A function gets only what it needs: clients are created on first use, and only t
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from stepwell.aws.calls import jitter
 from stepwell.aws.clients import Clients, open_clients
 from stepwell.aws.dead_letters import AwsDeadQueue
 from stepwell.aws.dynamodb_store import DynamoStore
@@ -118,7 +118,7 @@ def open_aws(
         steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,
         new_id=new_id,
-        jitter=random.random,
+        jitter=jitter,
         max_steps=deployment.max_steps,
         lane=deployment.lane,
         sweeps_at_once=SWEEPS_AT_ONCE,
