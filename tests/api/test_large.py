@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from stepwell.api import large
 from stepwell.engine.actions import Outcome
 from stepwell.limits import ANSWERED_BYTES, SENT_BYTES
 from stepwell.memory.blobs import MemoryBlobs
@@ -189,3 +190,26 @@ def test_no_answer_is_larger_than_what_can_be_sent(world: World, path: str) -> N
         page = run_now(world.parts.ports.blobs.get(reference)).decode()
         assert "x" * LARGE_BYTES in page
         assert [item["token"] for item in json.loads(page)["items"]] == ["0"]
+
+
+@pytest.mark.parametrize("path", ["", "/result", "/history", "/explain", "/export"])
+@pytest.mark.parametrize(("text", "in_ascii"), [('"', False), ("é", True)], ids=["quotes", "3.11"])
+def test_an_answer_is_measured_as_lambda_sends_it(
+    path: str, text: str, in_ascii: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within Lambda's own answer the body is a JSON string, in which each quote and backslash takes two bytes.
+
+    With Python 3.11 Lambda writes it in ASCII.
+    """
+    monkeypatch.setattr(large, "IN_ASCII", in_ascii)
+    world = World("workflow: flow\ntimeline: [{name: large, run: python:m.large}]")
+    value = {"text": text * 2_400_000}
+    world.steps.functions["python:m.large"] = lambda _: Outcome(value)
+    run_id, cursor = world.start("flow"), ""
+    with mock.patch.object(MemoryBlobs, "link", autospec=True, side_effect=_link):
+        while cursor is not None:
+            reply = world.get(f"/runs/{run_id}{path}", **({"cursor": cursor} if cursor else {}))
+            assert len(json.dumps(reply.text, ensure_ascii=in_ascii).encode()) <= SENT_BYTES
+            cursor = reply.json.get("next_cursor")
+    if path == "/result":
+        assert reply.json["result"]["large"]["bytes"] == len(json.dumps(value, ensure_ascii=False).encode()) - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
@@ -15,6 +17,8 @@ from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import for_time, of_run
 from stepwell.runtime.stores.jsontext import encode
 
+IN_ASCII = sys.version_info < (3, 12)  # as Lambda's runtime for that Python writes an answer
+_CHARACTER_BYTES = 12  # of one, at the most
 _VALUES = ("item", "result", "waiting_data")
 _PARTED = ("input", "state", "output")  # objects of which the large parts are replaced, where they have any
 
@@ -30,7 +34,7 @@ def fitted(
     `within`: what else GET /runs/{id}/value is asked to find them: the view is not the run's own.
     """
     whole: dict[str, Any] = dict(view)
-    size_bytes = _size_bytes(whole)
+    size_bytes = _sent_bytes(encode(whole))
     if size_bytes <= most_bytes:
         return whole
     places: list[Place] = [(whole, name, f"/{name}") for name in _VALUES if name in whole]
@@ -47,7 +51,8 @@ def fitted_entry(run_id: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an entry of a run's history that is too large alone, with its largest data replaced."""
     whole = dict(entry)
     places = list(_parts(whole, "data"))
-    _replace(places, _size_bytes(whole) - ANSWERED_BYTES, lambda path: _link(run_id, path, entry=str(entry["id"])))
+    over_bytes = _sent_bytes(encode(whole)) - ANSWERED_BYTES
+    _replace(places, over_bytes, lambda path: _link(run_id, path, entry=str(entry["id"])))
     return whole
 
 
@@ -61,11 +66,11 @@ def fitting(
     found: list[dict[str, Any]] = []
     sum_bytes = 0
     for entry in entries:
-        size_bytes = _size_bytes(entry)
+        size_bytes = _sent_bytes(encode(entry))
         sent = dict(entry)
         if size_bytes > ANSWERED_BYTES:
             sent = shrunk(entry)
-            size_bytes = _size_bytes(sent)
+            size_bytes = _sent_bytes(encode(sent))
         sum_bytes += size_bytes
         if found and sum_bytes > ANSWERED_BYTES:
             return found, True
@@ -86,12 +91,12 @@ def _parts(holder: dict[str, Any], name: str) -> Iterator[Place]:
 
 def _replace(places: Sequence[Place], over_bytes: int, link_of: Callable[[str], str]) -> None:
     """Replaces the largest of these values until so many bytes are gone."""
-    sizes = [(_size_bytes(holder.get(name)), number) for number, (holder, name, _) in enumerate(places)]
+    sizes = [(_sent_bytes(encode(holder.get(name))), number) for number, (holder, name, _) in enumerate(places)]
     for value_bytes, number in sorted(sizes, reverse=True):
         if over_bytes <= 0 or value_bytes < LARGE_VALUE_BYTES:
             return
         holder, name, path = places[number]
-        holder[name] = _reference(value_bytes, link_of(path))
+        holder[name] = _reference(_size_bytes(holder[name]), link_of(path))
         over_bytes -= value_bytes
 
 
@@ -100,15 +105,16 @@ async def sendable(answer: Answer, text: str, run_id: str, blobs: Blobs) -> Answ
 
     `text`: its body as it is sent. Where there are no links, nothing limits an answer.
     """
-    if len(text) <= ANSWERED_BYTES // 4 or len(data := text.encode()) <= SENT_BYTES:
+    if len(text) <= ANSWERED_BYTES // _CHARACTER_BYTES or _sent_bytes(text) <= SENT_BYTES:
         return answer
+    data = text.encode()
     link = await blobs.link(await blobs.put(data, of_run(run_id) if run_id else for_time(LINK_SECONDS * SECOND_MS)))
     if not link:
         return answer
     return problem(
         413,
         "answer_too_large",
-        f"the answer has {len(data)} bytes; at most {SENT_BYTES} can be sent",
+        f"the answer has {_sent_bytes(text)} bytes as it is sent; at most {SENT_BYTES} can be",
         hint="read it from large.link, or ask for less with `limit`",
         more={"large": {"bytes": len(data), "link": link}},
     )
@@ -117,8 +123,9 @@ async def sendable(answer: Answer, text: str, run_id: str, blobs: Blobs) -> Answ
 async def result_of(run_id: str, result: Json, blobs: Blobs) -> Json:
     """Returns the result, or for one that cannot be sent its size and a link that hands it out for some minutes."""
     text = encode(result)
-    if len(text) <= ANSWERED_BYTES // 4 or len(data := text.encode()) <= ANSWERED_BYTES:
+    if len(text) <= ANSWERED_BYTES // _CHARACTER_BYTES or _sent_bytes(text) <= ANSWERED_BYTES:
         return result
+    data = text.encode()
     link = await blobs.link(await blobs.put(data, of_run(run_id)))
     return _reference(len(data), link) if link else result
 
@@ -157,6 +164,13 @@ def _link(run_id: str, path: str, **within: str | int) -> str:
 
 def _reference(size_bytes: int, link: str) -> dict[str, Json]:
     return {"large": {"bytes": size_bytes, "link": link or None}}
+
+
+def _sent_bytes(text: str) -> int:
+    """Returns the size of a text within Lambda's answer, which holds it as a JSON string."""
+    if IN_ASCII and not text.isascii():
+        return len(json.dumps(text))
+    return len(text.encode()) + sum(map(text.count, '"\\\n'))
 
 
 def _size_bytes(value: object) -> int:
