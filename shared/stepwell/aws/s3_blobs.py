@@ -16,6 +16,7 @@ from stepwell.runtime.ports import BROKEN_BLOB
 from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
 _NOT_THERE = {"NoSuchKey", "AccessDenied"}  # S3 answers the latter to a reader who may not list the bucket
+_MAY_NOT_READ = ("kms:", "s3:GetObject")  # what it then names instead, if a policy or the key refuses what is there
 
 
 class S3Blobs:
@@ -70,6 +71,9 @@ class S3Blobs:
             body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
             data: bytes = body.read()
         except Exception as error:
+            refusal = str(error)
+            if code_of(error) == "AccessDenied" and any(action in refusal for action in _MAY_NOT_READ):
+                raise PortError(f"the blob {key} cannot be read: {refusal}") from error
             if code_of(error) in _NOT_THERE:
                 raise PortError(f"the blob {key} does not exist", code=BROKEN_BLOB) from error
             raise
