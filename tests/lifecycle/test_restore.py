@@ -15,6 +15,7 @@ from stepwell.runtime.ports import Schedule
 from stepwell.runtime.ports.headers import RunQuery
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import items_of, partitions_of, table_of
+from tests.lifecycle.test_pause import ABANDONS
 from tests.runtime.kit import World, fails
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -179,6 +180,18 @@ def test_timers_are_exact_again_and_not_as_late_as_the_sweeper() -> None:
         recovered(world)
         world.pass_time(3 * HOUR_MS)
         assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_a_branch_that_its_join_abandoned_goes_on_after_a_restore() -> None:
+    with aws_world(ABANDONS) as world, table_of(world.cloud) as new:
+        drill, run_id = Drill(world), world.start()
+        world.pass_time(MINUTE_MS)
+        assert world.token(run_id).node == "agree"
+        drill.instant()
+        drill.restore(new.name)
+        recovered(world)
+        world.pass_time(HOUR_MS)
+        assert [call.node for call in world.steps.calls] == ["ship"]
 
 
 def test_the_runs_of_a_restored_table_are_all_there() -> None:

@@ -11,8 +11,8 @@ from stepwell.engine import decide
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token
+from stepwell.runtime.forks import running
 from stepwell.runtime.log.messages import GoOn
-from stepwell.runtime.loop import pausing
 from stepwell.runtime.loop.pausing import Pausing
 
 
@@ -34,7 +34,7 @@ def abandoned_left_at_rest() -> Iterator[None]:
     def may_abandon(graph: Graph, token: Token) -> bool:
         return False
 
-    with mock.patch.object(pausing, "may_abandon", may_abandon):
+    with mock.patch.object(running, "may_abandon", may_abandon):
         yield
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 from stepwell.engine import gathering
 from stepwell.engine.decide import is_held
-from stepwell.engine.records import Fork, RetryAt, Status
+from stepwell.engine.records import RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import BATCH_SHOWN, MINUTE_MS, PAGE_ITEMS_MAX
 from stepwell.runtime.calls import updates
+from stepwell.runtime.forks.running import running_forks
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Deadline, Update, to_json
@@ -145,15 +146,16 @@ class Recovery:
             yield at
 
     async def _branches(self, at: Standing) -> AsyncIterator[Standing]:
-        """Yields the branches of the fork at which the token stands, or the operations of a function's tasks."""
-        token, last = at.token, at.token.last
+        """Yields the branches of the token's forks that may be running, or the operations of a function's tasks."""
+        token = at.token
         if token.has_open_tasks:
             for slot, begun in token.tasks.items():
                 fork = await self._logbook.fork(at.run_id, token.id, slot)
                 for branch in await self._logbook.branches_at(fork, begun.open) if fork is not None else ():
                     yield branch
-        elif last is not None and isinstance(last.next, Fork):
-            fork = await self._logbook.fork(at.run_id, token.id, token.slot)
+            return
+        for slot in await running_forks(self._logbook, at):
+            fork = await self._logbook.fork(at.run_id, token.id, slot)
             for page in fork.fork.pages if fork is not None else ():
                 for branch in await self._logbook.branches(fork, page) if fork is not None else ():
                     yield branch

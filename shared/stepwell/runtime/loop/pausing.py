@@ -17,10 +17,10 @@ from collections.abc import Collection, Mapping, Sequence
 from stepwell import limits
 from stepwell.engine import throttles
 from stepwell.engine.actions import Drop, Refuse
-from stepwell.engine.forks import abandoned_forks, live_forks, may_abandon
 from stepwell.engine.inputs import Paused, Unpaused
 from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT, Status
+from stepwell.runtime.forks.running import running_forks
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
@@ -132,7 +132,7 @@ class Pausing:
         await self._each_page(at, after_ms)
 
     async def _each_page(self, at: Standing, after_ms: int = 0) -> None:
-        for slot in await self._forks(at):
+        for slot in await running_forks(self._logbook, at):
             fork = await self._logbook.fork(at.run_id, at.token.id, slot)
             pages = fork.fork.pages if fork is not None else range(0)
             if fork is not None and len(pages) <= limits.HELD_PAGES:
@@ -149,14 +149,6 @@ class Pausing:
                 await self._each_page(one, after_ms)
             else:
                 await (self._push(one, after_ms) if after_ms else self.hold(one))
-
-    async def _forks(self, at: Standing) -> Sequence[int]:
-        """Returns the slots of the forks whose branches may be running, those included that a join abandoned."""
-        live = live_forks(at.token)
-        if not may_abandon(at.graph, at.token):
-            return live
-        records = await self._logbook.lanes.token(at.run_id, at.token.id, -1, None)
-        return sorted({*live, *abandoned_forks(at.graph, records)})
 
 
 def begins_ms(
