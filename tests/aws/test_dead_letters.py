@@ -27,7 +27,7 @@ class Dead:
     def __init__(self, queue: AwsQueue) -> None:
         self.queue, self.sqs = queue, queue.cloud.connect("sqs")
         self.url = self.sqs.create_queue(QueueName="dead")["QueueUrl"]
-        self.port = AwsDeadQueue(self.url, queue.cloud.clients.sqs, queue, NO_WAIT, asked_seconds=0)
+        self.port = AwsDeadQueue(self.url, queue.cloud.clients.sqs, queue, NO_WAIT)
 
     def send(self, body: Any) -> str:
         text = body if isinstance(body, str) else json.dumps(body)

@@ -184,7 +184,7 @@ class Stack(Deployment):
         """The stream's records, a hundred in a batch. None of them may fail."""
         for at in range(0, len(records), 100):
             event = {"Records": copy.deepcopy(records[at : at + 100])}
-            assert self.function("stream").handler(event, Invocation(self.clock, 60)) == {"batchItemFailures": []}
+            assert self.function("stream").handler(event, Invocation(self.clock, 300)) == {"batchItemFailures": []}
 
     # -- names
 

@@ -70,17 +70,9 @@ class DeadLetters:
 class AwsDeadQueue:
     """The DeadQueue port on SQS, which shows a message only to who receives it."""
 
-    def __init__(
-        self,
-        url: str,
-        client: Callable[[], SqsClient],
-        queue: Queue,
-        retry: Retry | None = None,
-        asked_seconds: int = ASKED_SECONDS,
-    ) -> None:
+    def __init__(self, url: str, client: Callable[[], SqsClient], queue: Queue, retry: Retry | None = None) -> None:
         """`queue`: where messages are sent back to."""
         self._url, self._client, self._queue, self._retry = url, client, queue, retry or Retry()
-        self._asked_seconds = asked_seconds
 
     async def letters(self, limit: int) -> Sequence[Letter]:
         found = self._receive(limit)
@@ -125,7 +117,7 @@ class AwsDeadQueue:
         while limit is None or len(found) < limit:
             answer = self._retry.call("ReceiveMessage", lambda: self._client().receive_message(
                 QueueUrl=self._url, MaxNumberOfMessages=BATCH_ENTRIES, VisibilityTimeout=LOOK_SECONDS,
-                WaitTimeSeconds=self._asked_seconds, MessageSystemAttributeNames=["All"]))  # fmt: skip
+                WaitTimeSeconds=ASKED_SECONDS, MessageSystemAttributeNames=["All"]))  # fmt: skip
             page = {one["MessageId"]: one for one in answer.get("Messages", ())}
             if not page.keys() - found.keys():
                 return found
