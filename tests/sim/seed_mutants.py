@@ -9,7 +9,7 @@ from unittest import mock
 
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, pushing, receiving, settle
-from stepwell.engine.actions import Action
+from stepwell.engine.actions import Action, AskPermit
 from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.pushing import pushes
@@ -32,6 +32,7 @@ from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined, Pause
 from stepwell.runtime.ports.headers import Header
+from stepwell.runtime.waits.permits import Reply
 from tests.sim import endless, limit_laws, undo_laws
 from tests.sim.fn_mutants import keyed_anew_after_code
 
@@ -232,6 +233,17 @@ def nobody_left_to_the_sweeper() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def permitted_without_lease() -> Iterator[None]:
+    """A worker whose message is another's takes the run's permit, and appends nothing; the other has found no room."""
+
+    async def permit(self: Worker, at: Standing, asked: AskPermit, turn: _Turn) -> Reply:
+        return await self._performer.permits.ask(at, asked)
+
+    with mock.patch.object(Worker, "_permit", permit):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
@@ -252,6 +264,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (nobody_left_to_the_sweeper, (11_049_620_644, 11_049_620_688)),
+    (permitted_without_lease, (13_000_132_190, 13_000_268_550)),
     (woken_by_all, (8_007_778_120, 9_000_700_184)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -111,7 +111,10 @@ def is_held(run: RunInfo, token: Token) -> bool:
 
 
 def may_rest(run: RunInfo, token: Token) -> bool:
-    """Tells whether a pause stops the token's worker: not one that closes a run for starts, which move it unasked."""
+    """Tells whether a pause stops the token's worker. A run that gathers starts is closed first, once it is due.
+
+    Its starts move the token and wake nobody, so a worker that rested there would be forgotten.
+    """
     return can_be_held(token) and not is_open(run, token)
 
 

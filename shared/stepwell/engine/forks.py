@@ -99,12 +99,12 @@ def live_forks(token: Token) -> tuple[int, ...]:
 
 
 def may_abandon(graph: Graph, token: Token) -> bool:
-    """Tells whether the token has passed a join that lets branches go on which it does not need any more."""
+    """Tells whether the token has come to a join that lets the branches go on which it does not need."""
     return any(name in token.visits and _abandons(node) for name, node in graph.nodes.items())
 
 
 def abandoned_forks(graph: Graph, records: Iterable[Record]) -> Iterator[int]:
-    """Yields the slots of the forks with such a join. Reads the token's records."""
+    """Yields the slots of the forks with such a join, by the token's records."""
     for record in records:
         if isinstance(record.next, Fork) and record.next.join and _abandons(graph.nodes[record.next.join]):
             yield record.slot
