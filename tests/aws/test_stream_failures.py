@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Json
+from stepwell.errors import PortError
 from stepwell.limits import CLAIM_CHECK_BYTES, ITEM_BYTES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.stores.blobs import of_run
@@ -201,6 +202,38 @@ def test_the_blobs_of_an_expired_run_go_with_it_and_no_others(given: dict[str, s
         assert at.world.header(other).input == given
         at.take([gone])  # again: there is nothing left to do
         assert {*blobs(at)} == kept
+
+
+@pytest.mark.parametrize("fails", ["drop", "delete_many"])
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_an_expiry_that_is_cut_off_forgets_no_blob(monkeypatch: pytest.MonkeyPatch, fails: str, times: int) -> None:
+    """The records of its forks are small; those of their branches name the blobs."""
+    with streamed(FORKED) as at:
+        texts = iter([LARGE, LARGER])
+        at.world.steps.of.update(cell=lambda _: {"text": next(texts)})
+        run_id = at.world.start(given={"rows": [[1, 2]]})
+        at.world.deliver()
+        assert len(blobs(at, of_run(run_id))) >= 2
+        gone = removed(at, run_id, "dynamodb.amazonaws.com")
+        expire(at, run_id)
+        failing(monkeypatch, at.world.blobs if fails == "drop" else at.world.table, fails, at_call=times)
+        taken = [at.take([gone])[0].done for _ in range(2)]
+        assert taken in ([0, 1], [1, 1])
+        assert blobs(at, of_run(run_id)) == []
+        left = at.cloud.connect("dynamodb").scan(TableName=at.world.table.name)["Items"]
+        assert [item["pk"]["S"] for item in left if item["pk"]["S"].startswith(f"RUN#{run_id}")] == []
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, at_call: int) -> None:
+    """The method fails once, at this call."""
+    calls, method = count(1), getattr(owner, name)
+
+    def fail(*given: Any) -> Any:
+        if next(calls) == at_call:
+            raise PortError("away")
+        return method(*given)
+
+    monkeypatch.setattr(owner, name, fail)
 
 
 def test_a_record_whose_blob_is_gone_is_passed_over_and_the_others_are_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ RUN#<run>                  RUN                          the header
 RUN#<run>                  RUN#INPUT#<hash>             an input too large to be rewritten with the header
 RUN#<run>[#<fork>@<page>]  LOG#<token>#<slot>           a record
 RUN#<run>[#<fork>@<page>]  SNAP#<token>                 the last snapshot
+RUN#<run>                  BLOBS                        the expired run's blobs are to be deleted
 RUN#<run>                  SENT#<name>                  events of this name were sent to the run alone
 RUN#<run>#<join>           JOIN                         the members that have arrived
 RUN#<run>#<fork>@<page>    JOIN#<lane>#<slot>           a batch of a lane
@@ -59,6 +60,10 @@ def run_partition(run_id: str) -> str:
 
 def header_key(run_id: str) -> Item:
     return key(run_partition(run_id), "RUN")
+
+
+def blobs_key(run_id: str) -> Item:
+    return key(run_partition(run_id), "BLOBS")
 
 
 def input_sort(text: str) -> str:

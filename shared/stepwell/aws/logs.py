@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -28,6 +28,10 @@ CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
 _MARK, _RESTS = "mark", "rests"  # attributes of a mark's item
 _MEMBERS, _ORDER = "members", "order"  # a set, or a list where their order counts
 _REPORT = "@"  # attributes of a join's numbers, `@7` for place 7; those of a hundred pages must fit into one write unit
+
+
+def _none(_: Item) -> bool:
+    return False
 
 
 class Logs(OnTable):
@@ -262,30 +266,44 @@ class Logs(OnTable):
                 found[place] = await self._table.unpack("body", item)
         return found
 
-    def erase(self, run_id: str, claims: list[str] | None = None) -> int:
-        """Deletes an ended run's items after its header is gone. Returns their number.
+    def erase(self, run_id: str, forks: Forks) -> tuple[int, bool]:
+        """Deletes an ended run's items after its header is gone: one write unit per kilobyte.
 
-        It costs one write unit per kilobyte. Call it when TTL has removed the header, after `erase_fork` for its forks.
-        `claims` collects the references to blobs that the items held.
+        Returns their number, and whether any named a blob. If so, a mark stays until `forget_blobs`, so that the next
+        call knows it too if this one is cut off.
         """
-        return self._erase(keys.run_partition(run_id), claims)
+        key, has_blobs = keys.blobs_key(run_id), False
 
-    def erase_fork(self, run_id: str, fork: str, width: int, pages: int, claims: list[str] | None = None) -> int:
-        """Deletes the branches and joins of a fork. Returns the number of items."""
-        self._table.delete(keys.join_key(run_id, fork))
-        numbers = range(max(keys.partitions_of(width), pages))
-        return sum(self._erase(keys.page_partition(run_id, fork, number), claims) for number in numbers)
+        def kept(item: Item) -> bool:
+            nonlocal has_blobs
+            is_mark = item[keys.SORT] == key[keys.SORT]
+            if not has_blobs and (is_mark or any(name in item for name in CLAIMS)):
+                self._table.put_new(key)
+                has_blobs = True
+            return is_mark
+
+        count = sum(self._erase_fork(run_id, *fork, kept) for fork in forks)
+        return count + self._erase(keys.run_partition(run_id), kept=kept), has_blobs
+
+    def forget_blobs(self, run_id: str) -> None:
+        """Deletes the mark of `erase`: the run's blobs are deleted."""
+        self._table.delete(keys.blobs_key(run_id))
 
     async def erase_logs(self, run_id: str, forks: Forks) -> int:
-        count = sum(self.erase_fork(run_id, *fork) for fork in forks)
+        count = sum(self._erase_fork(run_id, *fork) for fork in forks)
         partition = keys.run_partition(run_id)
-        return count + sum(self._erase(partition, None, kind) for kind in (keys.LOGS, keys.SNAPSHOTS, keys.SENT))
+        return count + sum(self._erase(partition, kind) for kind in (keys.LOGS, keys.SNAPSHOTS, keys.SENT))
 
     async def scrub(self) -> None:
         """DynamoDB has no files to clean; its backups and its stream are the account's own."""
 
-    def _erase(self, partition: str, claims: list[str] | None, kind: str = "") -> int:
-        """`kind`: the beginning of the sort keys; "" for all items of the partition."""
+    def _erase_fork(self, run_id: str, fork: str, width: int, pages: int, kept: Callable[[Item], bool] = _none) -> int:
+        self._table.delete(keys.join_key(run_id, fork))
+        numbers = range(max(keys.partitions_of(width), pages))
+        return sum(self._erase(keys.page_partition(run_id, fork, number), kept=kept) for number in numbers)
+
+    def _erase(self, partition: str, kind: str = "", kept: Callable[[Item], bool] = _none) -> int:
+        """Deletes the items but those that are `kept`. `kind`: the beginning of their sort keys; "" for all."""
         attributes = (keys.PARTITION, keys.SORT, *CLAIMS)
         names = {f"#{name}": name for name in attributes}
         condition = "pk = :pk AND begins_with(sk, :kind)" if kind else "pk = :pk"
@@ -295,7 +313,8 @@ class Logs(OnTable):
             ProjectionExpression=", ".join(names),
             ExpressionAttributeNames=names,
         )
-        return self._table.delete_many(_places(left, [] if claims is None else claims))
+        places = ({name: item[name] for name in (keys.PARTITION, keys.SORT)} for item in left if not kept(item))
+        return self._table.delete_many(places)
 
 
 def _joined(item: Item) -> Joined:
@@ -312,9 +331,3 @@ def consumption(topic: Topic, event_id: str, taker: str) -> Mapping[str, Any]:
         "ConditionExpression": "attribute_exists(pk) AND attribute_not_exists(consumed_by)",
         "ExpressionAttributeValues": {":taker": text(taker)},
     }
-
-
-def _places(items: Iterable[Item], claims: list[str]) -> Iterator[Item]:
-    for item in items:
-        claims.extend(item[name]["S"] for name in CLAIMS if name in item)
-        yield {name: item[name] for name in (keys.PARTITION, keys.SORT)}

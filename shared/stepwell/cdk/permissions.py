@@ -76,7 +76,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "stream": (
         (_READ, "table"),
         (_LIST, "table"),
-        (("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"), "table"),
+        (("dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:DeleteItem"), "table"),
         (_FOLLOW, "stream"),
         (("s3:GetObject",), "blobs"),
         (("s3:ListBucket",), "bucket"),
