@@ -36,9 +36,11 @@ def sent(queue: AwsQueue, operation: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("away_ms", "seconds"), [(0, 0), (-5_000, 0), (1, 1), (999, 1), (1_000, 1), (1_001, 2), (900_000, 900)]
-)
-def test_a_delay_is_in_whole_seconds_and_never_too_short(away_ms: int, seconds: int) -> None:
+    ("away_ms", "seconds"),
+    [(0, 0), (-5_000, 0), (1, 1), (999, 1), (1_000, 1), (1_001, 2), (900_000, 900),
+     (960_000, 900)],  # of a clock that has stepped back since the time was chosen
+)  # fmt: skip
+def test_a_delay_is_in_whole_seconds_and_within_what_sqs_takes(away_ms: int, seconds: int) -> None:
     with aws_queue() as queue:
         requests = sent(queue, "SendMessage")
         run(queue.send(Lane.WORK, {"m": 1}, NOW_MS + away_ms))
@@ -47,7 +49,7 @@ def test_a_delay_is_in_whole_seconds_and_never_too_short(away_ms: int, seconds: 
 
 def test_a_time_beyond_a_queues_reach_is_a_defect() -> None:
     with aws_queue() as queue, pytest.raises(EngineFault, match="needs a timer"):
-        run(queue.send(Lane.WORK, {"m": 1}, NOW_MS + 900_001))
+        run(queue.send(Lane.WORK, {"m": 1}, NOW_MS + 960_001))
 
 
 def test_a_message_may_be_as_large_as_sqs_takes_and_no_larger() -> None:

@@ -15,6 +15,7 @@ from stepwell.runtime.ports import Clock, Lane
 from stepwell.runtime.stores.jsontext import encode
 
 DELAY_SECONDS = 900  # the maximum of SQS
+_STEP_BACK_SECONDS = 60  # of a clock, between two looks at it
 MESSAGE_BYTES = 1_048_576
 BATCH_ENTRIES = 10
 
@@ -53,8 +54,8 @@ class SqsQueue:
         return None, [entry for entry in entries if entry["Id"] in failed]
 
     def _delay_seconds(self, at_ms: int) -> int:
-        """Returns whole seconds, rounded up so that no message is early."""
+        """Returns whole seconds, rounded up so that no message is early, unless the clock has stepped back since."""
         seconds = max(-(-(at_ms - self._clock.now_ms()) // SECOND_MS), 0)
-        if seconds > DELAY_SECONDS:
+        if seconds > DELAY_SECONDS + _STEP_BACK_SECONDS:
             raise EngineFault(f"a message {seconds} s away needs a timer, not a queue", code="too_far_for_a_queue")
-        return seconds
+        return min(seconds, DELAY_SECONDS)
