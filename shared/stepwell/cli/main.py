@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -55,6 +56,10 @@ REPLAYING = frozenset({"deploy", "dev", "gate", "replay", "simulate", "verify"})
 
 class Commands(TyperGroup):
     """All commands; prints a StepwellError as a message instead of a traceback."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = Named()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses what comes before the command's name."""
@@ -141,13 +146,45 @@ _HELP = {
     "webhook": "Test a source of webhooks.yaml, and replay its deliveries.",
     "dlq": "List, send back or delete messages that nobody could take.",
 }
-for command in COMMANDS:
-    app.command(epilog=epilog(command.__name__), cls=gate.Gate if command is gate.gate else None)(command)
-for group, commands in GROUPS.items():
-    _group = typer.Typer(name=group, no_args_is_help=True, rich_markup_mode=None)
-    for name, command in commands.items():
-        _group.command(name, epilog=epilog(f"{group} {name}"))(command)
-    app.add_typer(_group, help=_HELP[group])
+
+
+def _alone(command: Callable[..., None]) -> typer.Typer:
+    made = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    made.command(epilog=epilog(command.__name__), cls=gate.Gate if command is gate.gate else None)(command)
+    return made
+
+
+def _together(group: str) -> typer.Typer:
+    made = typer.Typer(
+        name=group, help=_HELP[group], add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )  # fmt: skip
+    for name, command in GROUPS[group].items():
+        made.command(name, epilog=epilog(f"{group} {name}"))(command)
+    return made
+
+
+class Named(Mapping[str, Any]):
+    """Commands by name, each built when it is asked for: Typer takes milliseconds for one, and there are fifty."""
+
+    def __init__(self) -> None:
+        alone = {command.__name__: partial(_alone, command) for command in COMMANDS}
+        self._makers = alone | {group: partial(_together, group) for group in GROUPS}
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = typer.main.get_command(self._makers[name]())
+        return self._built[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 def print_version(wanted: bool) -> None:
