@@ -21,7 +21,7 @@ from stepwell.runtime.loop.pausing import Pausing
 from tests.lifecycle import pauses
 
 SCHEDULES = 90
-MOST_SCHEDULES = 900  # of one mutant
+LOOKED_AT = [821, 68, 32, *range(900)]  # of one mutant; the rarest first
 
 
 def test_a_paused_run_keeps_its_laws_whoever_dies_on_the_way() -> None:
@@ -94,7 +94,7 @@ def result_dropped() -> Iterator[None]:
 @pytest.mark.parametrize("mutant", [goes_on, no_marks, no_wakes, no_message, result_dropped])
 def test_a_pause_without_one_of_its_laws_is_caught(mutant: Callable[[], AbstractContextManager[None]]) -> None:
     with mutant():
-        found = next((seed for seed in range(MOST_SCHEDULES) if _breaks(seed)), None)
+        found = next((seed for seed in LOOKED_AT if _breaks(seed)), None)
     assert found is not None
     assert pauses.run_schedule(found)[0] is None
 

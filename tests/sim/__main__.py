@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from multiprocessing import get_context
 from time import perf_counter
 
-from tests.sim.hunting import MUTANTS
+from tests.sim.hunting import FEW_SCHEDULES, MUTANTS, RARE, caught, number_of
 from tests.sim.schedule import run_schedule
 
 
@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="tell one schedule as a story")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), help="with one mutation of the engine")
+    parser.add_argument("--near", action="store_true", help="tell where slowly caught mutants are caught")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     logging.disable(logging.WARNING)  # that runs wait for code is what some schedules are about
@@ -30,6 +31,8 @@ def main() -> int:
             broken = run_schedule(given.seed, print)
         print(broken or "every law held")
         return 1 if broken else 0
+    if given.near:
+        return _near(given.jobs)
     return _many(given.first, given.count, given.mutant, given.jobs)
 
 
@@ -48,6 +51,18 @@ def _many(first: int, count: int, mutant: str | None, jobs: int) -> int:
     seconds = perf_counter() - began
     print(f"{mutant or 'no mutant'}: {count} schedules in {seconds:.0f} s, {len(broken)} broken")
     return 1 if broken else 0
+
+
+def _near(jobs: int) -> int:
+    """Prints what `hunting.NEAR` should say, after a change that shifts the schedules."""
+    names = sorted(MUTANTS.keys() - RARE)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+        for name, found in zip(names, pool.map(caught, names), strict=True):
+            if found is None:
+                print(f"{name}: nobody noticed it", flush=True)
+            elif found.schedules > FEW_SCHEDULES:
+                print(f'    "{name}": {number_of(name, found.seed)},  # after {found.schedules}', flush=True)
+    return 0
 
 
 def _chunk(chunk: tuple[int, int, str | None]) -> list[tuple[int, str]]:
