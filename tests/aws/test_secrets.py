@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,6 +152,47 @@ def test_a_failed_read_is_not_remembered(secrets: AwsSecrets, cloud: Cloud) -> N
         secrets.get("ssm:/shop/late")
     cloud.connect("ssm").put_parameter(Name="/shop/late", Value="here", Type="String")
     assert secrets.get("ssm:/shop/late") == "here"
+
+
+def well(*_: Any) -> None:
+    """The service answers."""
+
+
+def test_a_secret_that_was_read_counts_for_an_hour_while_its_service_does_not_answer(
+    secrets: AwsSecrets, cloud: Cloud, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def down(operation: str, _: Any) -> Any:
+        return answer(503, "{}", {"content-type": "application/x-amz-json-1.1"})
+
+    assert secrets.get("ssm:/shop/slack") == SECRET
+    cloud.before = down
+    clock.advance(300_000)
+    cloud.calls.clear()
+    assert [secrets.get("ssm:/shop/slack") for _ in range(3)] == [SECRET] * 3
+    asked = len(cloud.calls)
+    clock.advance(60_000)
+    assert secrets.get("ssm:/shop/slack") == SECRET
+    assert len(cloud.calls) == 2 * asked  # once a minute, however many ask
+    assert SECRET not in caplog.text
+    assert "the secret of 6 minutes ago still counts: the secret ssm:/shop/slack: GetParameter" in caplog.text
+    clock.advance(3_540_000)
+    with pytest.raises(PortError, match="attempts failed"):
+        secrets.get("ssm:/shop/slack")
+    cloud.before = well
+    assert secrets.get("ssm:/shop/slack") == SECRET
+
+
+def test_a_secret_that_was_deleted_or_denied_counts_no_longer(
+    secrets: AwsSecrets, cloud: Cloud, clock: VirtualClock
+) -> None:
+    for reference, code in (("ssm:/shop/slack", "ParameterNotFound"), ("secretsmanager:shop/github", "AccessDenied")):
+        cloud.before = well
+        assert secrets.get(reference) == SECRET
+        clock.advance(300_000)
+        body = json.dumps({"__type": f"{code}Exception".replace("NotFoundException", "NotFound")})
+        cloud.before = lambda *_, body=body: answer(400, body, {"content-type": "application/x-amz-json-1.1"})
+        with pytest.raises(PortError):
+            secrets.get(reference)
 
 
 def test_its_repr_shows_no_secret(secrets: AwsSecrets) -> None:

@@ -1,11 +1,13 @@
-"""Secrets kept by AWS: `secretsmanager:NAME[#field]` and `ssm:NAME`, cached for five minutes."""
+"""Secrets kept by AWS: `secretsmanager:NAME[#field]` and `ssm:NAME`, cached for five minutes, and through an outage."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
+from dataclasses import field, replace
 
-from stepwell.aws.calls import Retry
+from stepwell.aws.calls import Meaning, Retry, meaning_of
 from stepwell.aws.clients import Clients
 from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import SecretsManagerClient, SsmClient
@@ -16,6 +18,7 @@ from stepwell.runtime.calls.links import Links, keys_in
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.secrets import MISSING, EnvironmentSecrets, Secrets, SecretsByKind
 from stepwell.settings import Deployment, environment
+from stepwell.values import dataclass
 
 _ABSENT = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
 _MAKE = {  # the command that creates a missing secret
@@ -23,6 +26,18 @@ _MAKE = {  # the command that creates a missing secret
     "ssm": "aws ssm put-parameter --type SecureString --name %s --value SECRET",
 }
 KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may stay cached
+OUTAGE_MS = 60 * MINUTE_MS  # how much longer while its service does not answer
+
+_logger = logging.getLogger("stepwell.aws")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A secret as it was read, and until when it is not asked for again."""
+
+    value: str = field(repr=False)
+    read_ms: int
+    until_ms: int
 
 
 class AwsSecrets:
@@ -36,19 +51,32 @@ class AwsSecrets:
         retry: Retry | None = None,
     ) -> None:
         self._secrets_manager, self._ssm, self._clock, self._retry = secrets_manager, ssm, clock, retry or Retry()
-        self._kept: dict[str, tuple[str, int]] = {}
+        self._kept: dict[str, _Kept] = {}
 
     def get(self, reference: str) -> str:
         """Returns the secret, not empty. Raises PortError with its name, never its content."""
-        whole, _, field = reference.partition("#")
-        value, until_ms = self._kept.get(whole, ("", 0))
-        if self._clock.now_ms() >= until_ms:
-            value = self._read(whole)
-            self._kept[whole] = value, self._clock.now_ms() + KEPT_MS
-        secret = _field(value, field, reference) if field else value.rstrip("\r\n")
+        whole, _, name = reference.partition("#")
+        kept = self._kept.get(whole)
+        if kept is None or self._clock.now_ms() >= kept.until_ms:
+            kept = self._kept[whole] = self._renewed(whole, kept)
+        secret = _field(kept.value, name, reference) if name else kept.value.rstrip("\r\n")
         if not secret:
             raise _unavailable(f"the secret {reference} is empty")
         return secret
+
+    def _renewed(self, reference: str, kept: _Kept | None) -> _Kept:
+        """Reads the secret. Through an outage of its service, what was read before counts for another hour."""
+        try:
+            value = self._read(reference)
+        except PortError as error:
+            now_ms = self._clock.now_ms()
+            if kept is None or now_ms >= kept.read_ms + KEPT_MS + OUTAGE_MS or not _is_outage(error):
+                raise
+            minutes = (now_ms - kept.read_ms) // MINUTE_MS
+            _logger.warning("the secret of %d minutes ago still counts: %s", minutes, error)
+            return replace(kept, until_ms=now_ms + MINUTE_MS)
+        now_ms = self._clock.now_ms()
+        return _Kept(value, now_ms, now_ms + KEPT_MS)
 
     def _read(self, reference: str) -> str:
         try:
@@ -103,6 +131,12 @@ def _field(value: str, field: str, reference: str) -> str:
     if not isinstance(found, str):
         raise _unavailable(f"{reference}: the field is not text")
     return found
+
+
+def _is_outage(error: PortError) -> bool:
+    """Tells whether the service did not answer, or had too much to do. It did not say that the secret is gone."""
+    cause = error.__cause__
+    return isinstance(cause, Exception) and meaning_of(cause) in (Meaning.BUSY, Meaning.UNKNOWN)
 
 
 def _unavailable(message: str) -> PortError:
