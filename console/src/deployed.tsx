@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { Act } from "./act";
-import type { Action } from "./actions";
+import { by, type Action } from "./actions";
 import { query, useLive } from "./api";
 import type { Delivery, FailureGroup, InLine, Limit, Line, Page, Run, Schedule } from "./types";
 import { Brief, Card, Empty, Time } from "./ui";
@@ -44,8 +44,48 @@ function Message({ run }: { run: string }): JSX.Element {
   return <p class="muted"><Brief text={value?.error?.message ?? ""} /></p>;
 }
 
+const actOf = (name: string, act: string): string => `/schedules/${encodeURIComponent(name)}/${act}`;
+
+function pausing(name: string): Action {
+  return {
+    title: `Pause ${name}`,
+    verb: "Pause",
+    about: "It starts no runs until its pause is ended. Times that pass meanwhile are not made up for. Its runs go on.",
+    fields: [{ name: "reason", label: "Reason" }, by()],
+    path: actOf(name, "pause"),
+    body: ({ reason, by }) => ({ reason: reason ?? "", by: by ?? "" }),
+    command: ({ reason = "", by = "" }) => commandLine("schedule", "pause", name, ["--reason", reason], ["--by", by]),
+  };
+}
+
+function unpausing(name: string): Action {
+  return {
+    title: `Unpause ${name}`,
+    verb: "Unpause",
+    about: "It fires again at its next time.",
+    fields: [by()],
+    path: actOf(name, "unpause"),
+    body: ({ by }) => ({ by: by ?? "" }),
+    command: ({ by = "" }) => commandLine("schedule", "unpause", name, ["--by", by]),
+  };
+}
+
+function firing(name: string): Action {
+  return {
+    title: `Fire ${name} now`,
+    verb: "Fire",
+    about: "It starts a run now, also while it is paused or its last run goes on. Its next times stay as they are.",
+    fields: [],
+    path: actOf(name, "fire"),
+    body: () => ({}),
+    command: () => commandLine("schedule", "fire", name),
+  };
+}
+
 export function Schedules({ name }: { name: string }): JSX.Element | null {
-  const found = useLive<Page<Schedule>>("/schedules", { soonestMs: SELDOM_MS, isFed: true }).value?.items.filter((one) => one.workflow === name) ?? [];
+  const [action, setAction] = useState<Action | null>(null);
+  const { value, again } = useLive<Page<Schedule>>("/schedules", { soonestMs: SELDOM_MS, isFed: true });
+  const found = value?.items.filter((one) => one.workflow === name) ?? [];
   if (!found.length) return null;
   return (
     <Card title="Schedules">
@@ -57,10 +97,23 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
               {one.next[0] ? <>next <Time at={one.next[0]} /></> : "never again"}
               {one.last_run_id && one.last_at && <>, last <a href={`#/runs/${encodeURIComponent(one.last_run_id)}`}><Time at={one.last_at} /></a></>}
             </p>
+            {one.paused && (
+              <p>
+                paused{one.paused.by && ` by ${one.paused.by}`}, <Time at={one.paused.since} />
+                {one.paused.reason && `: ${one.paused.reason}`}
+              </p>
+            )}
             {one.error && <p class="wrong">starts no run: {one.error}</p>}
+            <button type="button" class="quiet" onClick={() => setAction(one.paused ? unpausing(one.name) : pausing(one.name))}>
+              {one.paused ? "unpause" : "pause"}
+            </button>
+            <button type="button" class="quiet" onClick={() => setAction(firing(one.name))}>
+              fire now
+            </button>
           </li>
         ))}
       </ul>
+      {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </Card>
   );
 }

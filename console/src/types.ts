@@ -291,6 +291,7 @@ export interface Schedule {
   next: string[];
   last_at: string | null;
   last_run_id: string | null;
+  paused: { since: string; by: string | null; reason: string | null } | null;
   error: string | null; // why it would start no run now
 }
 

@@ -80,6 +80,60 @@ def test_a_schedule_that_is_deleted_is_gone_and_its_name_is_free(world: World) -
     assert world.post("/schedules", {**OFTEN, "schedule": "0 9 * * *"}).status == 201
 
 
+@pytest.mark.parametrize("name", ["often", "nightly:1"])
+def test_a_schedule_is_paused_once_and_unpaused_once(world: World, name: str) -> None:
+    world.post("/schedules", OFTEN)
+    paused = world.post(f"/schedules/{name}/pause", {"reason": "the move", "by": "ana"})
+    assert (paused.status, paused.json["paused"]) == (200, {"since": iso(START_MS), "by": "ana", "reason": "the move"})
+    world.clock.advance(MINUTE_MS)
+    assert world.post(f"/schedules/{name}/pause", {"by": "leo"}).json["paused"] == paused.json["paused"]
+    assert [one for one, schedule in listed(world).items() if schedule["paused"]] == [name]
+    assert world.post(f"/schedules/{name}/unpause", {}).json["paused"] is None
+    again = world.post(f"/schedules/{name}/unpause", {})
+    assert (again.status, again.json["code"]) == (409, "not_paused")
+    assert listed(world)[name]["paused"] is None
+
+
+def test_the_pause_of_a_schedule_that_is_deleted_is_gone_with_it(world: World) -> None:
+    world.post("/schedules", OFTEN)
+    world.post("/schedules/often/pause", {})
+    delete(world, "often")
+    assert world.post("/schedules", OFTEN).json["paused"] is None
+
+
+def test_a_schedule_is_fired_now_whatever_its_pause_and_its_last_run_say(world: World) -> None:
+    world.post("/schedules", OFTEN)
+    world.post("/schedules/often/pause", {})
+    first = world.post("/schedules/often/fire", {})
+    assert (first.status, first.json["workflow"], first.json["input"]) == (201, "nightly", {"day": 1})
+    world.clock.advance(1)
+    assert world.post("/schedules/often/fire", {}).json["run_id"] != first.json["run_id"]
+
+
+def test_a_schedule_is_fired_for_a_time_that_has_passed_once(world: World) -> None:
+    world.post("/schedules", OFTEN)
+    body = {"at": iso(START_MS - 3_600_000)}
+    first, again = world.post("/schedules/often/fire", body), world.post("/schedules/often/fire", body)
+    assert (first.status, again.status, again.json["run_id"]) == (201, 200, first.json["run_id"])
+    early = world.post("/schedules/often/fire", {"at": iso(START_MS + 1)})
+    assert (early.status, early.json["code"]) == (422, "bad_time")
+
+
+def test_a_definitions_schedule_is_fired_with_the_input_of_that_time(world: World) -> None:
+    refused = world.post("/schedules/nightly:1/fire", {})
+    assert (refused.status, refused.json["code"]) == (422, "invalid_input")  # its input has no `day`
+    world = World(NIGHTLY.replace("catch_up: 1h", 'input: {day: "{{ event.scheduled_at }}"}'))
+    at = iso(START_MS - 86_400_000)
+    assert world.post("/schedules/nightly:1/fire", {"at": at}).json["input"] == {"day": at}
+
+
+@pytest.mark.parametrize("act", ["pause", "unpause", "fire"])
+@pytest.mark.parametrize("name", ["none", "nightly:7", "%20"])
+def test_what_is_no_schedule_is_told(world: World, act: str, name: str) -> None:
+    refused = world.post(f"/schedules/{name}/{act}", {})
+    assert (refused.status, refused.json["code"]) == (404, "unknown_schedule")
+
+
 def test_a_definitions_schedule_cannot_be_deleted(world: World) -> None:
     refused = delete(world, "nightly:1")
     assert (refused.status, refused.json["code"]) == (409, "of_definition")

@@ -327,15 +327,34 @@ def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli
     said = {"name": "nightly:1", "workflow": "nightly", "schedule": "cron(30 2 * * ? *)", "timezone": "Europe/Madrid"}
     over = {**said, "name": "over", "next": []}
     lost = {**said, "name": "lost", "next": ["2126-03-31T01:30:00.000Z"], "error": "no version 'x'"}
-    page = {"items": [{**said, "next": ["2126-03-31T01:30:00.000Z"]}, over, lost], "next_cursor": None}
+    held = {**lost, "name": "held", "paused": {"since": "2026-03-31T01:30:00.000Z", "by": "ana", "reason": "the move"}}
+    page = {"items": [{**said, "next": ["2126-03-31T01:30:00.000Z"]}, over, lost, held], "next_cursor": None}
     api.on("GET", "/schedules", (200, page), (200, page), (200, {"items": [], "next_cursor": None}))
     lines = cli("schedules").stdout.splitlines()
     assert lines[0].split() == ["name", "workflow", "schedule", "timezone", "next"]
     assert lines[1].startswith("nightly:1  nightly   cron(30 2 * * ? *)  Europe/Madrid  2126-03-31 01:30 (in ")
     assert lines[3].endswith("starts nothing: no version 'x'")
+    assert lines[4].rstrip().endswith("paused by ana: the move")
     assert json.loads(cli("schedules", "--json").stdout) == page
     none = cli("schedules")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "no schedules\n")
+
+
+def test_a_schedule_is_paused_unpaused_and_fired(api: FakeApi, cli: Cli) -> None:
+    schedule = {"name": "nightly:1", "next": ["2126-03-31T01:30:00.000Z"]}
+    for act, found in (("pause", schedule), ("unpause", schedule), ("fire", {"run_id": "run_1", "status": "running"})):
+        api.on("POST", f"/schedules/nightly%3A1/{act}", (200, found))
+    assert cli("schedule", "pause", "nightly:1", "--reason", "the move", "--by", "ana").stdout == (
+        "paused nightly:1: it starts no runs\n"
+    )
+    assert cli("schedule", "unpause", "nightly:1", "--by", "ana").stdout == (
+        "nightly:1 fires again, next at 2126-03-31T01:30:00.000Z\n"
+    )
+    assert cli("schedule", "fire", "nightly:1").stdout == "run_1 is running\n"
+    assert cli("schedule", "fire", "nightly:1", "--at", "2026-03-31T01:30:00Z").exit_code == 0
+    assert [call.body for call in api.calls] == [
+        {"reason": "the move", "by": "ana"}, {"by": "ana"}, {}, {"at": "2026-03-31T01:30:00Z"},
+    ]  # fmt: skip
 
 
 def test_limits_are_a_table_and_one_shows_who_holds_it_and_who_waits(api: FakeApi, cli: Cli) -> None:

@@ -254,6 +254,22 @@ def test_a_schedule_that_would_start_no_run_says_why(rich: Served, page: Page) -
     expect(page.locator(".card", has_text="Schedules")).to_contain_text("starts no run: the input has no `day`")
 
 
+def test_a_schedule_is_paused_fired_and_unpaused(rich: Served, page: Page) -> None:
+    page.goto(f"{rich.dev.url}/#/workflows/parent")
+    card = page.locator(".card", has_text="Schedules").locator("li").first
+    name = card.locator("b").inner_text()
+    for act, line in (("pause", f"schedule pause {name} --by kim"), ("fire now", f"schedule fire {name}"),
+                      ("unpause", f"schedule unpause {name} --by kim")):  # fmt: skip
+        card.get_by_role("button", name=act, exact=True).click()
+        if act != "fire now":
+            page.get_by_label("Your name").fill("kim")
+        expect(page.locator("dialog .command code")).to_have_text(f"stepwell {line}")
+        page.locator("dialog button[type=submit]").click()
+        expect(page.locator(".told.is-done")).to_contain_text("The new run is" if act == "fire now" else "Done.")
+        page.keyboard.press("Escape")
+        (expect(card).not_to_contain_text if act == "unpause" else expect(card).to_contain_text)("paused by kim")
+
+
 def test_an_explanation_speaks_of_buttons_and_not_of_routes(rich: Served, page: Page) -> None:
     """Of a paused run and of a paused workflow's too."""
     for name in ("paused", "errand", "nested", "tasks", "agent", "costly", "loan", "registered", "parent", "line-4"):

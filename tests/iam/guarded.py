@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -78,7 +79,8 @@ class Guarded:
 
     def watch(self, run_id: str) -> Socket:
         """The live feed of a run, by the ticket that the API gave for it."""
-        place = self.ask("GET", f"/stream?run={run_id}")["url"]
+        url = urlsplit(self.ask("GET", f"/stream?run={run_id}")["url"])
+        place = f"{url.path}?{url.query}"
         return Socket(f"localhost:{self.emulator.port}", place, tls=ssl.create_default_context(cafile=self.certificate))
 
     def watchers(self) -> int:

@@ -299,6 +299,8 @@ def fire(stack: Stack) -> None:
     assert [run["status"] for run in page["items"]] == ["completed"]
     _, page = stack.call("GET", "/schedules")
     assert page["items"][0]["last_run_id"] is not None
+    for act in ("fire", "pause", "unpause"):
+        assert stack.call("POST", f"/schedules/often/{act}", {})[0] in (200, 201)
     assert stack.call("DELETE", "/schedules/often")[0] == 204
 
 

@@ -109,6 +109,17 @@ def test_with_catch_up_of_nothing_none_is(tmp_path: Path) -> None:
     assert restarted(tmp_path, '{schedule: "0 9 * * *", catch_up: 0}', 3 * DAY_MS) == at(2, 6)
 
 
+def test_what_a_paused_schedule_missed_is_not_made_up_for(tmp_path: Path) -> None:
+    clock = VirtualClock(BEGIN_MS)
+    with machine(tmp_path, clock, flow('{schedule: "0 9 * * *", overlap: allow, catch_up: 30d}')) as one:
+        one.run_until(BEGIN_MS + DAY_MS)
+        run_now(one.parts.scheduling.pause("flow:1", "the move", "ana"))
+        one.run_until(BEGIN_MS + 3 * DAY_MS)
+        run_now(one.parts.scheduling.unpause("flow:1"))
+        one.run_until(BEGIN_MS + 5 * DAY_MS)
+        assert one.fired() == at(2, 5, 6)
+
+
 def test_a_rate_goes_on_in_its_own_rhythm(tmp_path: Path) -> None:
     hours = restarted(tmp_path, '{schedule: "rate(10 hours)"}', 7 * HOUR_MS)
     assert hours == [iso(BEGIN_MS + count * 10 * HOUR_MS) for count in (1, 2, 3, 4, 5)]

@@ -216,6 +216,46 @@ def test_while_the_run_of_an_earlier_firing_lives_a_firing_is_skipped_and_told(
     assert len(runs(world)) == 2
 
 
+def test_a_paused_schedule_starts_nothing_and_tells_nobody_until_its_pause_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hears = "timeline: [{name: a, wait: {for: event, name: SCHEDULE_REACHED, key: 'flow:1', timeout: 30d}}]"
+    world = World(f"workflow: flow\ntriggers: [{DAILY}]\n{QUICK}", f"workflow: hearer\n{hears}")
+    hearer = world.start(workflow="hearer")
+    world.deliver()
+    run_now(world.parts.scheduling.pause("flow:1", "the move", "ana"))
+    fire(world)
+    assert runs(world, "flow") == []
+    assert "flow:1 at" in caplog.text
+    assert "it is paused" in caplog.text
+    assert world.parts.triggers.counts == {"SkippedFirings": 1}
+    assert world.header(hearer).status == "waiting"
+    run_now(world.parts.scheduling.unpause("flow:1"))
+    fire(world, DUE_MS + DAY)
+    assert len(runs(world, "flow")) == 1
+    assert world.header(hearer).status == "completed"
+
+
+def test_a_run_that_is_fired_by_hand_is_one_more_than_that_of_the_time() -> None:
+    world = triggered(DAILY, QUICK)
+    world.clock.set(DUE_MS)
+    assert run_now(world.parts.triggers.fire_now("flow:1")).created
+    fire(world)
+    assert len(runs(world)) == 2
+    assert run_now(world.parts.scheduling.get("flow:1")).last is not None
+
+
+def test_a_run_that_is_fired_by_hand_for_a_time_is_that_of_the_time() -> None:
+    world = triggered(DAILY, SLOW)
+    world.clock.set(DUE_MS)
+    by_hand = run_now(world.parts.triggers.fire_now("flow:1", DUE_MS))
+    assert by_hand.created
+    fire(world)
+    (run,) = runs(world)
+    assert run.run_id == by_hand.header.run_id
+    assert world.parts.triggers.counts == {"TriggeredRuns": 1}
+
+
 def test_a_firing_that_comes_after_a_later_one_is_not_said_to_meet_a_run(caplog: pytest.LogCaptureFixture) -> None:
     """No firing of this schedule ever started a run."""
     world = triggered('{schedule: "* * * * *", input: "{{ event.nothing }}"}')

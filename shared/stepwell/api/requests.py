@@ -208,6 +208,10 @@ class ScheduleBody(Body):
     )
 
 
+class FireBody(Body):
+    at: InstantMs = Field(None, description="the time to fire it for, as if it had come then; default: now")
+
+
 class ReplayBody(Body):
     source: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
     delivery: str = Field(min_length=1, max_length=KEY_CHARACTERS, description="its id, as GET /deliveries has it")

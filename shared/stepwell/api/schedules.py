@@ -6,9 +6,15 @@ from typing_extensions import TypedDict
 
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
-from stepwell.runtime.starts.schedules import Known, next_ms
+from stepwell.runtime.starts.schedules import Held, Known, next_ms
 
 NEXT_TIMES = 3
+
+
+class SchedulePauseView(TypedDict):
+    since: str
+    by: str | None
+    reason: str | None
 
 
 class ScheduleView(TypedDict):
@@ -25,6 +31,7 @@ class ScheduleView(TypedDict):
     last_at: str | None
     last_run_id: str | None
     created_at: str | None
+    paused: SchedulePauseView | None
     error: str | None  # why it would start no run now
 
 
@@ -50,5 +57,10 @@ def schedule_view(known: Known, now_ms: int, error: str = "") -> ScheduleView:
         last_at=iso(last.at_ms) if last and last.run_id else None,
         last_run_id=(last.run_id or None) if last else None,
         created_at=iso(schedule.since_ms) if schedule.since_ms else None,
+        paused=_pause_view(known.held) if known.held else None,
         error=error or None,
     )
+
+
+def _pause_view(held: Held) -> SchedulePauseView:
+    return SchedulePauseView(since=iso(held.since_ms), by=held.by or None, reason=held.reason or None)

@@ -36,6 +36,7 @@ from stepwell.cli import (
     recovering,
     replays,
     runs,
+    scheduling,
     simulating,
     verifying,
     versions,
@@ -134,6 +135,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(recovering.recover, alarming.alarms),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "schedule": {"pause": scheduling.pause, "unpause": scheduling.unpause, "fire": scheduling.fire},
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},
     "dlq": {
         "list": dead.list_letters,
@@ -143,6 +145,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     },
 }
 _HELP = {
+    "schedule": "Pause a schedule, end its pause, or start its run now.",
     "webhook": "Test a source of webhooks.yaml, and replay its deliveries.",
     "dlq": "List, send back or delete messages that nobody could take.",
 }

@@ -83,10 +83,17 @@ def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of schedules by name, with the next time in the reader's time zone, or why it starts nothing."""
     table = table_of("name", "workflow", "schedule", "timezone", "next")
     for schedule in items:
-        following, error = (schedule.get("next") or [None])[0], schedule.get("error")
         told = (plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
-        table.add_row(*told, plain(f"starts nothing: {error}" if error else when(following, now)))
+        table.add_row(*told, plain(_next_time(schedule, now)))
     return table
+
+
+def _next_time(schedule: Mapping[str, Any], now: datetime) -> str:
+    pause, error = schedule.get("paused"), schedule.get("error")
+    if pause:
+        by, reason = pause.get("by"), pause.get("reason")
+        return f"paused{f' by {by}' if by else ''}{f': {reason}' if reason else ''}"
+    return f"starts nothing: {error}" if error else when((schedule.get("next") or [None])[0], now)
 
 
 def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:

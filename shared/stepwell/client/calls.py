@@ -253,6 +253,21 @@ def create_schedule(
     return post("/schedules", body | ({} if given is None else {"input": given}), repeatable=True)
 
 
+def pause_schedule(name: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Has a schedule start no runs until its pause is ended. Times that pass meanwhile are not made up for."""
+    return post(f"/schedules/{part(name)}/pause", {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def unpause_schedule(name: str, *, by: str = "") -> Request[JsonObject]:
+    """Ends the pause of a schedule."""
+    return post(f"/schedules/{part(name)}/unpause", filled({"by": by}))
+
+
+def fire_schedule(name: str, at: str = "") -> Request[JsonObject]:
+    """Starts a schedule's run now, or for a time that has passed; if the run of that time is there, returns that."""
+    return post(f"/schedules/{part(name)}/fire", filled({"at": at}), repeatable=bool(at))
+
+
 def delete_schedule(name: str) -> Request[None]:
     """Deletes a schedule that was created by a call."""
     return Request("DELETE", f"/schedules/{part(name)}", lambda answer: None)

@@ -1,10 +1,11 @@
-"""Handlers of schedules: list all of them, create and delete those outside definitions."""
+"""Handlers of schedules: list, pause and fire all of them, create and delete those outside definitions."""
 
 from __future__ import annotations
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.asking import paged
-from stepwell.api.requests import NoQuery, ScheduleBody
+from stepwell.api.handlers.starting import shown
+from stepwell.api.requests import EndBody, FireBody, NoQuery, ScheduleBody, StartIdleBody
 from stepwell.api.schedules import schedule_view
 from stepwell.runtime.ports import Schedule
 
@@ -42,6 +43,27 @@ async def delete_schedule(call: Call) -> Answer:
     return Answer(204, "")
 
 
+async def pause_schedule(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(EndBody)
+    known = await call.parts.scheduling.pause(call.path["name"], body.reason, call.who(body.by))
+    return Answer(200, schedule_view(known, call.parts.ports.clock.now_ms()))
+
+
+async def unpause_schedule(call: Call) -> Answer:
+    call.asked(NoQuery)
+    call.body(StartIdleBody)
+    known = await call.parts.scheduling.unpause(call.path["name"])
+    return Answer(200, schedule_view(known, call.parts.ports.clock.now_ms()))
+
+
+async def fire_schedule(call: Call) -> Answer:
+    call.asked(NoQuery)
+    started = await call.parts.triggers.fire_now(call.path["name"], call.body(FireBody).at or 0)
+    return await shown(call, started.header.run_id, 201 if started.created else 200)
+
+
+_UNKNOWN = {404: "no such schedule"}
 SCHEDULING_ROUTES = (
     Route("GET", "/schedules", list_schedules, "List the schedules", {200: "all of them, by name"}, "SchedulePage"),
     Route(
@@ -63,6 +85,33 @@ SCHEDULING_ROUTES = (
         "/schedules/{name}",
         delete_schedule,
         "Delete a schedule; its runs continue",
-        {204: "deleted", 404: "no such schedule", 409: "the schedule belongs to a definition"},
+        {204: "deleted", 409: "the schedule belongs to a definition", **_UNKNOWN},
+    ),
+    Route(
+        "POST",
+        "/schedules/{name}/pause",
+        pause_schedule,
+        "Have a schedule start no runs until its pause is ended",
+        {200: "it is paused, now or before", **_UNKNOWN},
+        "ScheduleView",
+        EndBody,
+    ),
+    Route(
+        "POST",
+        "/schedules/{name}/unpause",
+        unpause_schedule,
+        "End the pause of a schedule",
+        {200: "it fires at its next time", 409: "it is not paused", **_UNKNOWN},
+        "ScheduleView",
+        StartIdleBody,
+    ),
+    Route(
+        "POST",
+        "/schedules/{name}/fire",
+        fire_schedule,
+        "Start a schedule's run now, or for a time that has passed",
+        {201: "the run is created", 200: "the run of that time is there already", 409: "it was deleted", **_UNKNOWN},
+        "RunView",
+        FireBody,
     ),
 )

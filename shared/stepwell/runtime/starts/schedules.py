@@ -24,7 +24,7 @@ from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
 from stepwell.values import dataclass
 
-SCHEDULE, FIRING = "schedule", "firing"  # kinds of notes
+SCHEDULE, FIRING, HELD = "schedule", "firing", "held_schedule"  # kinds of notes
 OVERLAPS = ("skip", "allow")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)  # a definition's name has a colon, so none clashes
 
@@ -39,12 +39,22 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A pause of a schedule: since when, by whom, and why."""
+
+    since_ms: int
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
-    """A schedule, its last firing, and where it comes from."""
+    """A schedule, its last firing, where it comes from, and its pause."""
 
     schedule: Schedule
     last: Firing | None
     of_definition: bool
+    held: Held | None = None
 
 
 class Scheduling:
@@ -60,8 +70,9 @@ class Scheduling:
         defined = [of_trigger(graph, one) for graph in self._catalog.current.values() for one in graph.schedules]
         if not made and not defined:
             return []
-        firings = await self._ports.notes.notes(FIRING)
-        found = [Known(one, _firing(firings.get(one.name)), one in defined) for one in (*made, *defined)]
+        firings, held = await self._ports.notes.notes(FIRING), await self._ports.notes.notes(HELD)
+        found = [Known(one, _firing(firings.get(one.name)), one in defined, _held(held.get(one.name)))
+                 for one in (*made, *defined)]  # fmt: skip
         return sorted(found, key=lambda known: known.schedule.name)
 
     async def trouble(self, schedule: Schedule) -> str:
@@ -104,7 +115,41 @@ class Scheduling:
                            hint="delete it first, or take another name")  # fmt: skip
         if self._schedules is not None:  # also for a repeated call: the first may have died right here
             await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
-        return Known(made, _firing(await notes.get_note(FIRING, made.name)), False), there is None
+        return await self._known(made, of_definition=False), there is None
+
+    async def get(self, name: str) -> Known:
+        """Returns a schedule by its name. Raises NotFound."""
+        defined = self.named(name)
+        if defined is not None:
+            return await self._known(of_trigger(*defined), of_definition=True)
+        body = await self._ports.notes.get_note(SCHEDULE, name) if _NAME.fullmatch(name) else None
+        if body is None:
+            raise NotFound(f"there is no schedule {name[:80]!r}", code="unknown_schedule",
+                           hint="stepwell schedules lists them")  # fmt: skip
+        return await self._known(_read(body), of_definition=False)
+
+    async def held(self, name: str) -> Held | None:
+        """Returns the pause of a schedule; None if it is not paused."""
+        return _held(await self._ports.notes.get_note(HELD, name))
+
+    async def pause(self, name: str, reason: str, by: str) -> Known:
+        """Has a schedule start no runs until its pause is ended; an earlier pause stays as it is. Raises NotFound."""
+        await self.get(name)
+        held = Held(self._ports.clock.now_ms(), by, reason)
+        await self._ports.notes.put_note(HELD, name, encode(asdict(held)), None)
+        return await self.get(name)
+
+    async def unpause(self, name: str) -> Known:
+        """Ends the pause of a schedule. Times that passed in it are not made up for.
+
+        Raises NotFound, and Conflict `not_paused`.
+        """
+        known = await self.get(name)
+        if known.held is None:
+            raise Conflict(f"the schedule {name!r} is not paused", code="not_paused",
+                           hint="stepwell schedules tells which are")  # fmt: skip
+        await self._ports.notes.drop_note(HELD, name)
+        return replace(known, held=None)
 
     async def rearm(self) -> None:
         """Sets every schedule that a caller made once more: the scheduler may have lost it."""
@@ -118,12 +163,11 @@ class Scheduling:
         if self.named(name) is not None:
             raise Conflict(f"the schedule {name!r} is of its workflow's definition", code="of_definition",
                            hint="take it out of `triggers` and deploy again")  # fmt: skip
-        if not _NAME.fullmatch(name) or await self._ports.notes.get_note(SCHEDULE, name) is None:
-            raise NotFound(f"there is no schedule {name[:80]!r}", code="unknown_schedule",
-                           hint="stepwell schedules lists them")  # fmt: skip
+        await self.get(name)
         if self._schedules is not None:
             await self._schedules.drop(name)
-        await self._ports.notes.drop_note(FIRING, name)
+        for kind in (FIRING, HELD):
+            await self._ports.notes.drop_note(kind, name)
         await self._ports.notes.drop_note(SCHEDULE, name)  # last: until then the call can be repeated
 
     def named(self, name: str) -> tuple[Graph, ScheduleTrigger] | None:
@@ -131,6 +175,10 @@ class Scheduling:
         graph = self._catalog.current.get(name.rpartition(":")[0])
         found = [one for one in graph.schedules if one.name == name] if graph is not None else []
         return (graph, found[0]) if graph is not None and found else None
+
+    async def _known(self, schedule: Schedule, *, of_definition: bool) -> Known:
+        firing = await self._ports.notes.get_note(FIRING, schedule.name)
+        return Known(schedule, _firing(firing), of_definition, await self.held(schedule.name))
 
     def _check(self, schedule: Schedule) -> None:
         if not _NAME.fullmatch(schedule.name):
@@ -215,6 +263,10 @@ def firing_text(firing: Firing) -> str:
 
 def _firing(body: str | None) -> Firing | None:
     return None if body is None else Firing(**decode(body))
+
+
+def _held(body: str | None) -> Held | None:
+    return None if body is None else Held(**decode(body))
 
 
 def _read(body: str) -> Schedule:

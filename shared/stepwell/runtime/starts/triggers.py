@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from stepwell.definition.event_names import SCHEDULE_FIRED
-from stepwell.definition.graph import EventTrigger, Expression, Graph, Json
+from stepwell.definition.graph import EventTrigger, Graph, Json, ScheduleTrigger
 from stepwell.engine.names import iso
 from stepwell.engine.waits import event_topic, run_of
 from stepwell.errors import ExpressionError, InvalidInput, RunDeleted, UserError
@@ -74,11 +74,12 @@ class Triggers:
         except (UserError, ExpressionError) as refusal:
             self._tell(f"{graph.name} on event {event.topic.name} {event.id}", refusal)
 
-    async def _begin(self, workflow: str, run_id: str, given: Json, version: str = "") -> None:
+    async def _begin(self, workflow: str, run_id: str, given: Json, version: str = "") -> Started:
         is_manual = self._catalog.named(workflow).start_mode == "manual"
         started = await self._start(Start(workflow, given, run_id, version=version, create_only=is_manual))
         if started.created:
             self.counts[STARTED] += 1
+        return started
 
     def _tell(self, what: str, refusal: UserError | ExpressionError) -> None:
         """Logs and counts a refusal.
@@ -103,16 +104,37 @@ class Triggers:
         if schedule is None or schedule.workflow not in self._catalog.current:
             _logger.warning("schedule %s fired, and is no longer deployed", message.schedule)
             return
-        await self._announce(schedule, at_ms, now_ms)
+        is_held = await self._scheduling.held(schedule.name) is not None
+        if not is_held:
+            await self._announce(schedule, at_ms, now_ms)
         run_id = _run_id("schedule", schedule.name, at_ms)
-        if await self._ports.runs.get_run(run_id) is None and not await self._claim(schedule, at_ms, run_id, now_ms):
+        is_there = await self._ports.runs.get_run(run_id) is not None
+        if not is_there and not await self._claim(schedule, at_ms, run_id, now_ms, is_held=is_held):
             return
-        expression = defined[1].input if defined else None
         try:
-            given = _given(schedule, expression, at_ms, made=bool(message.made))
+            given = _given(schedule, defined, at_ms)
             await self._begin(schedule.workflow, run_id, given, schedule.version)
         except (UserError, ExpressionError) as refusal:
             self._tell(f"{schedule.workflow} on schedule {schedule.name} at {iso(at_ms)}", refusal)
+
+    async def fire_now(self, name: str, at_ms: int = 0) -> Started:
+        """Starts a run of the schedule at a caller's wish, whatever its pause, `overlap` and `catch_up` say.
+
+        `at_ms`: the time that it is fired for, not one to come. It is the run's cause, so a repeated call, and the
+        firing at that time, find the run. 0: now, in addition to a firing at this time.
+
+        Raises NotFound, InvalidInput, Conflict.
+        """
+        schedule, now_ms = (await self._scheduling.get(name)).schedule, self._ports.clock.now_ms()
+        if at_ms > now_ms:
+            raise InvalidInput(f"{iso(at_ms)} is still to come", code="bad_time",
+                               hint="leave `at` out to fire it now, or create a run with start_at")  # fmt: skip
+        run_id = _run_id("schedule", name, at_ms) if at_ms else _run_id("fired", name, now_ms)
+        try:
+            given = _given(schedule, self._scheduling.named(name), at_ms or now_ms)
+        except ExpressionError as error:
+            raise InvalidInput(f"schedule {name} has no input: {error.message}", code=error.code) from error
+        return await self._begin(schedule.workflow, run_id, given, schedule.version)
 
     async def _announce(self, schedule: Schedule, at_ms: int, now_ms: int) -> None:
         """Sends the event that the schedule's time has come."""
@@ -121,7 +143,7 @@ class Triggers:
         event = Event(topic, event_id, payload, now_ms, now_ms + EVENT_KEPT_MS)
         await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))
 
-    async def _claim(self, schedule: Schedule, at_ms: int, run_id: str, now_ms: int) -> bool:
+    async def _claim(self, schedule: Schedule, at_ms: int, run_id: str, now_ms: int, *, is_held: bool) -> bool:
         """Notes the firing, and tells whether its run may start. A note that changed meanwhile is read again.
 
         first firing:   read note --> note "run 1" -----------------> create run 1
@@ -133,7 +155,7 @@ class Triggers:
             last = read_firing({} if body is None else {schedule.name: body}, schedule.name) or Firing(0)
             if last.run_id == run_id:
                 return True  # noted by this firing before a crash
-            refusal = await self._refusal(schedule, last, at_ms, now_ms)
+            refusal = _HELD if is_held else await self._refusal(schedule, last, at_ms, now_ms)
             noted = Firing(max(at_ms, last.at_ms), last.run_id if refusal else run_id, plan_of(schedule))
             if await notes.put_note(FIRING, schedule.name, firing_text(noted), body):
                 break
@@ -156,8 +178,9 @@ class Triggers:
 
 _TOO_LATE = "it is too late for it"
 _LIVES = "the run of an earlier firing had not ended"
+_HELD = "it is paused"
 _OVER = "it, or a later firing, was handled before"
-_COUNTED = {_TOO_LATE: MISSED, _LIVES: SKIPPED, _OVER: SKIPPED}
+_COUNTED = {_TOO_LATE: MISSED, _LIVES: SKIPPED, _HELD: SKIPPED, _OVER: SKIPPED}
 
 
 def _wants(trigger: EventTrigger, event: Event) -> bool:
@@ -184,11 +207,11 @@ def _cause(graph: Graph, trigger: EventTrigger, event: Event, names: Mapping[str
     return _run_id("key", graph.name, event.topic.name, str(key))
 
 
-def _given(schedule: Schedule, expression: Expression | None, at_ms: int, *, made: bool) -> Json:
-    """Returns the input of a firing's run."""
-    if made:
+def _given(schedule: Schedule, defined: tuple[Graph, ScheduleTrigger] | None, at_ms: int) -> Json:
+    """Returns the input of a firing's run. Raises ExpressionError. `defined`: if it is a definition's."""
+    if defined is None:
         return schedule.input
-    fired = {"schedule": schedule.name, "scheduled_at": iso(at_ms)}
+    fired, expression = {"schedule": schedule.name, "scheduled_at": iso(at_ms)}, defined[1].input
     return fired if expression is None else expression.evaluate(_names(fired, at_ms))
 
 

@@ -1,0 +1,44 @@
+"""`stepwell schedule`: pauses a schedule, ends its pause, or starts its run now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.acts import id_of, report
+from stepwell.cli.arguments import AsJson, By, Reason, Url
+from stepwell.cli.connect import connect, person
+
+Name = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", help="Its name, as `stepwell schedules` has it.", show_default=False)
+]
+
+
+def pause(name: Name, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """Have a schedule start no runs until its pause is ended."""
+    with connect(url) as client:
+        found = client.pause_schedule(name, reason, by=person(by))
+    report(found, as_json, f"paused {name}: it starts no runs")
+
+
+def unpause(name: Name, by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """End the pause of a schedule. What it missed is not made up for."""
+    with connect(url) as client:
+        found = client.unpause_schedule(name, by=person(by))
+    following = (found.get("next") or [""])[0]
+    report(found, as_json, f"{name} fires again{f', next at {following}' if following else ''}")
+
+
+def fire(
+    name: Name,
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="Fire it for this time, which has passed: 2026-01-31T09:00:00Z.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Start a schedule's run now, or for a time that has passed."""
+    with connect(url) as client:
+        found = client.fire_schedule(name, at)
+    report(found, as_json, f"{id_of(found, name)} is {found.get('status')}")
