@@ -229,6 +229,37 @@ def _sent() -> str:
     return str(sys.modules["flow"].SENT[0])
 
 
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_a_function_goes_on_after_the_key_of_its_callback_s_url_is_rotated(flows: Flows, sessions: int) -> None:
+    """The new URL is another argument of the step that got the old one, which is still good."""
+    kit = flows(
+        HEAD
+        + """
+SENT = []
+
+def send(mail: dict):
+    SENT.append(mail["text"].split()[-1])
+
+@workflow
+async def flow(ctx):
+    callback = ctx.callback()
+    await ctx.step(send, {"text": f"post it to {callback.url}"})
+    await ctx.sleep("1h")
+    return await callback
+""",
+        sessions=sessions,
+    )
+    run = kit.start("flow")
+    assert run.waiting_for == "sleep"
+    sent, keys = _sent(), kit._links._keys()
+    kit._links._keys = lambda: [b"the new key, " * 4, *keys]
+    kit.reload()
+    kit.advance("1h")
+    assert run.waiting_for == "callback"
+    kit.callback(sent, {"paid": 3})
+    assert run.result == {"paid": 3}
+
+
 def test_a_callback_can_bring_an_error(flows: Flows) -> None:
     kit = flows(
         HEAD

@@ -171,6 +171,10 @@ class Session:
         """Returns the operations that were made and that nobody has awaited yet. A session of more knows."""
         return ()
 
+    def holds_link(self, asked: Asked) -> bool:
+        """Tells whether the arguments hold a signed URL, which a new key changes. A session of more knows."""
+        return False
+
     def forgotten(self) -> Failure | None:
         """What is wrong with a function that returns and has left operations behind. A session of more knows."""
         return None
@@ -324,11 +328,15 @@ class Session:
                 asked = fresh[0].asked if fresh else asked
             elif not self._fits(entry, asked, result):
                 return False
-        if entry.arguments and entry.kind == "step" and asked and asked.arguments != entry.arguments:
+        if asked is not None and self._has_other_arguments(entry, asked):
             self._result = asks_for_another(entry, f"{asked} with other arguments", self._runner.place)
             return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
+
+    def _has_other_arguments(self, entry: Entry, asked: Asked) -> bool:
+        is_compared = entry.kind == "step" and entry.arguments
+        return bool(is_compared) and asked.arguments != entry.arguments and not self.holds_link(asked)
 
     def _claim(self, entry: Entry) -> None:
         """These operations of the tasks have begun."""

@@ -38,7 +38,7 @@ from stepwell.runtime.durable.operations import (
     result_reader,
     stored,
 )
-from stepwell.runtime.durable.running import Logger, check_own, going_on, read_only, running
+from stepwell.runtime.durable.running import FunctionSession, Logger, check_own, going_on, read_only, running
 from stepwell.runtime.durable.sending import sent
 from stepwell.runtime.durable.transacting import checked
 from stepwell.values import dataclass
@@ -183,12 +183,14 @@ class Context(Combining):
         beat_ms = None if heartbeat is None else parse_duration(heartbeat)
         wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
         asked = Asked("callback", checked_name(name), wait=wait, callbacks=(own,))
-        return Callback(asked, reader_of(type), lambda: self._url_of(own, session.now_ms + (limit_ms or YEAR_MS)))
+        return Callback(asked, reader_of(type), lambda: self._url_of(session, own, limit_ms or YEAR_MS))
 
-    def _url_of(self, own: str, until_ms: int) -> str:
+    def _url_of(self, session: FunctionSession, own: str, limit_ms: int) -> str:
         if self._url is None:
             raise InvalidInput("this process has no key to sign a callback's URL with", code="no_callback")
-        return self._url(own, until_ms)
+        url = self._url(own, session.now_ms + limit_ms)
+        session.links.add(url.rpartition("/")[2])
+        return url
 
     def child(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -38,6 +39,7 @@ class FunctionSession(Session):
     kept: Kept | None = None  # what the handler must not change, while it answers
     is_updating = False  # whether a handler of an update runs
     callbacks = 0  # made so far
+    links: set[str]  # the signed parts of the callbacks' URLs that its code has read
     made: Made  # the operations that it made
     running_loop: Callable[[], AbstractContextManager[None]]  # entered while records are replayed
     outer: FunctionSession | None = None  # the parent's session if only this branch needs it
@@ -76,6 +78,12 @@ class FunctionSession(Session):
 
     def forgotten(self) -> Failure | None:
         return self.made.forgotten()
+
+    def holds_link(self, asked: Asked) -> bool:
+        if not self.links or asked.step is None or asked.step.input is None:
+            return False
+        given = json.dumps(asked.step.input.evaluate({}))
+        return any(link in given for link in self.links)
 
     def answer(self, name: str) -> Json:
         """Returns the answer of a query's handler. Raises NotFound, and what the handler raises."""
