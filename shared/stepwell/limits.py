@@ -71,6 +71,7 @@ STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 DEPLOYED_KEPT_MS = MINUTE_MS  # how long a deploy still wakes those that begin to wait for code
 SESSION_SECONDS = 10  # from one operation of a durable function to the next: `function_stuck`
+SESSION_RECORDS = 100  # of a log: so many are replayed within that time
 CLEANUP_MS = 30 * SECOND_MS  # that a cancelled durable function has, unless it says otherwise
 CLEANUP_MAX_MS = YEAR_MS  # what it may ask for: `bad_value`
 SESSIONS_KEPT = 1_000  # that a process keeps: a warm worker goes on without a replay

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from stepwell.engine import durable
 from stepwell.engine.records import Group
+from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable import gathering
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
@@ -401,3 +403,39 @@ def test_a_function_that_forgets_everything_between_two_operations_comes_to_the_
         assert run.status == "completed", (run.error, run.view["waiting_data"])
         told.append((run.result, [(one["type"], one["step"], one["at"]) for one in run.history]))
     assert told[0] == told[1] == told[2]
+
+
+def test_a_replay_has_the_time_limit_for_each_part_of_a_long_log(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of any length can be replayed: the limit is for code that blocks. A patch in a later part is found."""
+    kit = flows(
+        """
+from stepwell import workflow
+
+@workflow
+async def flow(ctx):
+    total = 0
+    for n in range(250):
+        if n == 120 and ctx.patched("twice"):
+            total += await ctx.run(lambda: 0, name="twice")
+        total += await ctx.run(lambda: n, name="one")
+    await ctx.event("go")
+    return total
+""",
+    )
+    run = kit.start("flow")
+    assert run.waiting_for == "event"
+    sessions = kit._steps._real._sessions
+    assert sessions is not None
+    sessions.close()
+    limited = list[float]()
+    threads = sessions._threads
+
+    class Counted:
+        def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
+            limited.append(limit_seconds)
+            return threads.run(function, limit_seconds)
+
+    monkeypatch.setattr(sessions, "_threads", Counted())
+    kit.event("go", 1)
+    assert run.result == sum(range(250))
+    assert limited.count(SESSION_SECONDS) >= 3

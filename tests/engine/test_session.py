@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -210,3 +210,30 @@ def test_the_record_with_which_tasks_begin_tells_of_the_patch_once() -> None:
     session.go_on([Record(0, Kind.WAITING, "w", 5, TASKS, rules=(f"{PATCH}p",), parked=parked, next=following)])
     assert len(session.open) == 2
     assert session.patches() == ()
+
+
+async def asks_often(is_patched: Callable[[str], bool]) -> None:
+    for n in range(100):
+        is_patched(f"p{n}")
+        await step("work")
+
+
+def test_a_question_to_the_log_reads_what_comes_next_and_not_all_before() -> None:
+    """Else a long function that asks often, or logs, could not be replayed in its time."""
+
+    class Log(list[Record]):
+        read = 0
+
+        def __iter__(self) -> Iterator[Record]:
+            for one in super().__iter__():
+                Log.read += 1
+                yield one
+
+        def __getitem__(self, at: Any) -> Any:
+            Log.read += 1
+            return super().__getitem__(at)
+
+    session = session_of(asks_often)
+    session.begin(Log(Record(n, Kind.STEP, "w", 0, "work", next=Goto("f")) for n in range(100)))
+    assert session.result() == Completed(None)
+    assert Log.read <= 200

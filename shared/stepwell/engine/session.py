@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from itertools import islice
 
 from stepwell.definition.graph import Json, Wait
 from stepwell.engine.asking import (
@@ -76,17 +75,21 @@ class Session:
         self._is_closed = self._is_updated_again = self._has_begun = False
         self.slot, self.now_ms = slot, since_ms
 
-    def begin(self, records: list[Record]) -> None:
-        """Runs the function to its first operation. `records` are those that follow, which may name patches."""
+    def begin(self, records: list[Record], end: int | None = None) -> None:
+        """Runs the function to its first operation, then as `go_on` does. The records may name patches."""
         self._has_begun = True
         self._run(records, 0)
-        self.go_on(records)
+        self.go_on(records, 0, end)
 
-    def go_on(self, records: list[Record]) -> None:
-        """Adds the new records, in order, and runs the function as far as they lead."""
-        if self._can_go_on():  # an update woke it
+    def go_on(self, records: list[Record], start: int = 0, end: int | None = None) -> None:
+        """Adds the new records, in order, and runs the function as far as they lead.
+
+        `start` and `end` are those of a part of the records, whose other parts have their calls before and after it.
+        """
+        if not start and self._can_go_on():  # an update woke it
             self._run(records, 0)
-        for at, record in enumerate(records):
+        for at in range(start, len(records) if end is None else min(end, len(records))):
+            record = records[at]
             if record.slot != self.slot + 1:
                 raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
             self._take(record, records, at + 1)
@@ -201,7 +204,9 @@ class Session:
 
     def _coming(self) -> Iterator[Entry]:
         """What the log has next: looked for only when the function wants to know."""
-        return entries(islice(*self._ahead, None), has_tasks=self._journal.has_tasks)
+        records, following = self._ahead
+        coming = (records[at] for at in range(following, len(records)))  # `islice` would pass over all before
+        return entries(coming, has_tasks=self._journal.has_tasks)
 
     def _can_go_on(self) -> bool:
         """Tells whether an update has woken a task, or came when a timer was due."""

@@ -49,9 +49,9 @@ class FunctionSession(Session):
     is_reading = False  # its code runs for a reader, who moves nothing: whoever does has told of it, or will
     has_muted = False  # its code told something then
 
-    def go_on(self, records: list[Record]) -> None:
+    def go_on(self, records: list[Record], start: int = 0, end: int | None = None) -> None:
         with self.running_loop():  # once for all of them
-            super().go_on(records)
+            super().go_on(records, start, end)
 
     def tells(self) -> bool:
         """Tells whether what the code says now is new, and to be logged."""

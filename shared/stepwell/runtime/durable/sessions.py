@@ -25,7 +25,7 @@ from stepwell.engine.journal import continued_as
 from stepwell.engine.records import ROOT, Failure, Record
 from stepwell.engine.turns import Asked, Completed, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
-from stepwell.limits import SECOND_MS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
+from stepwell.limits import SECOND_MS, SESSION_RECORDS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url
 from stepwell.runtime.durable.handlers import given_up, updated_by
 from stepwell.runtime.durable.opening import session_of
@@ -193,7 +193,7 @@ class Sessions:
             session = None
         if session is None:
             return await self._replayed(at, is_reading=is_reading)
-        return self._run(at, partial(self._go_on, session, records, at, is_reading))
+        return self._run(at, partial(self._go_on, session, records, is_reading), records)
 
     def close(self) -> None:
         """Closes every session: their code has changed, or the process is about to end."""
@@ -216,7 +216,8 @@ class Sessions:
         if place is None:
             since = await self._journal(at)
             stuck = self._imported(at, since.path)
-            return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, since, is_reading))
+            begin = partial(self._begin, at, since, is_reading)
+            return (None, Turn(stuck)) if stuck else self._run(at, begin, since.records)
         index = place[2]
         forked = await self._fork(at, *place[:2], anew=anew)
         if isinstance(forked, _Forked) and not self._take(forked, index):
@@ -224,7 +225,7 @@ class Sessions:
         if isinstance(forked, Turn):
             return None, forked
         records = await self._new_records(at, -1)
-        made = self._run(at, partial(self._begin_branch, at, forked, index, records))
+        made = self._run(at, partial(self._begin_branch, at, forked, index, records), records)
         if not forked.is_kept:
             self._no_longer(forked, index, made[0])
         return made
@@ -312,41 +313,47 @@ class Sessions:
         return None
 
     def _run(
-        self, at: Standing, work: Callable[[], tuple[FunctionSession, Turn]]
+        self, at: Standing, first: Callable[[], FunctionSession], records: list[Record]
     ) -> tuple[FunctionSession | None, Turn]:
-        made, error = self._threads.run(work, SESSION_SECONDS)
+        """Runs the function along its records. The time limit is for a part of them, however long the log is.
+
+        `first` runs it along the first part.
+        """
+        work = first
+        for start in range(SESSION_RECORDS, len(records), SESSION_RECORDS):
+            session, error = self._threads.run(work, SESSION_SECONDS)
+            if not isinstance(session, FunctionSession):
+                return None, Turn(of_error(at, error))
+            work = partial(_further, session, records, start)
+        made, error = self._threads.run(lambda: _with_turn(work(), at), SESSION_SECONDS)
         if isinstance(made, tuple):
             session, turn = made
             return session, turn
         return None, Turn(of_error(at, error))
 
-    def _begin(self, at: Standing, since: Since, is_reading: bool) -> tuple[FunctionSession, Turn]:
+    def _begin(self, at: Standing, since: Since, is_reading: bool) -> FunctionSession:
         function = self._registry.function(since.path)
         check(at, function, since.path, is_own=since.is_own)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(since.input, context, at.graph.start))
         session = session_of(at, body, at.token.began_slot, since.began_ms, deepcopy(dict(since.state)))
         session.is_reading = session.is_reading or is_reading
-        session.begin(since.records)
-        return session, turn_of(session, at)
+        session.begin(since.records, SESSION_RECORDS)
+        return session
 
-    def _begin_branch(
-        self, at: Standing, forked: _Forked, index: int, records: list[Record]
-    ) -> tuple[FunctionSession, Turn]:
+    def _begin_branch(self, at: Standing, forked: _Forked, index: int, records: list[Record]) -> FunctionSession:
         one: Awaitable[object] = forked.asked.branches[index]
         body: Any = only(one) if isinstance(one, Operation) else one
         since_ms = at.token.branch.started_ms if at.token.branch else 0
         session = session_of(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
         session.parent = forked.session
-        session.begin(records)
-        return session, turn_of(session, at)
+        session.begin(records, SESSION_RECORDS)
+        return session
 
-    def _go_on(
-        self, session: FunctionSession, records: list[Record], at: Standing, is_reading: bool
-    ) -> tuple[FunctionSession, Turn]:
+    def _go_on(self, session: FunctionSession, records: list[Record], is_reading: bool) -> FunctionSession:
         session.is_reading = is_reading
-        session.go_on(records)
-        return session, turn_of(session, at)
+        session.go_on(records, 0, SESSION_RECORDS)
+        return session
 
     # -- keeping
 
@@ -400,6 +407,15 @@ class Sessions:
         self._threads.run(session.close, SESSION_SECONDS)
         if session.outer is not None:
             self._let_go(session.outer)
+
+
+def _further(session: FunctionSession, records: list[Record], start: int) -> FunctionSession:
+    session.go_on(records, start, start + SESSION_RECORDS)
+    return session
+
+
+def _with_turn(session: FunctionSession, at: Standing) -> tuple[FunctionSession, Turn]:
+    return session, turn_of(session, at)
 
 
 def _life(at: Standing) -> _Life:
