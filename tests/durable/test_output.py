@@ -13,6 +13,8 @@ from tests.durable.conftest import Flows
 
 CODE = """
 import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator
+from datetime import date
 from stepwell import Retry, Transient, step, workflow
 
 @step
@@ -35,6 +37,21 @@ def yields(words: list):
 async def yields_later(words: list):
     for word in words:
         await asyncio.sleep(0)
+        yield word
+
+@step
+def yields_typed(words: list[str]) -> Generator[str, None, date]:
+    yield from words
+    return date(2026, 1, 2)
+
+@step
+def yields_iterated(words: list[str]) -> Iterator[str]:
+    yield from words
+    return "".join(words)
+
+@step
+async def yields_typed_later(words: list[str]) -> AsyncIterator[str]:
+    for word in words:
         yield word
 
 TRIES = []
@@ -68,6 +85,9 @@ async def flow(ctx, name: str, words: list = ["a", "b"]):
             return await ctx.step(yields, words)
         case "yields later":
             return await ctx.step(yields_later, words)
+        case "yields typed":
+            day = await ctx.step(yields_typed, words)
+            return [day.year, await ctx.step(yields_iterated, words), await ctx.run(yields_typed_later, words)]
         case "run later":
             return await ctx.run(yields_later, words)
         case "run":
@@ -100,6 +120,7 @@ def output(kit: Stepwell, run: Run, after: str = "", limit: int = 500) -> list[A
         ("later", ["a"], None),
         ("yields", ["a", "b"], "ab"),
         ("yields later", ["a", "b"], None),
+        ("yields typed", ["a", "b", "a", "b", "a", "b"], [2026, "ab", None]),
         ("run later", ["a", "b"], None),
     ],
 )

@@ -5,7 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import typing
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Sequence,
+)
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -22,6 +31,7 @@ from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
 
 T = TypeVar("T")
+_YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
 _PLAIN = 2**31  # a smaller number can be stored without a check
 Reader = Callable[[Json], Any]  # from stored JSON to the function's value
 
@@ -207,10 +217,18 @@ def reader_of(hint: Any) -> Reader:
 
 @lru_cache(maxsize=1_024)
 def result_reader(function: Callable[..., object]) -> Reader:
-    """Returns the reader for the function's return type; JSON is copied if it has none or an unresolved one."""
+    """Returns the reader for the function's return type; JSON is copied if it has none or an unresolved one.
+
+    The result of a generator is what it returns, which `Generator` names and `Iterator` does not.
+    """
+    inner = inspect.unwrap(function)
     try:
-        hint = typing.get_type_hints(inspect.unwrap(function)).get("return")
+        hint = typing.get_type_hints(inner).get("return")
     except (NameError, TypeError):
+        return copy_of
+    if typing.get_origin(hint) is Generator:
+        hint = next(iter(typing.get_args(hint)[2:]), None)
+    elif inspect.isgeneratorfunction(inner) or typing.get_origin(hint) in _YIELDING or hint in _YIELDING:
         return copy_of
     return copy_of if hint is type(None) else reader_of(hint)
 
