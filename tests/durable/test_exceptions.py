@@ -37,6 +37,12 @@ def charge(how: str):
             raise KeyError("x")
         case "os":
             raise Full(28, "no space")
+        case "file":
+            raise FileNotFoundError(2, "no such file", "till.csv")
+        case "text":
+            b"till \\xff".decode()
+        case "nothing":
+            raise TimeoutError
         case "holds":
             raise Holds
         case "local":
@@ -67,7 +73,7 @@ async def flow(ctx, how: str, way: str = "step"):
         await ctx.sleep(1)
         assert isinstance(error, StepFailed) and isinstance(error, Expired), type(error).__mro__
         return [type(error).__name__, str(error), error.code, str(error.amount + 1), error.data["n"], error.type]
-    except (KeyError, Full, Wrong) as error:
+    except (KeyError, Full, Wrong, FileNotFoundError, UnicodeDecodeError, TimeoutError) as error:
         assert isinstance(error, StepFailed)
         return [type(error).__name__, str(error), list(error.args), error.type, error.data]
     except StepFailed as error:
@@ -96,11 +102,24 @@ def test_it_has_its_class_its_text_and_its_fields(kit: Stepwell, way: str) -> No
     [
         ("builtin", ["KeyError", "'x'", ["x"], "KeyError", None]),
         ("os", ["Full", "[Errno 28] no space", [28, "no space"], "Full", None]),
+        (
+            "file",
+            ["FileNotFoundError", "[Errno 2] no such file: 'till.csv'", [2, "no such file"], "FileNotFoundError", None],
+        ),
+        ("nothing", ["TimeoutError", "", [], "TimeoutError", None]),
         ("ours", ["Wrong", "no card", ["no card"], "Wrong", {"card": None}]),
     ],
 )
 def test_so_has_one_of_python_of_the_system_and_of_ours(kit: Stepwell, how: str, caught: list[object]) -> None:
     assert kit.start("flow", {"how": how}).result == caught
+
+
+def test_one_whose_arguments_are_no_json_has_its_text(kit: Stepwell) -> None:
+    """Its bytes cannot be stored: in UTF-8 they would be no error."""
+    run = kit.start("flow", {"how": "text"})
+    assert isinstance(run.result, list), run.error
+    assert run.result[1:3] == ["StepFailed", "UnicodeDecodeError"]
+    assert "invalid start byte" in run.result[3]
 
 
 @pytest.mark.parametrize(("how", "name"), [("holds", "Holds"), ("local", "Local"), ("group", "StopIteration")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from functools import lru_cache
+from types import WrapperDescriptorType
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
@@ -48,7 +49,13 @@ def _both(kind: Any, base: Any) -> Any:
     """Returns a subclass of both: the exception's own class first, then `base`."""
     own: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     own |= {name: _own_first(name, base) for name in _OF_FAILURES if not hasattr(kind, name)}
+    if isinstance(kind.__str__, WrapperDescriptorType) and kind.__str__ is not BaseException.__str__:
+        own["__str__"] = _text  # it reads what Python's own `__init__` keeps beside the arguments, as of an OSError
     return type(kind.__name__, (kind, base), own)
+
+
+def _text(self: Any) -> str:
+    return self.failure.message if self.args else ""
 
 
 def _own_first(name: str, base: type[Exception]) -> property:
