@@ -68,6 +68,33 @@ return [first, both, await asyncio.gather(two, ctx.start(two))]
     assert len(counted.calls) == 2
 
 
+def test_an_operation_whose_result_has_come_with_others_is_not_done_again(flows: Flows, sessions: int) -> None:
+    """As branches, one wait, child runs or tasks, whether it won or failed; and an operand that is given twice."""
+    kit = flows(flow("""
+one, two, three = ctx.step(double, 1), ctx.step(double, 2), ctx.step(double, 3)
+found = [await ctx.all(one, two), await one, await asyncio.gather(one, two), await ctx.all(two, three, three)]
+won = ctx.step(double, 4)
+found.append([(await ctx.first(ctx.event("never"), won)).value, await won])
+paid, seen = ctx.event("paid"), ctx.event("seen")
+found.append([(await ctx.first(paid, ctx.timer("1h"))).winner, await paid, await ctx.all(paid, seen), await seen])
+bad = ctx.step(broken)
+(error, _) = await ctx.all(bad, ctx.step(double, 5), return_exceptions=True)
+try:
+    await bad
+except ValueError as again:
+    found.append(again is error)
+return found
+"""), sessions=sessions)  # fmt: skip
+    doubled, broken = kit.mock("double", returns=8), kit.mock("broken", raises=ValueError("no"))
+    run = kit.start("flow")
+    assert run.waiting_for == "event", run.error
+    kit.event("paid", 1)
+    kit.event("paid", 2)
+    kit.event("seen", 3)
+    assert run.result == [[8, 8], 8, [8, 8], [8, 8, 8], [8, 8], [0, 1, [1, 3], 3], True], run.error
+    assert (len(doubled.calls), len(broken.calls)) == (5, 1)
+
+
 def test_a_handle_that_is_cancelled_ends_its_operation(flows: Flows, sessions: int) -> None:
     kit = flows(flow("""
 async def waits():

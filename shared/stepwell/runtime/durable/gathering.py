@@ -85,8 +85,8 @@ def together(
     """
     if not awaited:
         return Nothing()
-    operations = _taken(awaited)
-    if len(operations) == len(awaited) and not max_concurrency and not tolerated:
+    operations, need_tasks = _taken(awaited), _need_tasks(awaited)
+    if len(operations) == len(awaited) and not (max_concurrency or tolerated or need_tasks):
         if _are_one_set(operations):
             return _children(operations)
         if _are_one_wait(operations) and not any(one.is_timer for one in operations):
@@ -97,7 +97,7 @@ def together(
     def read(values: Json) -> list[Any]:
         return [_read(one, value) for one, value in zip(awaited, values, strict=True)]
 
-    if _need_tasks(awaited):
+    if need_tasks:
         return Gathered(asked, read, lambda: all_of(awaited, max_concurrency, tolerated))
     return Operation(asked, read)
 
@@ -107,8 +107,8 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
 
     It is recorded as one wait if all of them are waits, else as branches or tasks.
     """
-    operations = _taken(awaited)
-    if len(operations) == len(awaited) and _are_one_wait(operations):
+    operations, need_tasks = _taken(awaited), _need_tasks(awaited)
+    if len(operations) == len(awaited) and not need_tasks and _are_one_wait(operations):
         return _first_wait(operations)
     asked = Asked("first", "first", branches=awaited, is_apart=True)
 
@@ -119,26 +119,27 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
     async def body() -> First:
         return _first(awaited, *await first_of(awaited))
 
-    return Gathered(asked, read, body) if _need_tasks(awaited) else Operation(asked, read)
+    return Gathered(asked, read, body) if need_tasks else Operation(asked, read)
 
 
 def _need_tasks(awaited: Sequence[Awaitable[Any]]) -> bool:
-    """Tells whether one is a coroutine, or awaited already: a branch could not share it."""
+    """Tells whether one is a coroutine, or awaited already or twice: a branch could not share it."""
     if isinstance(awaited, Mapped):
         return False
-    return any(not isinstance(one, Operation) or isinstance(one, Gathered) or one.has_begun for one in awaited)
+    return len({id(one) for one in awaited}) < len(awaited) or any(
+        not isinstance(one, Operation) or isinstance(one, Gathered) or one.has_begun for one in awaited
+    )
 
 
 def _are_one_wait(operations: Sequence[Operation[Any]]) -> bool:
     are_waits = all(one.asked.wait is not None and not one.asked.wait.arms for one in operations)
-    return are_waits and len(operations) <= WAIT_ARMS and not any(one.has_begun for one in operations)
+    return are_waits and len(operations) <= WAIT_ARMS
 
 
 def _are_one_set(operations: Sequence[Operation[Any]]) -> bool:
     """Tells whether they are child runs with one time limit."""
     calls = [one.asked.call for one in operations if one.asked.call is not None and len(one.asked.call.children) == 1]
-    is_one = len(calls) == len(operations) <= CHILDREN and len({call.timeout_ms for call in calls}) == 1
-    return is_one and not any(one.has_begun for one in operations)
+    return len(calls) == len(operations) <= CHILDREN and len({call.timeout_ms for call in calls}) == 1
 
 
 def _taken(awaited: Sequence[Awaitable[Any]]) -> list[Operation[Any]]:
@@ -159,10 +160,10 @@ def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     """Returns the operation that awaits all of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
-        return Operation(one.asked, lambda value: [one.read(value)])
+        return Operation(one.asked, lambda value: [one.came(value)])
 
     def read(values: Json) -> list[Any]:
-        return [one.read(part) for one, part in zip(operations, values, strict=True)]
+        return [one.came(part) for one, part in zip(operations, values, strict=True)]
 
     return Operation(_in_one_slot(ALL.name, "all", operations), read)
 
@@ -171,11 +172,11 @@ def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
     """Returns the operation that awaits the first of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
-        return Operation(one.asked, lambda value: _first([one], 0, one.read(value)))
+        return Operation(one.asked, lambda value: _first([one], 0, one.came(value)))
 
     def read(value: Json) -> First:
         index, ended = value
-        return _first(operations, index, operations[index].read(ended))
+        return _first(operations, index, operations[index].came(ended))
 
     return Operation(_in_one_slot(ANY.name, "first", operations), read)
 
@@ -194,7 +195,7 @@ def _children(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     asked = Asked("children", "all", call=Call(children, timeout_ms=calls[0].timeout_ms))
 
     def read(values: Json) -> list[Any]:
-        return [one.read({child.name: values[name]}) for one, child, name in zip(operations, own, names, strict=True)]
+        return [one.came({child.name: values[name]}) for one, child, name in zip(operations, own, names, strict=True)]
 
     return Operation(asked, read)
 
@@ -211,6 +212,11 @@ def _first(awaited: Sequence[Awaitable[Any]], index: int, value: Any) -> First:
 
 
 def _read(one: Awaitable[Any], value: Json) -> Any:
+    if not isinstance(one, Operation):
+        is_failed = isinstance(value, dict) and value.keys() == {FAILED}
+        return raised(Failure(**value[FAILED])) if is_failed else copy_of(value)
     if isinstance(value, dict) and value.keys() == {FAILED}:
-        return raised(Failure(**value[FAILED]), one.asked if isinstance(one, Operation) else None)
-    return one.read(value) if isinstance(one, Operation) else copy_of(value)
+        error = raised(Failure(**value[FAILED]), one.asked)
+        one.has_come(None, error)
+        return error
+    return one.came(value)

@@ -80,6 +80,16 @@ class Operation(Coroutine[Any, Any, T]):
             self._by.is_awaited(self._number)
         return self
 
+    def came(self, value: Json) -> T:
+        """Reads the result that came with those of other operations. Whoever awaits the operation later gets it too."""
+        made: T = self.read(value)
+        self.has_come(made, None)
+        return made
+
+    def has_come(self, made: Any, error: BaseException | None) -> None:
+        """Keeps the result, or the error, that came with those of other operations."""
+        self.has_begun, self._made = True, (made, error)
+
     def _end(self, made: Any, error: BaseException | None) -> None:
         self._made = (made, error)
         for future in self._others if not isinstance(error, GeneratorExit) else ():
