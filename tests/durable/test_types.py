@@ -104,6 +104,7 @@ async def flow(ctx, place: str):
         run = kit.start("flow", {"place": place})
         assert run.error is not None, (place, run, run.view["waiting_data"])
         assert (run.status, run.error["type"]) == ("failed", code), (place, run.error)
+        assert ("the step returned" in str(run.error["message"])) is (place == "result"), (place, run.error)
 
 
 def test_input_that_does_not_fit_the_function_fails_the_run_and_says_what_is_wrong(flows: Flows) -> None:

@@ -28,7 +28,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.places import no_workflow
-from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
+from stepwell.runtime.steps.binding import CONTEXT, copy_of, json_of
 
 T = TypeVar("T")
 _YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
@@ -195,8 +195,8 @@ def stored(value: Any, what: str) -> Json:
     if _is_plain(value):
         return value
     try:
-        return to_json(value)
-    except Exception as error:  # `BadOutputError`, and whatever users' objects raise
+        return json_of(value, "value")
+    except Exception as error:  # pydantic's and ours, and whatever users' objects raise
         raise InvalidInput(f"{what} cannot be stored: {error}", code="not_storable",
                            hint="use JSON, a pydantic model, a dataclass or a plain type") from error  # fmt: skip
 

@@ -104,10 +104,15 @@ def copy_of(value: Json) -> Json:
 def to_json(value: object) -> Json:
     """Returns a step's result as plain JSON. Raises BadOutputError if it cannot be stored."""
     try:
-        made = to_jsonable_python(value)
-        check_json(made, "result")
+        return json_of(value, "result")
     except (PydanticSerializationError, InvalidInput, ValueError, RecursionError) as error:
         raise BadOutputError(f"the step returned what cannot be stored: {error}") from error
+
+
+def json_of(value: object, what: str) -> Json:
+    """Returns the value as plain JSON. Raises pydantic's errors and InvalidInput, naming `what`, if it is none."""
+    made = to_jsonable_python(value)
+    check_json(made, what)
     return made
 
 
