@@ -121,6 +121,19 @@ return [await handle async for handle in ctx.as_completed(handles)]
     assert run.result == [3, 6, 9]
 
 
+def test_what_is_no_handle_cannot_come_as_it_ends(flows: Flows) -> None:
+    kit = flows(
+        flow("""
+one = ctx.step(double, 1)
+try:
+    return [await handle async for handle in ctx.as_completed([one])]
+except Exception as error:
+    return [error.code, error.hint, await one]
+""")
+    )
+    assert kit.start("flow").result == ["bad_value", "begin it with ctx.start", 2]
+
+
 def test_a_dag_is_handles_that_await_handles(flows: Flows, sessions: int) -> None:
     kit = flows(flow("""
 async def node(n, *needs):

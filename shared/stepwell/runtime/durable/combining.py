@@ -106,6 +106,9 @@ class Combining:
         ended: asyncio.Queue[asyncio.Future[T]] = asyncio.Queue()
         found = list(dict.fromkeys(handles))
         for handle in found:
+            if not asyncio.isfuture(handle):
+                raise InvalidInput(f"`as_completed` takes handles, not {handle!r:.80}", code="bad_value",
+                                   hint="begin it with ctx.start")  # fmt: skip
             handle.add_done_callback(ended.put_nowait)
         for _ in found:
             yield await ended.get()
