@@ -54,6 +54,18 @@ async def beside(ctx):
     return [event, await watching]
 
 @workflow
+async def raises(ctx, how: str):
+    seen = []
+    ctx.update("add", lambda item: seen.append(item))
+
+    def holds():
+        if seen and how == "exit":
+            raise SystemExit(3)
+        return seen and how == "next" and next(one for one in seen if one > 9)
+
+    await ctx.until(holds)
+
+@workflow
 async def never(ctx):
     await ctx.until(lambda: False)
 """
@@ -112,3 +124,16 @@ def test_a_condition_that_nothing_can_change_fails_the_run(flows: Flows) -> None
     run = flows(CODE).start("never")
     assert run.error is not None
     assert run.error["type"] == "foreign_await"
+
+
+@pytest.mark.parametrize(("how", "kind"), [("exit", "SystemExit"), ("next", "RuntimeError")])
+def test_whatever_a_condition_raises_fails_the_function_and_leaves_no_run_stuck(
+    flows: Flows, sessions: int, how: str, kind: str
+) -> None:
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("raises", {"how": how})
+    kit.settle()
+    run.update("add", {"item": 1})
+    assert run.status == "failed", run.view["waiting_data"]
+    assert run.error is not None
+    assert run.error["type"] == kind

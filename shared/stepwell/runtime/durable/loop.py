@@ -29,11 +29,12 @@ from stepwell.engine.runner import Pending
 from stepwell.engine.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
-from stepwell.runtime.durable.places import foreign, here, waits_at
+from stepwell.runtime.durable.places import foreign, here, raised_at, waits_at
 from stepwell.runtime.durable.scopes import number_scopes
 from stepwell.runtime.durable.sending import ChildTask
 from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 from stepwell.runtime.durable.unheard import Unheard
+from stepwell.runtime.steps.threads import StepInterrupted
 
 T = TypeVar("T")
 FARTHEST_SECONDS = LONGEST_MS / SECOND_MS  # of a timer: a calendar ends, and a database's numbers do
@@ -127,7 +128,11 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
             try:
                 if not future.done() and self.context.run(condition):
                     future.set_result(None)
-            except Exception as error:  # users' code can raise anything
+            except StepInterrupted:  # the turn's time is up
+                raise
+            except StopIteration as error:  # a future cannot raise it, nor can a coroutine
+                future.set_exception(RuntimeError(f"the condition raised StopIteration{raised_at(error)}"))
+            except BaseException as error:  # users' code can raise anything
                 future.set_exception(error)
             if not future.done():
                 left.append((condition, future))
