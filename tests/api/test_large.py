@@ -110,6 +110,7 @@ def test_a_value_too_large_for_its_own_answer_comes_by_a_link(world: World) -> N
     ("query", "status", "code"),
     [
         ({"path": "/steps/none"}, 404, "unknown_value"),
+        ({"path": "/children/" + "9" * 5_000}, 404, "unknown_value"),
         ({"path": "steps"}, 422, "invalid_input"),
         ({"path": "/data", "entry": "0@99.0"}, 404, "unknown_entry"),
         ({"path": "/steps", "token": "0/7.1"}, 404, "unknown_fork"),

@@ -95,9 +95,10 @@ def test_an_event_without_an_id_is_told_by_its_time_and_text() -> None:
     assert (first.message, second.message, first.id != second.id) == ("hello", "hello", True)
 
 
-def test_a_cursor_of_another_list_is_refused() -> None:
+@pytest.mark.parametrize("cursor", ["run_1:x", "9" * 5_000, "\u0663:x"])
+def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
-        Cloud().page(5, "run_1:x")
+        Cloud().page(5, cursor)
 
 
 def test_a_refusal_is_an_outage_that_names_the_request() -> None:

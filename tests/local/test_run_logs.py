@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stepwell.cli.main import app
+from stepwell.errors import InvalidInput
 from stepwell.limits import LOG_LINE_CHARACTERS
 from stepwell.local import log_files
 from stepwell.local.ids import short
@@ -167,6 +168,12 @@ def test_lines_are_read_page_by_page(tmp_path: Path) -> None:
         page = run_now(logs.read(Asked("run_1", 0, None, 2, cursor)))
         found, cursor, pages = [*found, *(one.message for one in page.lines)], page.next_cursor, pages + 1
     assert (found, pages) == ([f"line {number}" for number in range(5)], 3)
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "9" * 5_000, "\u0663"])
+def test_a_cursor_of_another_list_is_refused(tmp_path: Path, cursor: str) -> None:
+    with pytest.raises(InvalidInput, match="cursor"):
+        run_now(LocalRunLogs(tmp_path).read(Asked("run_1", 0, None, 2, cursor)))
 
 
 def test_a_secret_that_a_step_has_read_is_in_no_line(tmp_path: Path) -> None:

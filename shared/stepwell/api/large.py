@@ -13,6 +13,7 @@ from stepwell.api.problems import problem
 from stepwell.definition.graph import Json
 from stepwell.errors import NotFound
 from stepwell.limits import ANSWERED_BYTES, LARGE_VALUE_BYTES, LINK_SECONDS, SECOND_MS, SENT_BYTES
+from stepwell.runtime.admission import place_in
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import for_time, of_run
 from stepwell.runtime.stores.jsontext import encode
@@ -143,8 +144,8 @@ def pointed(view: Json, path: str) -> Json:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and key in found:
             found = found[key]
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
+        elif isinstance(found, list) and (place := place_in(key)) is not None and place < len(found):
+            found = found[place]
         else:
             hint = "follow a link of an answer: its path is a JSON Pointer, such as /state/report"
             raise NotFound(f"nothing is at {path[:200]!r}", code="unknown_value", hint=hint)

@@ -16,6 +16,7 @@ from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import LogsClient
 from stepwell.errors import InvalidInput
 from stepwell.limits import LOG_CALLS
+from stepwell.runtime.admission import place_in
 from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 _TRIES = 3  # the caller waits
@@ -57,9 +58,10 @@ class CloudWatchLogs:
 def _place(cursor: str) -> tuple[int, str]:
     """The group's number and CloudWatch's token."""
     number, _, token = cursor.partition(":")
-    if number and not number.isdecimal():
+    place = place_in(number or "0")
+    if place is None:
         raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
-    return int(number or 0), token
+    return place, token
 
 
 def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:

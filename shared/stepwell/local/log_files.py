@@ -21,6 +21,7 @@ from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
 from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
 from stepwell.local.run_logs import OwnFrames, Printed, about_of
+from stepwell.runtime.admission import place_in
 from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 RunIds: TypeAlias = set[str]
@@ -105,9 +106,9 @@ class LocalRunLogs:
         self._data = data
 
     async def read(self, asked: Asked) -> LogPage:
-        if asked.cursor and not asked.cursor.isdecimal():
+        after = place_in(asked.cursor) if asked.cursor else -1
+        if after is None:
             raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
-        after = int(asked.cursor or -1)
         texts = (text for path in _files(self._data) for text in path.read_text(encoding="utf-8").splitlines())
         lines: list[LogLine] = []
         for text in texts:

@@ -13,6 +13,7 @@ from stepwell.limits import JSON_DEPTH, KEY_CHARACTERS, NAME_CHARACTERS, TAGS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*", re.ASCII)
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+_PLACE = re.compile(r"[0-9]{1,19}", re.ASCII)  # more digits than any place has, and few enough for `int`
 _LARGEST_INT = 2**63 - 1  # the largest integer of expressions, and of most readers of JSON
 
 
@@ -43,6 +44,11 @@ def check_event_key(key: str, what: str = "an event's key or id") -> None:
     if len(key) > KEY_CHARACTERS or not (key == "" or key.isprintable()):
         hint = f"printable characters, at most {KEY_CHARACTERS}"
         raise InvalidInput(f"that cannot be {what}", code="bad_key", hint=hint)
+
+
+def place_in(text: str) -> int | None:
+    """Reads a place in a list, from a cursor or a path; None for other text."""
+    return int(text) if _PLACE.fullmatch(text) else None
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
