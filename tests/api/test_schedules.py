@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.engine.names import iso
 from stepwell.limits import SCHEDULES
-from tests.api.kit import START_MS, Reply, World, event
+from tests.api.kit import START_MS, Reply, World, event, graph_of
 
 MINUTE_MS = 60_000
 NIGHTLY = """
@@ -17,6 +17,12 @@ input_schema: {type: object, required: [day]}
 triggers:
   - {event: order.created}
   - {schedule: "cron(30 2 * * ? *)", timezone: Europe/Madrid, catch_up: 1h}
+timeline: [{name: a, run: python:shop.ship}]
+"""
+GATHERS = """
+workflow: gathers
+batch: {max_size: 3, max_delay: 1m}
+input_schema: {type: object, required: [day]}
 timeline: [{name: a, run: python:shop.ship}]
 """
 OFTEN = {"name": "often", "workflow": "nightly", "schedule": "rate(5 minutes)", "input": {"day": 1}}
@@ -70,6 +76,23 @@ def test_a_schedule_that_would_start_nothing_says_why(world: World) -> None:
     world.post("/schedules", OFTEN)
     world.parts.catalog.replace([])
     assert listed(world)["often"]["error"] == "there is no workflow 'nightly'"
+
+
+def test_a_schedule_of_a_batch_has_the_input_of_one_start() -> None:
+    """Each firing is one start among others, so it has no list of `items`."""
+    world = World(GATHERS)
+    assert world.post("/schedules", {**OFTEN, "workflow": "gathers"}).status == 201
+    assert listed(world)["often"]["error"] is None
+    assert world.post("/schedules", {**OFTEN, "workflow": "gathers", "input": {"items": [{"day": 1}]}}).status == 422
+
+
+def test_the_input_of_a_schedule_is_checked_against_the_version_that_it_names(world: World) -> None:
+    world.post("/workflows/nightly/aliases", {"alias": "stable"})
+    world.parts.catalog.replace([graph_of(NIGHTLY.replace("[day]", "[week]"))])
+    old = world.post("/schedules", {**OFTEN, "version": "stable"})
+    assert (old.status, listed(world)["often"]["error"]) == (201, None)
+    wrong = world.post("/schedules", {**OFTEN, "name": "other", "version": "stable", "input": {"week": 1}})
+    assert (wrong.status, wrong.json["errors"][0]["message"]) == (422, "lacks day")
 
 
 def test_a_schedule_that_is_deleted_is_gone_and_its_name_is_free(world: World) -> None:

@@ -19,7 +19,7 @@ from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
-from stepwell.runtime.starts.starting import check_input, check_whole
+from stepwell.runtime.starts.starting import check_input
 from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
 from stepwell.values import dataclass
@@ -81,7 +81,7 @@ class Scheduling:
             graph = await Versions(self._ports, self._catalog).graph(schedule.workflow, schedule.version)
             if schedule.workflow not in self._catalog.current:
                 return f"the workflow {schedule.workflow!r} is not deployed"
-            check_whole(graph, schedule.input)
+            check_input(graph, schedule.input)
         except UserError as error:
             return error.message
         return ""
@@ -93,8 +93,9 @@ class Scheduling:
         are too many).
         """
         self._check(schedule)
-        notes = self._ports.notes
-        version = await Versions(self._ports, self._catalog).lasting(schedule.workflow, schedule.version)
+        notes, versions = self._ports.notes, Versions(self._ports, self._catalog)
+        check_input(await versions.graph(schedule.workflow, schedule.version), schedule.input)
+        version = await versions.lasting(schedule.workflow, schedule.version)
         schedule = replace(schedule, version=version)
         stored = await notes.notes(SCHEDULE)
         there = _read(stored[schedule.name]) if schedule.name in stored else None
@@ -197,7 +198,6 @@ class Scheduling:
         graph = self._catalog.named(schedule.workflow)
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow")
-        check_input(graph, schedule.input)
 
 
 def of_trigger(graph: Graph, trigger: ScheduleTrigger) -> Schedule:
