@@ -56,6 +56,8 @@ class Reloader:
                 self._reload({Path(path) for _, path in found})
             except (StepwellError, OSError) as error:
                 log.error("could not reload the folder; the previous version stays: %s", error)
+            except Exception:  # the next change is looked at all the same
+                log.exception("could not reload the folder; the previous version stays")
 
     def _reload(self, changed: set[Path]) -> None:
         if any(path.suffix == ".py" for path in changed):
