@@ -107,6 +107,14 @@ def test_names_that_a_package_hands_on_are_there(folder: Path, cli: Cli) -> None
     assert found(cli, 0) == []
 
 
+def test_a_module_with_a_long_chain_of_cases_is_checked(folder: Path, cli: Cli) -> None:
+    """Each `elif` is nested in the one before it."""
+    cases = "".join(f"    elif order == {number}: return {number}\n" for number in range(1_500))
+    (folder / "prices.py").write_text(f"def price(order):\n    if not order: return 0\n{cases}import not_here\n")
+    (problem,) = found(cli, 1)
+    assert (problem["code"], problem["line"]) == ("unknown_import", 1_503)
+
+
 def test_an_import_that_may_fail_or_that_nobody_needs_is_none(folder: Path, cli: Cli) -> None:
     (folder / "prices.py").write_text(
         "from typing import TYPE_CHECKING\ntry:\n    import not_here\nexcept ImportError:\n    not_here = None\n"

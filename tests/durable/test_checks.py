@@ -28,6 +28,7 @@ GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"
         ("@workflow(version=0)\nasync def flow(ctx): ...", "bad_value", 2),
         ("@workflow(retires=3)\nasync def flow(ctx): ...", "unknown_key", 2),
         ("async def flow(", "bad_syntax", 1),
+        (f"LOW = {'-' * 10_000}1", "bad_syntax", 0),  # more than the stack of Python's own parser holds
         ("@workflow\nasync def a(ctx): ...\n@workflow(name='a')\nasync def b(ctx): ...", "duplicate_workflow", 4),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
+from stepwell.definition.durable import parsed
 from stepwell.values import dataclass
 
 Def: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -62,8 +63,8 @@ def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
     found: dict[str, Module] = {}
     for name, (file, text) in texts.items():
         try:
-            tree = ast.parse(text, file)
-        except (SyntaxError, ValueError, RecursionError, SystemError):  # `functions_in` reports it
+            tree = parsed(text, file)
+        except SyntaxError:  # `functions_in` reports it
             continue
         found[name] = _module(name, file, tree)
     return Code(found)

@@ -75,10 +75,10 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunc
     `module` is its name for an import; default: that of the file.
     """
     try:
-        tree = _parsed(text, file)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None) or 0
-        return [], [Problem("bad_syntax", f"Python cannot parse the module: {error}", file=file, line=line)]
+        tree = parsed(text, file)
+    except SyntaxError as error:
+        message = f"Python cannot parse the module: {error}"
+        return [], [Problem("bad_syntax", message, file=file, line=error.lineno or 0)]
     found: list[FoundFunction] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
@@ -121,11 +121,19 @@ def _of_its_own(function: ast.AsyncFunctionDef) -> Iterator[ast.AST]:
             left += ast.iter_child_nodes(node)
 
 
-def _parsed(text: str, file: str) -> ast.Module:
+def parsed(text: str, file: str = "<module>") -> ast.Module:
+    """Parses a module. Raises SyntaxError for whatever Python cannot parse."""
     try:
-        return ast.parse(text, file)
-    except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
-        return ast.parse(text, file)
+        try:
+            return ast.parse(text, file)
+        except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
+            return ast.parse(text, file)
+    except SyntaxError:
+        raise
+    except (RecursionError, MemoryError) as error:  # the latter where the parser's own stack is full
+        raise SyntaxError("it is nested too deeply") from error
+    except ValueError as error:
+        raise SyntaxError(str(error)) from error
 
 
 def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.FunctionDef, ast.expr]]:

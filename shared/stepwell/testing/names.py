@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from stepwell.definition.code_names import steps_of
+from stepwell.definition.durable import parsed
 from stepwell.definition.graph import Graph, Node
 from stepwell.definition.text import closest
 from stepwell.errors import UserError
@@ -66,8 +67,8 @@ def _trees(folder: Path) -> Iterator[ast.Module]:
         if text is None or problems:
             continue
         try:
-            yield ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
+            yield parsed(text)
+        except SyntaxError:
             continue  # whoever imports it is told
 
 

@@ -48,7 +48,9 @@ def _own_names_of(modules: Iterable[str], texts: Mapping[str, tuple[str, str]]) 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
     """Yields the imports that must succeed: not those in a `try`, nor those for types alone."""
-    for node in ast.iter_child_nodes(tree):
+    left = [tree]
+    while left:
+        node = left.pop()
         if isinstance(node, ast.Try) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
             continue
         if isinstance(node, ast.Import):
@@ -56,7 +58,7 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module, node
         else:
-            yield from _imports(node)
+            left += reversed([*ast.iter_child_nodes(node)])  # in their order
 
 
 def _is_there(module: str, own: Collection[str]) -> bool:
