@@ -130,6 +130,20 @@ def test_a_schedule_with_other_times_counts_from_its_deployment_on(tmp_path: Pat
     assert restarted(tmp_path, '{schedule: "0 9 * * *"}', DAY_MS, after) == [*at(2), *at(4, hour=8)]
 
 
+def test_a_clock_that_was_ahead_for_a_while_does_not_silence_a_schedule(tmp_path: Path) -> None:
+    """Nor does a small step back start a second run for a time that has fired."""
+    machine = Machine(Database(tmp_path / "s.db"), VirtualClock(BEGIN_MS), flow("{schedule: '0 * * * *'}"))
+    machine.run_until(BEGIN_MS + HOUR_MS)
+    machine.clock.set(BEGIN_MS + 3_650 * DAY_MS)
+    machine.tick()
+    assert len(machine.fired()) == 2
+    machine.clock.set(BEGIN_MS + HOUR_MS - 500)
+    machine.tick()
+    machine.run_until(BEGIN_MS + 3 * HOUR_MS)
+    assert machine.fired()[:3] == [iso(BEGIN_MS + hours * HOUR_MS) for hours in (1, 2, 3)]
+    assert len(machine.fired()) == 4
+
+
 def test_a_time_whose_message_was_sent_and_not_handled_starts_one_run(tmp_path: Path) -> None:
     clock = VirtualClock(BEGIN_MS)
     with machine(tmp_path, clock, flow('{schedule: "0 9 * * *"}')) as first:

@@ -1,7 +1,8 @@
 """The ticker sends the messages of schedules at their times, as EventBridge Scheduler does on AWS.
 
 The handler of a message notes it, so a new ticker knows what was missed. A schedule that is new, or has new times,
-counts from the moment when the ticker first sees it.
+counts from the moment when the ticker first sees it. So does one whose noted time is still to come, because this
+machine's clock was ahead then: else it would not fire before that time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ class Ticker:
         for known in self._all():
             schedule = known.schedule
             if known.last is None or known.last.plan != plan_of(schedule):
+                self._begin(known, schedule.since_ms or now_ms)
+                continue
+            if known.last.at_ms > now_ms:
                 self._begin(known, now_ms)
                 continue
             for at_ms in due_ms(schedule, self._last_ms(known), now_ms):
@@ -42,11 +46,11 @@ class Ticker:
     def _all(self) -> list[Known]:
         return list(run_now(self._parts.scheduling.all()))
 
-    def _begin(self, known: Known, now_ms: int) -> None:
+    def _begin(self, known: Known, from_ms: int) -> None:
         schedule, notes = known.schedule, self._parts.ports.notes
         self._sent_ms.pop(schedule.name, None)
         before = firing_text(known.last) if known.last else None
-        began = Firing(schedule.since_ms or now_ms, known.last.run_id if known.last else "", plan_of(schedule))
+        began = Firing(from_ms, known.last.run_id if known.last else "", plan_of(schedule))
         run_now(notes.put_note(FIRING, schedule.name, firing_text(began), before))
 
     def _last_ms(self, known: Known) -> int:
