@@ -315,6 +315,21 @@ async def a_cancel_that_is_taken_back(run: Run) -> Any:
 
 
 @program
+async def a_cancel_that_is_taken_back_before_it_is_raised(run: Run) -> Any:
+    async def job() -> Any:
+        me = asyncio.current_task()
+        assert me is not None
+        me.cancel()
+        left = me.uncancel()
+        try:
+            return [left, await run.step("short", 1)]
+        except asyncio.CancelledError:
+            return [left, "cancelled"]
+
+    return await asyncio.create_task(job())
+
+
+@program
 async def timeouts_that_swallow(run: Run) -> Any:
     try:
         async with asyncio.timeout(3):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _enter_task: Any = asyncio.tasks._enter_task  # these accept any object that behaves like a task
 _leave_task: Any = asyncio.tasks._leave_task
 _register_task: Any = asyncio.tasks._register_task
+_TAKES_BACK = sys.version_info >= (3, 13)  # the last `uncancel` takes back a cancel that was not raised yet
 _CLOSES = 20  # tries per coroutine: each `finally` that awaits takes one more
 
 
@@ -247,7 +248,10 @@ class Task(_Numbered, asyncio.Task[Any]):
         return self._cancels
 
     def uncancel(self) -> int:
-        self._cancels = max(self._cancels - 1, 0)
+        if self._cancels:
+            self._cancels -= 1
+            if not self._cancels and _TAKES_BACK:
+                self._must_cancel = False
         return self._cancels
 
     def get_coro(self) -> Any:
