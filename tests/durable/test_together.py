@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.runtime.durable import gathering
 from stepwell.testing.kit import Stepwell
 from tests.durable.conftest import Flows
 
@@ -79,6 +80,51 @@ return await ctx.all(ctx.event("a"), ctx.approval("boss"), ctx.event("b", key=1)
     a, yes, b = run.result
     assert (a, yes["by"], b) == (1, "ana", 2)
     assert run.view["cost"]["records"] == 5  # one that waits, one for each that came, and the end
+
+
+def test_the_time_limit_of_a_wait_ends_with_it_and_not_the_wait_beside_it(flows: Flows, sessions: int) -> None:
+    """As one wait, both would have the limit of the first, whose event had come in time."""
+    kit = flows(flow('return await ctx.all(ctx.event("a", timeout="1m"), ctx.event("b"))'), sessions=sessions)
+    run = kit.start("flow")
+    kit.event("a", 1)
+    kit.advance("2m")
+    assert run.status == "waiting", run.error
+    kit.event("b", 2)
+    assert run.result == [1, 2]
+    late = kit.start("flow")
+    kit.event("b", 2)
+    kit.advance("2m")
+    assert (late.status, late.error and late.error["type"]) == ("timed_out", "event_timeout")
+
+
+def test_a_callback_needs_no_heartbeat_because_another_beside_it_does(flows: Flows, sessions: int) -> None:
+    body = """
+one, two = ctx.callback(heartbeat="1m"), ctx.callback()
+ctx.state["urls"] = [one.url, two.url]
+return await ctx.all(one, two)
+"""
+    kit = flows(flow(body), sessions=sessions)
+    run = kit.start("flow")
+    one, two = run.state["urls"]
+    kit.callback(one, 1)
+    kit.advance("5m")
+    assert run.status == "waiting", run.error
+    kit.callback(two, 2)
+    assert run.result == [1, 2]
+
+
+def test_a_wait_for_all_that_was_begun_with_one_limit_for_all_goes_on(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version recorded it so."""
+    kit = flows(flow('return await ctx.all(ctx.event("a", timeout="1m"), ctx.event("b"))'), sessions=0)
+    run = kit.start("flow")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(gathering, "_have_one_limit", lambda operations: True)
+        assert run.waiting_for == "event"
+    kit.event("a", 1)
+    kit.event("b", 2)
+    assert run.result == [1, 2]
 
 
 def test_first_gives_a_value_for_each_that_is_no_timer(flows: Flows, sessions: int) -> None:

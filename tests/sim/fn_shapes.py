@@ -81,9 +81,10 @@ _SINGLE = {"all": {"event", "approval", "child"}, "first": {"event", "approval",
 
 
 def is_one_wait(kind: str, of: Sequence[Statement]) -> bool:
-    """Whether all that is awaited together is one wait."""
-    kinds = {"event", "approval"} | ({"sleep"} if kind == "first" else set())
-    return all(leaf_of(each).get("do") in kinds for each in of)
+    """Whether all that is awaited together is one wait: of `all`, with other time limits each is a branch."""
+    kinds, leaves = {"event", "approval"} | ({"sleep"} if kind == "first" else set()), [leaf_of(each) for each in of]
+    are_waits = all(leaf.get("do") in kinds for leaf in leaves)
+    return are_waits and (kind == "first" or len({leaf["seconds"] for leaf in leaves}) == 1)
 
 
 def name_of(one: Statement) -> str:

@@ -89,7 +89,7 @@ def together(
     if len(operations) == len(awaited) and not (max_concurrency or tolerated or need_tasks):
         if _are_one_set(operations):
             return _children(operations)
-        if _are_one_wait(operations) and not any(one.is_timer for one in operations):
+        if _are_one_wait(operations) and _have_one_limit(operations):
             return _all_waits(operations)
     asked = Asked("all", name, branches=awaited, max_concurrency=max_concurrency, tolerated=tolerated,
                   is_apart=len(awaited) <= FORK_CHUNK)  # fmt: skip
@@ -134,6 +134,13 @@ def _need_tasks(awaited: Sequence[Awaitable[Any]]) -> bool:
 def _are_one_wait(operations: Sequence[Operation[Any]]) -> bool:
     are_waits = all(one.asked.wait is not None and not one.asked.wait.arms for one in operations)
     return are_waits and len(operations) <= WAIT_ARMS
+
+
+def _have_one_limit(operations: Sequence[Operation[Any]]) -> bool:
+    """Tells whether the waits end at one time: one limit for all of them would outlast the wait that has it."""
+    waits = [one.asked.wait for one in operations if one.asked.wait is not None]
+    is_one = len({(wait.timeout_ms, wait.heartbeat_ms) for wait in waits}) == 1
+    return is_one and not any(one.is_timer for one in operations)
 
 
 def _are_one_set(operations: Sequence[Operation[Any]]) -> bool:
