@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, overload
 
@@ -58,9 +59,9 @@ def api_at(
     return Api(place, access_to(place, token=token, api_key=api_key, region=region), retries)
 
 
-def _check_open(http: httpx.Client | httpx.AsyncClient) -> None:
+def _check_open(is_closed: bool) -> None:
     """Raises UserError for a client that is closed."""
-    if http.is_closed:
+    if is_closed:
         raise UserError("the client is closed", code="client_closed", hint="make a new one, or close it later")
 
 
@@ -146,7 +147,7 @@ class Client(ClientCalls, Blocking):
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return None
-        _check_open(self._http)
+        _check_open(self._http.is_closed)
         try:
             return self._http.request(**self._api.arguments(step))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -199,7 +200,11 @@ class Listing:
 
 
 class AsyncClient(ClientCalls, Awaiting):
-    """The same as Client, for asyncio: what returns a value there is awaited here."""
+    """The same as Client, for asyncio: what returns a value there is awaited here.
+
+    It may be used in several event loops, one after the other or in threads: each has its own connections, because a
+    connection works only in the loop that opened it.
+    """
 
     def __init__(
         self,
@@ -213,11 +218,28 @@ class AsyncClient(ClientCalls, Awaiting):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._api = api_at(url, token, api_key, region, auth, retries)
-        self._http = httpx.AsyncClient(**self._api.options, transport=transport)
+        self._made = partial(httpx.AsyncClient, **self._api.options, transport=transport)
+        self._unused = [self._made()]  # for the first loop
+        self._of_loop: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+        self._is_closed = False
 
     @property
     def url(self) -> str:
         return self._api.url
+
+    def _here(self) -> httpx.AsyncClient:
+        """Returns what holds the connections of the running loop; forgets those of loops that are closed."""
+        loop = asyncio.get_running_loop()
+        found = self._of_loop.get(loop)
+        if found is None:
+            for ended in [one for one in [*self._of_loop] if one.is_closed()]:
+                self._of_loop.pop(ended, None)
+            try:
+                found = self._unused.pop()
+            except IndexError:
+                found = self._made()
+            self._of_loop[loop] = found
+        return found
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -228,8 +250,9 @@ class AsyncClient(ClientCalls, Awaiting):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+        """Closes the connections of this loop, and takes no more calls."""
+        self._is_closed = True
+        await self._here().aclose()
 
     @overload
     async def start(
@@ -272,9 +295,9 @@ class AsyncClient(ClientCalls, Awaiting):
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None
-        _check_open(self._http)
+        _check_open(self._is_closed)
         try:
-            return await self._http.request(**self._api.arguments(step))
+            return await self._here().request(**self._api.arguments(step))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return error
 
