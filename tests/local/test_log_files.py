@@ -213,3 +213,12 @@ def test_a_line_that_a_crash_has_cut_is_read_over_and_goes(tmp_path: Path) -> No
     _logged(tmp_path).forget(lambda run_ids: run_ids - {"a"})
     assert "mess\n" not in (tmp_path / LOGS_FILE).read_text()
     assert _messages(tmp_path, "a") == ["one"]
+
+
+@pytest.mark.parametrize("cut", [b'{"id": 7, "run_id": "a", "mess', b'{"id": 7, "run_id": "a", "message": "\xff'])
+def test_the_lines_after_one_that_a_crash_has_cut_are_read(tmp_path: Path, cut: bytes) -> None:
+    _logged(tmp_path, ("a", "one")).close()
+    with (tmp_path / LOGS_FILE).open("ab") as file:
+        file.write(cut)
+    _logged(tmp_path, ("a", "two"), ("a", "three")).close()
+    assert _messages(tmp_path, "a") == ["one", "two", "three"]

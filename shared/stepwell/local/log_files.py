@@ -96,6 +96,7 @@ class LogFile(RotatingFileHandler):
             self.release()
 
     def _open(self) -> Any:
+        _end_line(Path(self.baseFilename))
         return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private)
 
 
@@ -109,7 +110,7 @@ class LocalRunLogs:
         after = place_in(asked.cursor) if asked.cursor else -1
         if after is None:
             raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
-        texts = (text for path in _files(self._data) for text in path.read_text(encoding="utf-8").splitlines())
+        texts = (text for path in _files(self._data) for text in _lines(path))
         lines: list[LogLine] = []
         for text in texts:
             if asked.run_id not in text or _run_of(text) != asked.run_id:
@@ -129,6 +130,16 @@ def _files(data: Path) -> list[Path]:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, PRIVATE_FILE)
+
+
+def _end_line(path: Path) -> None:
+    """Ends a last line that a crash has cut, so that the next one is a line of its own."""
+    if not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read() != b"\n":
+            file.write(b"\n")
 
 
 def _lines(path: Path) -> Iterator[str]:
