@@ -77,6 +77,7 @@ def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
         (["show"], "Missing argument"),
         (["runs", "--limit", "0"], "Invalid value for '--limit'"),
         (["run", "w", "--tag", "team"], "error: 'team' is not of the form name=value [bad_pair]"),
+        (["run", "w", "--tag", "a=1", "--tag", "a=2"], "error: --tag a is given twice [bad_pair]"),
         (["runs", "--since", "yesterday"], "error: 'yesterday' is not a duration [bad_duration]"),
         (["runs", "--url", "localhost:8787"], "error: 'localhost:8787' is not the URL of an API [bad_url]"),
         (["graph"], "give a definition file, a workflow's name, or a run with --run"),

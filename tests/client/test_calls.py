@@ -150,14 +150,28 @@ def test_two_starts_have_two_keys_and_one_with_an_id_has_none(on: Both) -> None:
         lambda client: client.handle("r1").fork(3, key=""),
         lambda client: client.handle("r1").signal("paid", id=""),
         lambda client: client.handle("r1").send_update("pay", id=""),
+        lambda client: client.handle("").view(),
+        lambda client: client.delete_schedule(""),
     ],
 )
 def test_an_empty_key_or_id_is_refused_before_anything_is_sent(on: Both, call: Callable[[Any], Any]) -> None:
-    """Where a caller's variable is empty, each call would count."""
+    """Where a caller's variable is empty, each call would count, or reach another route."""
     api = Api()
     with pytest.raises(UserError) as refused:
         on(api, call)
     assert (refused.value.code, api.requests) == ("bad_key", [])
+
+
+def test_a_schedule_is_made_with_all_that_the_api_takes(on: Both) -> None:
+    api = Api(answer(201, {}))
+    on(
+        api,
+        lambda client: client.create_schedule("n", "order", "0 9 * * *", given={"a": 1}, catch_up="1h", version="v"),
+    )
+    assert json.loads(api.requests[0].content) == {
+        "name": "n", "workflow": "order", "schedule": "0 9 * * *", "timezone": "UTC", "overlap": "skip",
+        "version": "v", "catch_up": "1h", "input": {"a": 1},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("named", [{"amount": 5}, {"given": 5}, {"id": "r1", "amont": 5}])

@@ -108,6 +108,8 @@ def read_pairs(given: Sequence[str], option: str) -> dict[str, str]:
         if not name or not equals:
             message, hint = f"{text!r} is not of the form name=value", f"for example {option} team=payments"
             raise UserError(message, code="bad_pair", hint=hint)
+        if name in pairs:
+            raise UserError(f"{option} {name} is given twice", code="bad_pair", hint="give each name once")
         pairs[name] = value
     return pairs
 

@@ -245,11 +245,15 @@ def create_schedule(
     given: Any = None,
     timezone: str = "UTC",
     overlap: str = "skip",
+    catch_up: str | float | None = None,
     version: str = "",
 ) -> Request[JsonObject]:
-    """Creates a schedule: `cron(0 9 * * ? *)`, `rate(5 minutes)`, or five fields of a crontab."""
+    """Creates a schedule: `cron(0 9 * * ? *)`, `rate(5 minutes)`, or five fields of a crontab.
+
+    `catch_up`: how late a time is made up for, such as `1h`, or in seconds; None: the last one, however late.
+    """
     body = {"name": name, "workflow": workflow, "schedule": schedule, "timezone": timezone, "overlap": overlap}
-    body |= filled({"version": version})
+    body |= filled({"version": version}) | ({} if catch_up is None else {"catch_up": catch_up})
     return post("/schedules", body | ({} if given is None else {"input": given}), repeatable=True)
 
 

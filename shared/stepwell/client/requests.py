@@ -124,7 +124,12 @@ def filled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part(text: str) -> str:
-    """Quotes a name as one path segment. A name of dots only would otherwise change the path."""
+    """Quotes a name as one path segment. A name of dots only would otherwise change the path.
+
+    Raises UserError for an empty one, which would name another route.
+    """
+    if not text:
+        raise UserError("the name or id is empty", code="bad_key", hint="give the one that the API answered with")
     quoted = quote(text, safe="")
     return quoted.replace(".", "%2E") if not text.strip(".") else quoted
 

@@ -334,9 +334,9 @@ class Stepwell:
         started = run_now(self.service.start(replace(Start(workflow, input), **options)))
         return Run(self, started.header.run_id)
 
-    def event(self, name: str, payload: Json = None, key: str = "", event_id: str = "") -> None:
+    def event(self, name: str, payload: Json = None, key: str | int = "", event_id: str = "") -> None:
         """Sends an event to the waits for its name and key, now or later."""
-        run_now(self.service.send_event(name, payload, key=key, event_id=event_id))
+        run_now(self.service.send_event(name, payload, key=str(key), event_id=event_id))
 
     def runs(self, workflow: str) -> list[Run]:
         """Returns at most 500 runs of a workflow, oldest first, including those of events and schedules."""
