@@ -185,6 +185,23 @@ def test_a_rule_sees_the_error_as_state_last_error_too() -> None:
     assert shop.ends(failure=failure()).next == Goto("last")
 
 
+def test_a_rule_sees_its_own_step_among_the_steps() -> None:
+    shop = charging(
+        "branch: [{when: \"steps.charge.output == 7 && steps.charge.status == 'completed'\", skip_to: last}]"
+    )
+    assert shop.ends(7).next == Goto("last")
+
+
+def test_a_rule_sees_that_its_own_step_has_failed() -> None:
+    shop = charging("diverge: [{when: \"steps.charge.error.type == 'Broken'\", skip_to: last}]")
+    assert shop.ends(failure=failure()).next == Goto("last")
+
+
+def test_a_rule_sees_that_its_own_step_was_skipped() -> None:
+    shop = charging("on_failure: skip, branch: [{when: \"steps.charge.status == 'skipped'\", skip_to: last}]")
+    assert shop.ends(failure=failure()).next == Goto("last")
+
+
 def test_on_failure_skip_passes_the_failure_over_after_the_retries() -> None:
     shop = charging("on_failure: skip, retry: {max_retries: 1, on: [step]}")
     assert isinstance(shop.ends(failure=failure()).next, RetryAt)

@@ -58,6 +58,26 @@ def test_an_object_makes_a_branch_for_each_key() -> None:
     assert scores(world, run_id) == [{"score": {"key": "a", "value": 1}}, {"score": {"key": "b", "value": 2}}]
 
 
+@pytest.mark.parametrize("lists", [([1], [1, 2, 3]), ([1, 2, 3], [1])])
+def test_a_step_that_forks_over_its_own_output_takes_that_of_this_visit(lists: tuple[list[int], ...]) -> None:
+    text = """
+    workflow: flow
+    nodes:
+      fetch:
+        run: python:m.fetch
+        transitions:
+          - {to: fetch, when: "steps.fetch.output == input", max: 1, priority: 1}
+          - {to: score, foreach: "{{ steps.fetch.output }}", priority: 2}
+      score: {run: python:m.score, output: {score: "{{ result }}"}, transitions: [{to: gather}]}
+      gather: {fan_in: {target: found}}
+    """
+    world, left = World(text), list(lists)
+    world.steps.of.update(fetch=lambda call: left.pop(0), score=lambda call: call.input["item"])
+    run_id = world.start(given=lists[0])
+    world.deliver()
+    assert scores(world, run_id) == [{"score": item} for item in lists[1]]
+
+
 @pytest.mark.parametrize("nothing", [[], {}])
 def test_no_items_fire_the_join_at_once(nothing: Json) -> None:
     world, run_id = run_map(nothing)

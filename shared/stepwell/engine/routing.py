@@ -12,7 +12,7 @@ from stepwell.engine.forks import fork_over
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
-from stepwell.engine.token import Token
+from stepwell.engine.token import StepView, Token
 from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
@@ -82,6 +82,7 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
         way = _after_failure(moment, token, ended, failure, names)
         if way is not None:
             return way
+        names = _Seen(moment, token, ended, skipped=True)
     skipped = failure is not None
     rule = names.first(rule for rule in rules if rule.stage == "branch")
     if rule is not None and not (rule.to or rule.fail):
@@ -129,11 +130,17 @@ def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure,
 _GOVERNANCE_MS = 24 * 3_600_000  # an approval's default
 
 
-class _Seen:
-    """The names that a node's rules see: this attempt's result or error, and the scope with its writes."""
+_RUNNING = StepView("running")
 
-    def __init__(self, moment: Moment, token: Token, ended: Ended) -> None:
-        self._moment, self._token, self._ended = moment, token, ended
+
+class _Seen:
+    """The names that a node's rules see: this attempt's result or error, and the scope and the steps with it.
+
+    They are those of the token after the record: the branches of a fork evaluate its collection again from there.
+    """
+
+    def __init__(self, moment: Moment, token: Token, ended: Ended, *, skipped: bool = False) -> None:
+        self._moment, self._token, self._ended, self._skipped = moment, token, ended, skipped
         self._uses = token.rule_uses
 
     @cached_property
@@ -141,7 +148,22 @@ class _Seen:
         ended = self._ended
         scope = {**self._token.scope, **ended.writes}
         result = ended.result if ended.failure is None else None
-        return Names(self._moment, changed(self._token, scope=scope, result=result, error=ended.failure))
+        token = changed(self._token, scope=scope, result=result, error=ended.failure, steps=self._steps())
+        return Names(self._moment, token)
+
+    def _steps(self) -> Mapping[str, StepView]:
+        """Returns the steps with the one that has just ended, as the fold will show it."""
+        ended, steps = self._ended, self._token.steps
+        if ended.stands:
+            return steps
+        base = steps.get(ended.node) or _RUNNING
+        status = "skipped" if self._skipped else "completed" if ended.failure is None else "failed"
+        output = ended.result if ended.failure is None else None
+        attempts = ended.attempt or base.attempts
+        return {
+            **steps,
+            ended.node: changed(base, status=status, output=output, error=ended.failure, attempts=attempts),
+        }
 
     def first(self, rules: Iterable[Rule]) -> Rule | None:
         """Returns the first usable rule whose condition holds."""
