@@ -78,6 +78,26 @@ def test_a_step_that_forks_over_its_own_output_takes_that_of_this_visit(lists: t
     assert scores(world, run_id) == [{"score": item} for item in lists[1]]
 
 
+@pytest.mark.parametrize("keys", [
+    "on_failure: skip, transitions: [{to: gather}]",
+    "transitions: [{to: gather, when: \"error.category == 'step'\"}, {to: gather}]",
+])  # fmt: skip
+def test_a_branch_whose_last_error_is_handled_brings_its_output_to_the_join(keys: str) -> None:
+    text = f"""
+    workflow: flow
+    nodes:
+      begin: {{transitions: [{{to: score, foreach: "{{{{ input }}}}"}}]}}
+      score: {{run: python:m.score, output: {{score: "{{{{ result }}}}"}}, transitions: [{{to: tell}}]}}
+      tell: {{run: python:m.tell, {keys}}}
+      gather: {{fan_in: {{target: found}}}}
+    """
+    world = World(text)
+    world.steps.of.update(score=lambda call: call.input["item"], tell=lambda call: fails())
+    run_id = world.start(given=[1, 2])
+    world.deliver()
+    assert scores(world, run_id) == [{"score": 1}, {"score": 2}]
+
+
 @pytest.mark.parametrize("nothing", [[], {}])
 def test_no_items_fire_the_join_at_once(nothing: Json) -> None:
     world, run_id = run_map(nothing)

@@ -84,13 +84,12 @@ def _stored_writes(ended: Ended) -> Mapping[str, Json] | None:
 
 
 def _reported(moment: Moment, token: Token, way: Way, ended: Ended) -> Next:
-    """An end for want of a rule ends with the node's own error, which the record holds already."""
+    """Returns what follows, or the compensation before it. An end without an error has the node's, if that failed."""
     if not isinstance(way.next, End):
         return way.next
     error = way.next.error or ended.failure
-    own = way.next.error is None and error is not None
     failed = error.step or ended.node if error else ended.node
-    return ending(moment.graph, token, End(way.next.status) if own else way.next, error, failed)
+    return ending(moment.graph, token, way.next, error, failed)
 
 
 def with_writes(
