@@ -8,7 +8,7 @@ from itertools import permutations, product
 import pytest
 
 from stepwell.definition.graph import FanIn, Json
-from stepwell.engine.join import arrival_of, fires, must_tell, needed, packed, unpacked
+from stepwell.engine.join import arrival_of, fires, must_tell, needed, packed, tolerated, unpacked
 from stepwell.engine.records import TASKS, End, Fork, Group, Kind, Record, Status, Tally
 from stepwell.engine.token import Branch, Token
 
@@ -55,6 +55,12 @@ def test_what_the_pages_tell_completes_the_join_as_soon_as_the_branches_do(fan_i
 def _subsets(whole: range) -> Iterator[set[int]]:
     for chosen in product((False, True), repeat=len(whole)):
         yield {one for one, is_in in zip(whole, chosen, strict=True) if is_in}
+
+
+def test_a_percentage_of_branches_is_counted_in_decimals() -> None:
+    """93.6 % of 1,375 are 1,287, and the product of the floats is a little less."""
+    fan_in = FanIn(tolerate_percent=93.6)
+    assert (tolerated(fan_in, 1375), tolerated(fan_in, 1374)) == (1287, 1286)
 
 
 def test_a_join_that_collects_counts_failures_among_those_it_needs() -> None:

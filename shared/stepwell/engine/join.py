@@ -86,7 +86,7 @@ def tolerated(fan_in: FanIn, width: int) -> int:
     is_bounded = fan_in.tolerate_count is not None or fan_in.tolerate_percent is not None
     if fan_in.first_failure == "wait" and not is_bounded:
         return max(width - needed(fan_in, width), 0)
-    percent = 0 if fan_in.tolerate_percent is None else int(width * fan_in.tolerate_percent // 100)
+    percent = 0 if fan_in.tolerate_percent is None else int(round(width * fan_in.tolerate_percent, 6) // 100)
     return max(fan_in.tolerate_count or 0, percent)
 
 
