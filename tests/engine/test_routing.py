@@ -197,6 +197,16 @@ def test_a_rule_sees_that_its_own_step_has_failed() -> None:
     assert shop.ends(failure=failure()).next == Goto("last")
 
 
+def test_a_rule_sees_that_its_own_sleep_is_over() -> None:
+    rules = "branch: [{when: \"steps.nap.status == 'completed' && steps.nap.output == null\", skip_to: last}]"
+    shop = play(
+        CHARGE.format(more="").replace("run: python:shop.charge, ", f"sleep: 1s, {rules}").replace("charge", "nap")
+    )
+    shop.ends(1)
+    shop.times_out().settle()
+    assert shop.went_to() == "last"
+
+
 def test_a_rule_sees_that_its_own_step_was_skipped() -> None:
     shop = charging("on_failure: skip, branch: [{when: \"steps.charge.status == 'skipped'\", skip_to: last}]")
     assert shop.ends(failure=failure()).next == Goto("last")

@@ -154,11 +154,11 @@ class _Seen:
     def _steps(self) -> Mapping[str, StepView]:
         """Returns the steps with the one that has just ended, as the fold will show it."""
         ended, steps = self._ended, self._token.steps
-        if ended.stands:
+        if ended.stands and ended.node not in steps:  # nothing to show but that it was passed
             return steps
         base = steps.get(ended.node) or _RUNNING
         status = "skipped" if self._skipped else "completed" if ended.failure is None else "failed"
-        output = ended.result if ended.failure is None else None
+        output = None if ended.stands or ended.failure is not None else ended.result
         attempts = ended.attempt or base.attempts
         return {
             **steps,
