@@ -77,11 +77,17 @@ def test_a_response_is_no_older_than_what_it_answers(at_ms: int, is_taken: bool)
 @pytest.mark.parametrize("of", [["ana", ""], ["ana", 5], [], "ana", [["ana"]]])
 def test_approvers_are_a_list_of_names(of: object) -> None:
     run = waiting("for: approval, approvers: {of: '{{ input.of }}'}", {"of": of})
-    if of == []:
-        assert parked(run).arms[0].parts == ()
-        return
     assert run.error is not None
     assert (run.error.category, run.error.step) == ("validation", "hold")
+
+
+@pytest.mark.parametrize(("of", "need"), [([], 1), (["ana"], 2), (["ana", "ana"], 2)])
+def test_a_template_names_as_many_approvers_as_must_agree(of: list[str], need: int) -> None:
+    """Else anybody could approve where it names nobody, and the wait could not end where it names too few."""
+    run = waiting(f"for: approval, approvers: {{need: {need}, of: '{{{{ input.of }}}}'}}", {"of": of})
+    assert run.error is not None
+    assert (run.error.category, run.error.step) == ("validation", "hold")
+    assert f"named {len(set(of))}, and {need} must agree" in run.error.message
 
 
 def test_a_delegate_answers_in_the_place_of_one_and_those_who_are_asked_later_besides() -> None:

@@ -17,6 +17,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import is_aside, step_aside
 from stepwell.engine.waits.kind import Coming, Place, Reason, WaitKind, Waker
 from stepwell.engine.waits.templates import texts
+from stepwell.errors import ExpressionError
 
 _ANSWERS = frozenset({"approved", "rejected"})
 
@@ -42,8 +43,13 @@ class ApprovalWait(WaitKind):
     def arm(self, wait: Wait, place: Place) -> Arm:
         if wait.approvers is None:
             return Arm(self.name)
-        of = texts(wait.approvers.of, place.names, "approvers.of")
-        return Arm(self.name, parts=of, need=wait.approvers.need)
+        named, need = wait.approvers.of, wait.approvers.need
+        of = texts(named, place.names, "approvers.of")
+        if named is not None and len(of) < need:  # of nobody, anybody could answer
+            raise ExpressionError(
+                f"`approvers.of` named {len(of)}, and {need} must agree", hint="name as many at least"
+            )
+        return Arm(self.name, parts=of, need=need)
 
     def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
         if parked.escalate_ms is None or any(one.kind == "escalated" for one in received):
