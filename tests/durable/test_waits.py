@@ -202,6 +202,41 @@ async def flow(ctx):
     assert run.status == "completed"
 
 
+def test_two_must_agree_though_anybody_may(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    yes = await ctx.approval("board", need=2)
+    return yes["by"]
+"""
+    )
+    run = kit.start("flow")
+    run.approve(by="ana")
+    assert run.status == "waiting"
+    run.approve(by="ana")
+    assert run.status == "waiting"
+    run.approve(by="eve")
+    assert (run.status, run.result) == ("completed", "eve")
+
+
+@pytest.mark.parametrize("given", ["[]", '[""]', "[None]", '["ana", "ana"], need=2', "None, need=0"])
+def test_approvers_are_names_and_as_many_as_must_agree(flows: Flows, given: str) -> None:
+    """Else anybody could approve where a list came out empty."""
+    kit = flows(
+        HEAD
+        + f"""
+@workflow
+async def flow(ctx):
+    await ctx.approval("board", approvers={given})
+"""
+    )
+    run = kit.start("flow")
+    assert run.error is not None
+    assert (run.status, run.error["type"], run.error["category"]) == ("failed", "bad_value", "validation")
+
+
 def test_a_callback_is_given_away_and_its_url_ends_the_wait_once(flows: Flows) -> None:
     kit = flows(
         HEAD

@@ -12,11 +12,11 @@ from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Json, Step, Throttle
+from stepwell.definition.graph import Approvers, Json, Step, Throttle
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.engine.turns import Given
 from stepwell.errors import ExpressionError, InvalidInput
-from stepwell.limits import FORK_WIDTH, NAME_CHARACTERS, YEAR_MS
+from stepwell.limits import APPROVERS, FORK_WIDTH, NAME_CHARACTERS, YEAR_MS
 from stepwell.runtime.durable.operations import input_of, reader_of, result_reader, stored
 
 
@@ -126,6 +126,24 @@ def checked_name(name: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
         raise InvalidInput(f"{name!r} cannot be a name", code="bad_name", hint=NAME_HINT)
     return name
+
+
+def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:
+    """Returns who may approve, and how many must; None if anybody alone may. Raises InvalidInput for too few names."""
+    if names is None:
+        most, of = APPROVERS, None
+    elif isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{names!r:.80}]")
+    else:
+        of = list(dict.fromkeys(names))
+        most = len(of)
+    if most > APPROVERS or not 1 <= need <= most:
+        who = "approvers" if of is None else f"{most} approvers"
+        raise InvalidInput(f"{need} of {who} cannot be asked for", code="bad_value",
+                           hint=f"name at least as many as must agree, and at most {APPROVERS}")  # fmt: skip
+    if of is None:
+        return None if need == 1 else Approvers(need)
+    return Approvers(need, Given(of, "approvers"))
 
 
 def throttle_of(given: str | Mapping[str, Json]) -> Throttle:

@@ -12,13 +12,14 @@ from uuid import UUID
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
 from stepwell.definition.durations import parse_duration
-from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
+from stepwell.definition.graph import Call, Child, Json, Step, Wait
 from stepwell.engine.copying import changed
 from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import InvalidInput
-from stepwell.limits import APPROVERS, KEY_CHARACTERS, LOCKS, YEAR_MS
+from stepwell.limits import KEY_CHARACTERS, LOCKS, YEAR_MS
 from stepwell.runtime.durable.arguments import (
+    approvers_of,
     called,
     checked_name,
     condition,
@@ -150,17 +151,13 @@ class Context(Combining):
         type: str = "approval",  # noqa: A002 - the word the definitions use
         data: Any = None,
         *,
-        approvers: list[str] | tuple[str, ...] = (),  # a text is a sequence of texts, too
+        approvers: list[str] | tuple[str, ...] | None = None,  # a text is a sequence of texts, too
         need: int = 1,
         timeout: Duration | timedelta | None = None,
     ) -> Operation[Mapping[str, Json]]:
         """Waits for a person's approval and returns {decision, by, data}; a rejection is raised as Rejected."""
         check_own(self.run_id)
-        if isinstance(approvers, str):
-            raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{approvers!r}]")
-        if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
-            raise InvalidInput(f"{need} of {len(approvers)} approvers cannot be asked for", code="bad_value")
-        asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None
+        asked_of = approvers_of(approvers, need)
         shown: Json = stored(data, "data")
         shown = {"type": type, **shown} if isinstance(shown, dict) else {"type": type, "data": shown}
         wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=timeout_ms_of("an approval", timeout))
