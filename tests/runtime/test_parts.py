@@ -214,6 +214,32 @@ def test_an_escalated_approval_still_times_out() -> None:
     assert world.header(run_id).status is Status.TIMED_OUT
 
 
+LEGAL = "{for: approval, data: {of: legal}, approvers: {of: [lea]}}"
+FINANCE = "{for: approval, data: {of: finance}, approvers: {of: [fin]}}"
+
+
+def test_of_several_approvals_each_is_given_by_those_it_asks_in_any_order() -> None:
+    world, run_id = waiting(f"{{all: [{LEGAL}, {FINANCE}]}}")
+    assert world.token(run_id).parked.data == {"approval": {"of": "legal"}, "approval_2": {"of": "finance"}}
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, who="bob"))
+    assert refused.value.hint == "`by` names one of lea, fin"
+    run_now(world.service.approve(run_id, who="fin"))
+    assert world.header(run_id).status is Status.WAITING
+    run_now(world.service.delegate(run_id, "lea", "leo"))
+    run_now(world.service.approve(run_id, who="leo"))
+    world.deliver()
+    result = world.token(run_id).scope["hold"]
+    assert {name: one["by"] for name, one in result.items()} == {"approval": "leo", "approval_2": "fin"}
+
+
+def test_the_second_of_two_approvals_can_be_the_first() -> None:
+    world, run_id = waiting(f"{{any: [{LEGAL}, {FINANCE}]}}")
+    run_now(world.service.approve(run_id, who="fin"))
+    world.deliver()
+    assert world.token(run_id).scope["hold"]["index"] == 1
+
+
 # -- events that stay
 
 BROADCAST = "events: {price: {delivery: broadcast, expire_after: 1h}}\n"

@@ -99,3 +99,17 @@ def test_votes_and_who_handed_theirs_on_are_seen_while_it_waits(stepwell: Stepwe
     run.approve(by="bea")
     told = [(one["type"], one["by"]) for one in run.history if one["type"].startswith(("approval", "part"))]
     assert told[1:] == [("approval.delegated", "leo"), ("part.received", "ana"), ("approval.received", "bea")]
+
+
+def test_of_several_approvals_each_approver_has_a_link(stepwell: Stepwell) -> None:
+    arms = ("{for: approval, approvers: {of: [lea]}}", "{for: approval, approvers: {of: [fin]}}", "{for: approval}")
+    stepwell.define(f"workflow: both\ntimeline: [{{name: ok, wait: {{all: [{', '.join(arms)}]}}}}]")
+    run = stepwell.start("both")
+    shown = run.view["waiting_data"]
+    assert list(shown["approval_links"]) == ["lea", "fin", "anyone"]
+    assert (shown["approvers"], shown["need"], shown["votes"]) == (["lea", "fin"], 1, [])
+    run.approve(by="fin")
+    run.approve(by="bob")
+    assert list(run.view["waiting_data"]["approval_links"]) == ["lea"]
+    run.approve(by="lea")
+    assert run.status == "completed"

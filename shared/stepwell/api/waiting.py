@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from stepwell.api.identity import Identity
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
-from stepwell.engine.approvals import asked, open_approval
+from stepwell.engine.approvals import asked, open_approvals
 from stepwell.engine.parts import parts_of
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
@@ -85,11 +85,12 @@ def links_of(run_id: str, token: Token, now_ms: int, shown: Shown) -> LinksView:
 
 
 def _approval_links(run_id: str, token: Token, now_ms: int, links: Links) -> dict[str, str]:
-    arm = open_approval(token)
-    if arm is None or token.parked is None:
+    arms = open_approvals(token)
+    if not arms or token.parked is None:
         return {}
     expires_ms = _expires_ms(token, "approval", now_ms)
-    names = {name: name for name in asked(token, arm)} if token.parked.arms[arm].parts else {ANYONE: ""}
+    named = [arm for arm in arms if token.parked.arms[arm].parts]
+    names = {name: name for name in asked(token, *named)} | ({ANYONE: ""} if len(named) < len(arms) else {})
     return {
         shown: links.approval_url(ApprovalLink(run_id, token.id, token.waiting_slot, name, expires_ms))
         for shown, name in names.items()
@@ -103,12 +104,12 @@ def _expires_ms(token: Token, kind: str, now_ms: int) -> int:
 
 
 def _votes(token: Token, parked: Parked) -> dict[str, Json]:
-    """Returns the votes of an approval that names approvers or needs several."""
-    arm = open_approval(token)
-    if arm is None or not has_votes(parked.arms[arm]):
+    """Returns the votes of the first approval that names approvers or needs several, and who may answer any."""
+    arms = [arm for arm in open_approvals(token) if has_votes(parked.arms[arm])]
+    if not arms:
         return {}
     return {
-        "need": parked.arms[arm].need,
-        "approvers": list(asked(token, arm)),
-        "votes": votes_of(one for one in token.received if one.arm == arm),
+        "need": parked.arms[arms[0]].need,
+        "approvers": list(asked(token, *arms)),
+        "votes": votes_of(one for one in token.received if one.arm == arms[0]),
     }

@@ -28,12 +28,17 @@ def is_complete(token: Token, index: int) -> bool:
     return _is_complete(token, index, token.received)
 
 
+def open_arms(token: Token, kind: str) -> list[int]:
+    """Returns the incomplete arms of this kind; empty if the token waits for none."""
+    if token.ended or token.parked is None or token.resumption is not None:
+        return []
+    arms = enumerate(token.parked.arms)
+    return [index for index, arm in arms if arm.kind == kind and not is_complete(token, index)]
+
+
 def open_arm(token: Token, kind: str) -> int | None:
     """Returns the first incomplete arm of this kind; None if the token waits for none."""
-    if token.ended or token.parked is None or token.resumption is not None:
-        return None
-    arms = enumerate(token.parked.arms)
-    return next((index for index, arm in arms if arm.kind == kind and not is_complete(token, index)), None)
+    return next(iter(open_arms(token, kind)), None)
 
 
 def open_kinds(token: Token) -> list[str]:

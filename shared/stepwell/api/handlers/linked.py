@@ -15,7 +15,7 @@ from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody
 from stepwell.api.states import waiting_tokens
 from stepwell.api.waiting import Shown, links_of, may_have_all
 from stepwell.definition.graph import Json
-from stepwell.engine.approvals import asked, open_approval
+from stepwell.engine.approvals import approval_for, asked
 from stepwell.engine.names import iso
 from stepwell.engine.records import Resumption
 from stepwell.engine.waits.approval import has_answered
@@ -99,7 +99,7 @@ async def answer_approval(call: Call) -> Answer:
 async def _asked(call: Call, link: ApprovalLink) -> Standing:
     """Finds the token that waits for this answer. Raises NotFound, Conflict."""
     at = await call.parts.service.waiting(link.run_id, link.token)
-    arm = open_approval(at.token)
+    arm = approval_for(at.token, link.approver)
     if arm is None or at.token.parked is None or at.token.waiting_slot != link.slot:
         raise Conflict("This approval is over.", code="approval_over")
     _check_first(at, link.approver)

@@ -68,12 +68,13 @@ def _named(arms: Sequence[Arm], waits: Sequence[Wait]) -> tuple[Arm, ...]:
     """Each with the name of its result, numbered where it repeats. One alone needs none."""
     if len(arms) == 1:
         return tuple(arms)
-    plain = [kind_named(wait.kind).title(wait) for wait in waits]
-    numbers = [plain[:at].count(name) + 1 for at, name in enumerate(plain)]
-    return tuple(
-        replace(arm, name=name if number == 1 else f"{name}_{number}")
-        for arm, name, number in zip(arms, plain, numbers, strict=True)
-    )
+    names = _numbered([kind_named(wait.kind).title(wait) for wait in waits])
+    return tuple(replace(arm, name=name) for arm, name in zip(arms, names, strict=True))
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    numbers = [names[:at].count(name) + 1 for at, name in enumerate(names)]
+    return [name if number == 1 else f"{name}_{number}" for name, number in zip(names, numbers, strict=True)]
 
 
 def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, names: Names) -> int | None:
@@ -92,5 +93,6 @@ def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, nam
 
 
 def _data_of_arms(wait: Wait, names: Names) -> Json:
-    found = {arm.event or arm.kind: arm.data.evaluate(names) for arm in wait.arms if arm.data}
+    titles = _numbered([arm.event or arm.kind for arm in wait.arms])
+    found = {title: arm.data.evaluate(names) for title, arm in zip(titles, wait.arms, strict=True) if arm.data}
     return found or None
