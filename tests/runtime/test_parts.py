@@ -240,6 +240,16 @@ def test_the_second_of_two_approvals_can_be_the_first() -> None:
     assert world.token(run_id).scope["hold"]["index"] == 1
 
 
+def test_nobody_else_is_asked_for_an_approval_that_has_been_given() -> None:
+    ana = "{for: approval, approvers: {of: [ana]}, escalate: {after: 4h, to: [boss]}}"
+    world, run_id = waiting(f"{{all: [{ana}, {{for: event, name: paid}}], timeout: 1d}}")
+    run_now(world.service.approve(run_id, who="ana"))
+    world.pass_time(5 * HOUR_MS)
+    assert [one.kind for one in world.token(run_id).received] == ["approved"]
+    world.pass_time(DAY_MS)
+    assert world.header(run_id).status is Status.TIMED_OUT
+
+
 # -- events that stay
 
 BROADCAST = "events: {price: {delivery: broadcast, expire_after: 1h}}\n"

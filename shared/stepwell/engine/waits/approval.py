@@ -54,6 +54,8 @@ class ApprovalWait(WaitKind):
     def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
         if parked.escalate_ms is None or any(one.kind == "escalated" for one in received):
             return []
+        if self.is_complete(parked.arms[index], [one for one in received if one.arm == index]):
+            return []
         return [(parked.escalate_ms, Resumption("escalated", index, payload={"to": list(parked.escalate_to)}))]
 
     def part(
