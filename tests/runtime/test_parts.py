@@ -220,7 +220,9 @@ FINANCE = "{for: approval, data: {of: finance}, approvers: {of: [fin]}}"
 
 def test_of_several_approvals_each_is_given_by_those_it_asks_in_any_order() -> None:
     world, run_id = waiting(f"{{all: [{LEGAL}, {FINANCE}]}}")
-    assert world.token(run_id).parked.data == {"approval": {"of": "legal"}, "approval_2": {"of": "finance"}}
+    parked = world.token(run_id).parked
+    assert parked is not None
+    assert parked.data == {"approval": {"of": "legal"}, "approval_2": {"of": "finance"}}
     with pytest.raises(Conflict) as refused:
         run_now(world.service.approve(run_id, who="bob"))
     assert refused.value.hint == "`by` names one of lea, fin"
