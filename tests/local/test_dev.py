@@ -110,8 +110,8 @@ def test_a_changed_definition_and_a_changed_module_are_taken_up(dev: Start, fold
     until(lambda: server.call("POST", "/workflows/quick/runs?wait=20", {})[1]["result"] == "version 2", "the new code")
     (folder / "quick.yaml").unlink()
     until(lambda: server.call("GET", "/workflows/quick")[0] == 404, "its removal")
+    until(lambda: "workflow quick: removed" in server.errors, "its line in the log, which comes after")
     assert "workflow quick: added" in server.errors
-    assert "workflow quick: removed" in server.errors
 
 
 def test_a_broken_definition_is_told_and_the_others_are_served(dev: Start, folder: Path) -> None:
