@@ -7,8 +7,9 @@ A framework's resolver would be half of what the API loads at a cold start.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ from stepwell.errors import EngineFault
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.loop.driving import run_now
 
+_PARAMETER, _ROUTES = "/{}", "/"  # no word of a path has a slash
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -33,10 +35,12 @@ class Resolver:
     def __init__(self, parts: Assembly, routes: Iterable[Route]) -> None:
         """A path that is written out goes before one with parameters, whatever their order."""
         self._parts = parts
-        self._rows: dict[int, list[tuple[tuple[str, ...], Route]]] = {}
-        for route in sorted(routes, key=lambda one: "{" in one.path):
-            words = _words(route.path)
-            self._rows.setdefault(len(words), []).append((words, route))
+        self._tree: dict[str, Any] = {}
+        for order, route in enumerate(sorted(routes, key=lambda one: "{" in one.path)):
+            place = self._tree
+            for word in _words(route.path):
+                place = place.setdefault(_PARAMETER if word.startswith("{") else word, {})
+            place.setdefault(_ROUTES, []).append((order, route))
 
     def resolve(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Answers an event; blocks where `resolve_async` suspends."""
@@ -56,8 +60,8 @@ class Resolver:
     def _found(self, path: str) -> list[tuple[Route, Mapping[str, str]]]:
         """Returns the routes of a path with their parameters."""
         words = _words(path)
-        rows = self._rows.get(len(words), ())
-        return [(route, _parameters(row, words)) for row, route in rows if all(map(_fits, row, words))]
+        found = sorted(_routes_at(self._tree, words), key=itemgetter(0))
+        return [(route, _parameters(_words(route.path), words)) for _, route in found]
 
     async def _answer(
         self, route: Route, names: Mapping[str, str], event: Mapping[str, Any], headers: Mapping[str, str]
@@ -89,8 +93,16 @@ def _words(path: str) -> tuple[str, ...]:
     return tuple(path.split("/"))
 
 
-def _fits(row: str, word: str) -> bool:
-    return bool(word) if row.startswith("{") else row == word
+def _routes_at(place: Mapping[str, Any], words: Sequence[str]) -> Iterator[tuple[int, Route]]:
+    """Yields the routes at and below a place of the tree that fit the rest of a path, with their order."""
+    if not words:
+        yield from place.get(_ROUTES, ())
+        return
+    word, rest = words[0], words[1:]
+    if word in place:
+        yield from _routes_at(place[word], rest)
+    if word and _PARAMETER in place:
+        yield from _routes_at(place[_PARAMETER], rest)
 
 
 def _parameters(row: tuple[str, ...], words: tuple[str, ...]) -> Mapping[str, str]:
