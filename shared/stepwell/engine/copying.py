@@ -17,7 +17,9 @@ def changed(value: T, /, **changes: Any) -> T:
     whole = {**held, **changes}
     if len(whole) != len(held):
         raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(changes.keys() - held.keys()))}")
-    return made(type(value), whole)
+    copy: T = _new(type(value))  # `made` is not called: this is the hot path
+    _set(copy, "__dict__", whole)
+    return copy
 
 
 def made(cls: type[T], held: dict[str, Any]) -> T:

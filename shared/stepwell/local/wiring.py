@@ -105,14 +105,11 @@ def _keeping(service: Service, snapshots: Snapshots) -> Callable[[Header], Await
 SHARING = Sharing(message_ms=SECOND_MS, step_ms=5)
 
 
-class StoppableClock:
+class StoppableClock(RealClock):
     """The machine's clock. A sleeping call holds no thread, and ends when the server stops."""
 
     def __init__(self, stopping: threading.Event) -> None:
-        self._clock, self._stopping = RealClock(), stopping
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
+        self._stopping = stopping
 
     async def sleep_ms(self, duration_ms: int, until: Future[None] | None = None) -> None:
         await Pause(max(duration_ms, 0), until)

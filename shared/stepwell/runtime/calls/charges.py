@@ -33,6 +33,7 @@ from stepwell.engine.effects import effects
 from stepwell.engine.fold import apply
 from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell
+from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.lanes import LaneLog
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
@@ -53,7 +54,7 @@ from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.callback import BEAT
-from stepwell.limits import SNAPSHOT_RECORDS
+from stepwell.limits import SECOND_MS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.effect_charges import (
     Charge,
     is_far,
@@ -76,6 +77,8 @@ _CREATED, _PICKED_UP = 3, 1  # write units, with the indexes: see the table in t
 _MET = 1  # the sweeper put the run under its watch
 _PLAIN = frozenset({Kind.STEP, Kind.MOVED})  # those that lie in a lane
 _ATTEMPTS = frozenset({Kind.STEP, Kind.ACTED, Kind.UNDONE})
+_MESSAGES = ("wake:", "dead:", "shut:", "parent:", "go_on:")  # how `by` begins where a message's worker wrote
+_text = fast_encoder(json.JSONEncoder())
 
 
 def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
@@ -113,14 +116,16 @@ def of_tokens(
     since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
     before = len(actors)
+    plain: list[Record] = []
     for token_id, records in logs.items():
         shared = in_lanes.get(token_id, 0)
         if _is_plain(records, shared, since_ms):
-            charges = _of_plain(records, actors)
-        else:
-            charges = _of_token(graph, header.run_id, begun(token_id), records, actors, since_ms, shared)
-        for name, amount in charges:
+            plain += records
+            continue
+        for name, amount in _of_token(graph, header.run_id, begun(token_id), records, actors, since_ms, shared):
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
+    actors.update(*map(_messages_before, plain))
+    counts.update(_of_plain(plain))
     sent = len(actors) - before
     counts["messages"] += sent
     counts["sends"] += sent
@@ -133,10 +138,15 @@ def _is_plain(records: Sequence[Record], shared: int, since_ms: int) -> bool:
     return is_in_lane and all(record.kind in _PLAIN and record.at_ms >= since_ms for record in records)
 
 
-def _of_plain(records: Sequence[Record], actors: set[str]) -> Iterator[Charge]:
-    for record in records:
-        actors |= _messages_before(record)
-        yield from _of_record(record)
+def _of_plain(records: Sequence[Record]) -> dict[str, float]:
+    """Returns the charges of all plain records together, as `_of_record` has them of each."""
+    attempts = [record for record in records if record.kind in _ATTEMPTS and not record.taken]
+    return {
+        "records": len(records),
+        "steps": len(attempts),
+        "step_seconds": sum(_seconds_of(one) for one in attempts),
+        "output_bytes": sum(len(_text(one.output)) for one in attempts),
+    }
 
 
 def _of_token(
@@ -233,8 +243,8 @@ def _of_record(record: Record) -> Iterator[Charge]:
     yield "records", 1
     if record.kind in _ATTEMPTS and not record.taken:
         yield "steps", 1
-        yield "step_seconds", max(record.at_ms - record.started_ms, 0) / 1_000 if record.started_ms else 0
-        yield "output_bytes", len(json.dumps(record.output))
+        yield "step_seconds", _seconds_of(record)
+        yield "output_bytes", len(_text(record.output))
     if record.kind is Kind.GATHERED and record.by.startswith(KEYED):
         yield "write_units", 1  # the home of the start: see calls/gathering.py
     if record.kind is Kind.WAITING:
@@ -243,6 +253,10 @@ def _of_record(record: Record) -> Iterator[Charge]:
         yield "forks", 1
     if isinstance(record.next, RetryAt) and is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
+
+
+def _seconds_of(record: Record) -> float:
+    return max(record.at_ms - record.started_ms, 0) / SECOND_MS if record.started_ms else 0
 
 
 def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -> Iterator[Charge]:
@@ -286,14 +300,10 @@ def _messages_before(record: Record) -> set[str]:
 
     A run's first wake, the wakes of branches, and timers are left out: they are counted where they are sent.
     """
-    found = set()
-    resumption = record.resumption
-    if resumption is not None and resumption.event_id:
-        found.add(f"event:{resumption.event_id}")
-    if record.by.startswith(("dead:", "shut:", "parent:", "go_on:")):
-        found.add(record.by)
-    if record.by.startswith("wake:") and not record.by.endswith(":-1"):
-        found.add(record.by)
+    is_first = record.by.startswith("wake:") and record.by.endswith(":-1")
+    found = {record.by} if record.by.startswith(_MESSAGES) and not is_first else set()
+    if record.resumption is not None and record.resumption.event_id:
+        found.add(f"event:{record.resumption.event_id}")
     return found
 
 

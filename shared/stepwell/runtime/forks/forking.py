@@ -269,8 +269,8 @@ class Forking:
         """Returns the input that joins the fork, with the results of its branches."""
         ended: list[Arrival] = []
         for page in fork.fork.pages:  # one page at a time: of others only what is merged is held
-            found = await self._logbook.branches(fork, page)
-            ended += [arrival_of(fork.fork, one.token) for one in found if one.token.ended]
+            found = await self._logbook.tokens_at(fork, fork.fork.page_indexes(page))
+            ended += [arrival_of(fork.fork, token) for token in found if token.ended]
         return JoinCompleted(fork.parent.token.slot, ended)
 
     # -- closing

@@ -167,7 +167,7 @@ class Logbook:
         branch = at.token.branch
         if branch is None or not branch.needs:
             return at
-        before = await self._folded_branches(fork, ancestors(fork.fork, branch.index))
+        before = await self.tokens_at(fork, ancestors(fork.fork, branch.index))
         known = knowing(branch, [one for one in before if one.ended])
         return changed(at, token=changed(at.token, branch=known))
 
@@ -212,7 +212,7 @@ class Logbook:
         """
         if 0 < at.token.open_tasks <= HISTORY_BRANCHES and not at.token.ended:
             forks = [(await self._forked(at, slot), one.open) for slot, one in at.token.tasks.items() if one.open]
-            open_ = [await self._folded_branches(fork, indexes) for fork, indexes in forks if fork is not None]
+            open_ = [await self.tokens_at(fork, indexes) for fork, indexes in forks if fork is not None]
             return changed(at, branches=tuple(token for tokens in open_ for token in tokens))
         there = at.token.last.next if at.token.last is not None and not at.token.ended else None
         slot = at.token.slot if isinstance(there, Fork) and len(there.pages) == 1 else -1
@@ -221,7 +221,7 @@ class Logbook:
         fork = await self._forked(at, slot) if slot >= 0 else None
         if fork is None:
             return at
-        return changed(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
+        return changed(at, branches=tuple(await self.tokens_at(fork, range(fork.fork.width))))
 
     async def _slot_of_members(self, at: Standing) -> int:
         """Returns the slot in which a DAG forked; for a redriven run, in which it did so last."""
@@ -271,19 +271,23 @@ class Logbook:
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
         """Returns these branches by ascending index, without the results of the branches that they need."""
-        found: list[Standing] = []
-        for _, page in groupby(indexes, fork.fork.page_of):
-            tokens = [fork.branches.at(index) for index in page]
-            wanted = [token.branch.index for token in tokens if token.branch]
-            logs, lanes = await self.lanes.branches(fork.parent.run_id, fork.fork, fork.id, wanted)
-            for index, token in zip(wanted, tokens, strict=True):
-                folded = fold(logs.get(token.id, ()), token)
-                found.append(changed(fork.parent, token=folded, saved_slot=-1, lane=lanes.get(index)))
-        return found
+        read = await self._branches_read(fork, indexes)
+        return [changed(fork.parent, token=token, saved_slot=-1, lane=lane) for token, lane in read]
 
-    async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
-        """Returns the tokens of these branches by ascending index; one query for each page."""
-        return [branch.token for branch in await self.branches_at(fork, indexes)]
+    async def tokens_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
+        """Returns the tokens of these branches, as `branches_at` does."""
+        return [token for token, _ in await self._branches_read(fork, indexes)]
+
+    async def _branches_read(self, fork: ForkedParent, indexes: Iterable[int]) -> list[tuple[Token, RunLane | None]]:
+        """Reads branches, with their lanes; one query for each page."""
+        found: list[tuple[Token, RunLane | None]] = []
+        for _, page in groupby(indexes, fork.fork.page_of):
+            wanted = list(page)
+            logs, lanes = await self.lanes.branches(fork.parent.run_id, fork.fork, fork.id, wanted)
+            for index in wanted:
+                begun = fork.branches.at(index)
+                found.append((fold(logs.get(begun.id, ()), begun), lanes.get(index)))
+        return found
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
         """Returns the last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
