@@ -79,6 +79,33 @@ def test_a_canary_that_nobody_can_judge_stops_after_an_hour() -> None:
     assert (report(world, job)["done"], report(world, job)["stopped"]["reason"]) == (1, "canary_open")
 
 
+def test_a_canary_redrives_another_run_in_place_of_one_that_is_deleted() -> None:
+    """What is deleted cannot be judged. Before, its NotFound failed the batch."""
+    world = World(WAITS)
+    for number in range(3):
+        world.start("waits", {"n": number})
+    world.pass_time(8 * 24 * 3_600_000)
+    job = batch(world, workflow="waits", canary=True)
+    world.pass_time(10_000)
+    (_, _, first), *_ = report(world, job)["watched"]
+    run_now(world.parts.eraser.delete(first, force=True))
+    world.pass_time(60_000)
+    (_, _, second), *_ = report(world, job)["watched"]
+    assert second != first
+    assert (world.header(job).status, report(world, job)["done"]) == ("waiting", 2)
+
+
+def test_a_canary_ends_when_the_last_of_its_runs_is_deleted() -> None:
+    world = World(WAITS)
+    world.start("waits", {"n": 1})
+    world.pass_time(8 * 24 * 3_600_000)
+    job = batch(world, workflow="waits", canary=True)
+    world.pass_time(10_000)
+    run_now(world.parts.eraser.delete(report(world, job)["watched"][0][2], force=True))
+    world.pass_time(60_000)
+    assert (world.header(job).status, report(world, job)["stopped"]) == ("completed", None)
+
+
 def test_a_batch_can_be_cancelled_and_paused_like_any_run() -> None:
     world, luck, _ = failed_world(30)
     luck.broken.clear()

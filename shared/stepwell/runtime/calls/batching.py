@@ -203,14 +203,34 @@ class Batches:
     # -- the canary
 
     async def _look(self, report: Report) -> int:
-        """Checks the canary's redriven runs. Returns the milliseconds until the next check; 0: the stage is over."""
-        is_open = False
+        """Checks the canary's redriven runs. Returns the milliseconds until the next check; 0: there is more to do.
+
+        A run that was deleted meanwhile tells nothing: the canary redrives another one in its place.
+        """
+        is_open, there = False, list[list[str]]()
         for run_id, failure, made in report.watched:
-            header = await self._acts.header(made)
+            header = await self._header(made)
+            if header is None:
+                continue
             if header.status in TERMINAL and failure and _mark(header.failure) == _mark(failure):
                 self._stop(report, "relapse", run_id, made, header.failure)
                 return 0
+            there.append([run_id, failure, made])
             is_open = is_open or not _has_moved_on(header, failure)
+        if len(there) < len(report.watched):
+            report.watched = there
+            return 0
+        return self._judged(report, is_open=is_open)
+
+    async def _header(self, run_id: str) -> Header | None:
+        """Returns the run's header; None if the run was deleted."""
+        try:
+            return await self._acts.header(run_id)
+        except NotFound:
+            return None
+
+    def _judged(self, report: Report, *, is_open: bool) -> int:
+        """Ends the stage if none of its runs is open, or the batch if one was open for too long."""
         passed_ms = self._clock.now_ms() - report.watched_since_ms
         if not is_open:
             report.stage, report.watched = report.stage + 1, []
