@@ -114,6 +114,16 @@ def test_a_time_out_counts_from_the_wait_and_not_from_the_last_part() -> None:
     assert error.type == "document_timeout"
 
 
+def test_a_wait_for_no_documents_fails_and_is_not_ended_by_any_document() -> None:
+    """An empty list is refused by the check already; a template may give one."""
+    world, run_id = waiting('{for: document, key: t1, documents: "{{ input.missing }}"}', given={"missing": []})
+    assert world.header(run_id).status is Status.FAILED
+    error = world.token(run_id).error
+    assert error is not None
+    assert (error.type, error.category) == ("bad_expression", "validation")
+    assert "`documents` named none" in error.message
+
+
 @pytest.mark.parametrize(("kind", "event", "payload", "names"), [
     ("signature", "SIGNATURE_COMPLETED", {"url": "s3://signed", "signedAt": "2026-01-01"},
      {"signedDocumentUrl": "s3://signed", "signedAt": "2026-01-01"}),

@@ -13,6 +13,7 @@ from stepwell.engine.records import Arm, Resumption
 from stepwell.engine.waits.event import EventWait
 from stepwell.engine.waits.kind import Place
 from stepwell.engine.waits.templates import texts
+from stepwell.errors import ExpressionError
 
 _NAME_KEYS = ("document", "name", "type")  # of an event: which document it brings
 
@@ -22,6 +23,8 @@ class DocumentWait(EventWait):
 
     def arm(self, wait: Wait, place: Place) -> Arm:
         asked = texts(wait.documents, place.names, "documents")
+        if wait.documents is not None and not asked:  # of none, a document of any name would end the wait
+            raise ExpressionError("`documents` named none", hint="name one at least, or pass over the wait by a rule")
         return replace(super().arm(wait, place), parts=asked, need=max(len(asked), 1))
 
     def part(
