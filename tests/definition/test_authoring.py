@@ -110,6 +110,7 @@ def test_a_directive_says_what_the_engine_is_to_do(made: Directive, expected: Di
     [
         (lambda: authoring.sleep("366d"), "timeout_too_long"),
         (lambda: authoring.sleep(-1), "bad_duration"),
+        (lambda: authoring.step(timeout=0), "bad_step"),
         (lambda: authoring.sleep(1, then="later"), "bad_step"),
         (lambda: authoring.wait_for_approval(timeout="31d"), "timeout_too_long"),
         (lambda: authoring.wait_for_callback(timeout="366d"), "timeout_too_long"),

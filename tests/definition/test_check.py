@@ -134,6 +134,15 @@ MISTAKES = [
     ),
     ("an endless entry", TIMELINE + "  - name: a\n    branch: [{back_to: a}]", "no_way_out", 3, "never end"),
     ("bad duration", HEAD + "timeout: soon\ntimeline: [{name: a}]", "bad_duration", 2, "30s"),
+    ("a run without time", HEAD + "timeout: 0s\ntimeline: [{name: a}]", "bad_value", 2, "longer than 0"),
+    ("a step without time", TIMELINE + "  - name: a\n    run: x\n    timeout: 0s", "bad_value", 5, "longer than 0"),
+    (
+        "a child without time",
+        TIMELINE + "  - name: a\n    run: workflow:b\n    timeout: PT0S",
+        "bad_value",
+        5,
+        "longer than 0",
+    ),
     ("negative duration", TIMELINE + "  - name: a\n    sleep: -5", "bad_duration", 4, "negative"),
     (
         "a template where none can be",

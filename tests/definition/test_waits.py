@@ -78,6 +78,17 @@ def test_a_wait_for_documents_that_names_none_takes_any_one() -> None:
     assert wait_of("{for: document}").documents is None
 
 
+@pytest.mark.parametrize("written", ["wait: {for: delay, timeout: 0s}", "sleep: 0"])
+def test_a_delay_may_last_no_time(written: str) -> None:
+    checked = compile_definition(f"workflow: w\nnodes:\n  a: {{{written}}}\n")
+    assert [one.message for one in checked.problems if one.severity == "error"] == []
+
+
+def test_a_deployed_definition_keeps_a_timeout_of_nothing() -> None:
+    graph = compile_document({"workflow": "w", "timeout": 0, "nodes": {"a": {}}}, trusted=True)
+    assert graph.timeout_ms == 0
+
+
 def test_an_all_has_the_outcome_and_its_arms_have_no_times() -> None:
     made = wait_of(
         "{all: [{for: event, name: paid, key: k}, {for: event, name: paid}, {for: approval, on_reject: route}], "
@@ -143,6 +154,8 @@ MISTAKES = [
     ("many documents", f"{{for: document, documents: [{NAMES_101}]}}", "bad_value", "at most 100"),
     ("a broken template", "{for: document, documents: ['{{ 1 + }}']}", "bad_expression", "CEL"),
     ("documents over their maximum", "{for: document, timeout: 31d}", "timeout_too_long", "30d"),
+    ("a wait without time", "{for: event, timeout: 0s}", "bad_value", "longer than 0"),
+    ("an all without time", "{all: [{for: event}, {for: response}], timeout: 0}", "bad_value", "longer than 0"),
     ("a callback over its maximum", "{for: callback, timeout: 366d}", "timeout_too_long", "365d"),
     ("an all over its maximum", "{all: [{for: event}, {for: response}], timeout: 31d}", "timeout_too_long", "30d"),
     ("a key of a callback", "{for: callback, key: x}", "misplaced_key", "response"),

@@ -275,6 +275,8 @@ def _timeout(kind: str, value: Duration | None) -> int | None:
 
 def _step_timeout(value: Duration) -> int:
     timeout_ms = parse_duration(value)
+    if timeout_ms == 0:
+        raise _bad("`timeout` must be longer than 0", 'for example timeout="5m"')
     if timeout_ms > YEAR_MS:
         message, hint = long_step(timeout_ms)
         raise _bad(message, hint, code="timeout_too_long")

@@ -92,6 +92,13 @@ class Context:
             self.add_error(error, f"{path}/{key}")
             return None
 
+    def limit_ms(self, data: Mapping[str, Json], key: str, path: str) -> int | None:
+        """Compiles a time limit, which is longer than 0. A definition that is deployed already keeps the one it has."""
+        limit_ms = self.duration_ms(data, key, path)
+        if limit_ms == 0 and not self.trusted:
+            self.add("bad_value", f"`{key}` must be longer than 0", f"{path}/{key}", f"for example {key}: 5m")
+        return limit_ms
+
     def schema(self, document: Mapping[str, Json], key: str) -> Schema | None:
         if key not in document:
             return None
@@ -159,7 +166,7 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
 
 
 def _timeout_ms(context: Context, data: Mapping[str, Json], path: str) -> int | None:
-    timeout_ms = context.duration_ms(data, "timeout", path)
+    timeout_ms = context.limit_ms(data, "timeout", path)
     if timeout_ms is not None and timeout_ms > YEAR_MS:
         message, hint = long_step(timeout_ms)
         context.add("timeout_too_long", message, f"{path}/timeout", hint)

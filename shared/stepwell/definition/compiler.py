@@ -249,7 +249,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         input_schema=context.schema(document, "input_schema"),
         output_schema=context.schema(document, "output_schema"),
         state_schema=context.schema(document, "state_schema"),
-        timeout_ms=context.duration_ms(document, "timeout", ""),
+        timeout_ms=context.limit_ms(document, "timeout", ""),
         retention_ms=RETENTION_MS if retention_ms is None else retention_ms,
         priority=document.get("priority", 0),
         start_mode=mode if mode in MODES and mode != start else "auto",

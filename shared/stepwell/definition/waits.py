@@ -153,13 +153,14 @@ def timeout_of(
 ) -> tuple[Expression | None, int | None]:
     """A template, or milliseconds: those written, else the table's default."""
     default, longest = _bounds(kind, arms)
+    is_timer = kind in SCHEMAS and SCHEMAS[kind].is_timer  # it may last no time at all
     if key not in data:
-        if kind in SCHEMAS and SCHEMAS[kind].is_timer:
+        if is_timer:
             context.add("missing_key", "`timeout` is missing", path, f"say how long: {{for: {kind}, timeout: 2h}}")
         return None, default
     if isinstance(data[key], str) and "{{" in data[key]:
         return context.template(data, key, path), None
-    timeout_ms = context.duration_ms(data, key, path)
+    timeout_ms = (context.duration_ms if is_timer else context.limit_ms)(data, key, path)
     if timeout_ms is not None and timeout_ms > longest:
         message = f"`{key}` of {show_duration(timeout_ms)} is over the maximum of a wait for `{kind}`"
         context.add("timeout_too_long", message, f"{path}/{key}", f"at most {show_duration(longest)}")
