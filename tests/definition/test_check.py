@@ -72,6 +72,13 @@ MISTAKES = [
     ("no nodes", HEAD + "nodes: {}", "no_nodes", 2, "empty"),
     ("duplicate names", TIMELINE + "  - {name: a}\n  - {name: a}", "duplicate_name", 4, "a"),
     ("a path as a name", TIMELINE + "  - {name: ../a}", "bad_name", 3, "letters"),
+    (
+        "a name that takes `an`",
+        NODES + "  a: {wait: {for: event, name: a b}}",
+        "bad_name",
+        3,
+        "the event name cannot be",
+    ),
     ("a workflow that is a path", "workflow: a/b\ntimeline: [{name: a}]", "bad_name", 1, "letters"),
     ("a name too long", TIMELINE + f"  - {{name: {'a' * 129}}}", "bad_name", 3, "128"),
     ("a name of nothing", NODES + "  '': {}", "bad_name", 3, "letters"),

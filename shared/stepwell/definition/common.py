@@ -125,7 +125,7 @@ def check_name(context: Context, name: str, path: str, what: str) -> bool:
     elif name == END and what == "node":
         context.add("reserved_name", f"`{END}` is reserved for the end of the run", path, "choose another name")
     elif not NAME.fullmatch(name) or ".." in name:
-        context.add("bad_name", f"{name!r} cannot be a {what} name", path, NAME_HINT)
+        context.add("bad_name", f"the {what} name cannot be {name!r}", path, NAME_HINT)
     else:
         return True
     return False
