@@ -281,6 +281,65 @@ def test_every_waiter_gets_an_event_that_is_not_consumed_later_ones_too() -> Non
     assert world.header(after).status is Status.WAITING
 
 
+TWICE = "{all: [{for: event, name: price, key: k}, {for: event, name: price, key: k, match: 'event > 5'}]}"
+STAYS = "events: {price: {consume_on_read: false}}\n"
+
+
+@pytest.mark.parametrize("comes_first", [False, True])
+def test_an_event_that_is_not_consumed_reaches_each_arm_that_it_matches(comes_first: bool) -> None:
+    """Also one that came before its wait."""
+    world = World(f"workflow: flow\n{STAYS}timeline:\n  - {{name: hold, wait: {TWICE}}}\n")
+    if comes_first:
+        send(world, "price", 7, key="k")
+    run_id = world.start()
+    world.deliver()
+    if not comes_first:
+        send(world, "price", 7, key="k")
+    assert world.header(run_id).status is Status.COMPLETED
+    assert world.token(run_id).scope["hold"] == {"price": 7, "price_2": 7}
+
+
+def test_an_event_for_a_run_alone_reaches_each_arm_that_it_matches() -> None:
+    world, run_id = waiting("{all: [{for: event, name: price}, {for: event, name: price}]}", STAYS)
+    send(world, "price", 7, run_id=run_id)
+    assert world.token(run_id).scope["hold"] == {"price": 7, "price_2": 7}
+
+
+def test_an_arm_that_an_event_does_not_match_still_waits() -> None:
+    world, run_id = waiting(TWICE, STAYS)
+    send(world, "price", 1, key="k")
+    assert world.header(run_id).status is Status.WAITING
+    assert [one.arm for one in world.token(run_id).received] == [0]
+    send(world, "price", 9, key="k")
+    assert world.token(run_id).scope["hold"] == {"price": 1, "price_2": 9}
+
+
+def test_a_publisher_that_dies_between_two_arms_has_its_redelivery_offer_the_second() -> None:
+    world, run_id = waiting(TWICE, STAYS)
+    run_now(world.service.send_event("price", 7, key="k"))
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    def arrives(*_: object) -> None:
+        world.store.before["append"] = dies
+
+    world.store.before["append"] = arrives
+    with pytest.raises(PortError):
+        world.deliver()
+    assert [one.arm for one in world.token(run_id).received] == [0]
+    world.clock.advance(MINUTE_MS)
+    world.deliver()
+    assert world.token(run_id).scope["hold"] == {"price": 7, "price_2": 7}
+
+
+def test_one_event_wakes_a_run_once_however_many_arms_it_matches() -> None:
+    world, run_id = waiting(TWICE.replace("all", "any"), STAYS)
+    run_now(world.service.send_event("price", 7, key="k"))
+    assert world.deliver() == 2  # the event, and a wake
+    assert world.header(run_id).status is Status.COMPLETED
+
+
 def test_a_loop_does_not_eat_the_same_event_twice() -> None:
     flow = """
 workflow: flow

@@ -91,11 +91,17 @@ def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
 
 
 def _unseen(token: Token, given: EventOffered, resumption: Resumption | None) -> Resumption | None:
-    """Returns None for an event that the token has seen. It remembers only the latest of many."""
+    """Returns None for an event that this arm of the wait, or an earlier wait of the token, has had."""
     topic, place = str(given.topic), f"{given.at_ms:015d}:{given.event_id}"
-    had = token.seen.get(topic, ())
-    is_known = place in had or (len(had) >= SEEN_EVENTS and place < had[0])
-    return None if is_known or resumption is None else replace(resumption, seen=f"{topic}\n{place}")
+    seen = f"{topic}\n{place}"
+    arms = {one.arm for one in token.received if one.seen == seen}
+    is_known = given.arm in arms if arms else _has_had(token.seen.get(topic, ()), place)
+    return None if is_known or resumption is None else replace(resumption, seen=seen)
+
+
+def _has_had(had: tuple[str, ...], place: str) -> bool:
+    """Tells whether the event is one of those that the token has had. It remembers only the latest of many."""
+    return place in had or (len(had) >= SEEN_EVENTS and place < had[0])
 
 
 def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:

@@ -125,24 +125,33 @@ class Coordinator:
         it, the EngineFault is raised.
         """
         unread: EngineFault | None = None
+        moved = set[tuple[str, str]]()  # tokens whose wait this event ended: none is woken for a second arm
         for waiter in await self._ports.mailbox.waiters(event.topic):
+            if (waiter.run_id, waiter.token) in moved:
+                continue
             try:
-                at = await self._loaded(waiter.run_id, waiter.token)
+                at = await self._at_wait(waiter)
             except EngineFault as fault:
                 unread = fault
                 continue
-            if at is None:
-                await self._ports.mailbox.forget_waiter(waiter)
-                continue
-            answer = await self._offer_to(at, waiter, event, by, budget)
+            answer = None if at is None else await self._offer_to(at, waiter, event, by, budget)
             if answer is None:
                 continue
             if isinstance(answer.action, Drop) and answer.action.is_over and not answer.is_mine:
                 await self._forget(answer.at, waiter)
             if _is_gone(answer):
                 return
+            if _has_moved(answer):
+                moved.add((waiter.run_id, waiter.token))
         if unread is not None:
             raise unread
+
+    async def _at_wait(self, waiter: Waiter) -> Standing | None:
+        """Loads the token that waits. If there is none any more, deletes the wait and returns None."""
+        at = await self._loaded(waiter.run_id, waiter.token)
+        if at is None:
+            await self._ports.mailbox.forget_waiter(waiter)
+        return at
 
     async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str, budget: Budget) -> Answer | None:
         """Offers the event to a wait, after the older ones that it would take; None if it is not for it."""
@@ -187,15 +196,17 @@ class Coordinator:
 
     async def _offer_to_run(self, event: Event, run_id: str, by: str, budget: Budget) -> bool:
         """Offers the event to the wait at the end of the run's log. Branches register their waits instead."""
-        at = await self._logbook.load(run_id, ROOT)
+        at, is_mine = await self._logbook.load(run_id, ROOT), False
         if at is None or at.token.parked is None:
             return False
         for waiter in waiters_of(at, at.token.parked, at.token.waiting_slot):
-            if waiter.topic == event.topic:
-                answer = await self._offer_to(at, waiter, event, by, budget)
-                if answer is not None and (answer.is_mine or _is_gone(answer)):
-                    return True
-        return False
+            answer = await self._offer_to(at, waiter, event, by, budget) if waiter.topic == event.topic else None
+            if answer is None:
+                continue
+            if _is_gone(answer) or _has_moved(answer):
+                return True
+            at, is_mine = answer.at, is_mine or answer.is_mine
+        return is_mine
 
     async def _push_consumer(self, event: Event, by: str, budget: Budget) -> None:
         """Wakes the run that this publish resumed before a crash. A run resumed by another is left to that one."""
@@ -303,6 +314,11 @@ class Coordinator:
         if parent is None or not pushes(parent.token, *in_place_of(at.token, wake.id)):
             return None
         return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
+
+
+def _has_moved(answer: Answer) -> bool:
+    """Tells whether this event ended the wait, so that a worker was woken."""
+    return answer.is_mine and can_move(answer.at.token)
 
 
 def _is_gone(answer: Answer) -> bool:
