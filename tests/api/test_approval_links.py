@@ -254,3 +254,31 @@ def test_links_end_with_their_wait() -> None:
     assert world.parts.links is not None
     link = world.parts.links.approval(links["ana"].rpartition("/")[2], START_MS)
     assert link.expires_ms == START_MS + 86_400_000
+
+
+TWICE = """
+workflow: twice
+timeline:
+  - {name: ok, wait: {all: [{for: approval, approvers: {of: [ana, leo]}}, {for: approval, approvers: {of: [ana]}}]}}
+"""
+
+
+def test_who_is_asked_for_two_approvals_has_a_link_for_each() -> None:
+    world, run_id, links = asked(TWICE)
+    assert list(links) == ["ana", "leo", "ana/approval_2"]
+    assert send(world, links["ana/approval_2"]).status == 200
+    used = world.open("GET", links["ana/approval_2"])
+    assert (used.status, "already answered" in used.text) == (409, True)
+    assert list(world.get(f"/runs/{run_id}").json["waiting_data"]["approval_links"]) == ["ana", "leo"]
+    assert send(world, links["ana"]).status == 200
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"
+    assert world.open("GET", links["ana"]).status == 410
+
+
+def test_a_link_keeps_its_name_when_another_one_is_used() -> None:
+    world, run_id, links = asked(TWICE)
+    assert send(world, links["ana"]).status == 200
+    left = world.get(f"/runs/{run_id}").json["waiting_data"]["approval_links"]
+    assert left == {"ana/approval_2": links["ana/approval_2"]}
+    assert world.open("GET", links["leo"]).status == 410

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ def test_a_link_says_what_it_was_made_for() -> None:
     assert links().callback_url(LINK).startswith("https://api.example.com/callbacks/")
     assert links().callback(token_of(links().callback_url(LINK)), NOW_MS) == LINK
     assert links().approval(token_of(links().approval_url(APPROVAL)), NOW_MS) == APPROVAL
+    second = replace(APPROVAL, approval="approval_2")
+    assert links().approval(token_of(links().approval_url(second)), NOW_MS) == second
 
 
 def test_a_link_is_good_until_its_time() -> None:

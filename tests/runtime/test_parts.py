@@ -252,6 +252,91 @@ def test_the_second_of_two_approvals_can_be_the_first() -> None:
     assert world.token(run_id).scope["hold"]["index"] == 1
 
 
+BOTH = "{for: approval, approvers: {of: [ana]}}"
+
+
+def test_who_is_asked_for_two_approvals_gives_each_by_its_name() -> None:
+    world, run_id = waiting(f"{{all: [{BOTH}, {BOTH}]}}")
+    run_now(world.service.approve(run_id, who="ana", wait="hold/approval_2"))
+    run_now(world.service.approve(run_id, who="ana", wait="hold/approval_2"))  # a repetition
+    assert [one.arm for one in world.token(run_id).received] == [1]
+    run_now(world.service.approve(run_id, who="ana", wait="hold/approval"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert [one["by"] for one in world.token(run_id).scope["hold"].values()] == ["ana", "ana"]
+
+
+def test_an_answer_without_a_name_is_for_the_first_and_never_for_another_one() -> None:
+    """It may be a repetition whose first answer was lost."""
+    world, run_id = waiting(f"{{all: [{BOTH}, {BOTH}, {FINANCE}]}}")
+    run_now(world.service.approve(run_id, who="ana"))
+    run_now(world.service.approve(run_id, who="fin"))
+    for answer in (world.service.approve(run_id, who="ana"), world.service.reject(run_id, "no", who="ana")):
+        with pytest.raises(Conflict) as refused:
+            run_now(answer)
+        assert refused.value.code == "already_answered"
+        assert refused.value.hint == "name one as `wait`, or --step: hold/approval_2"
+    run_now(world.service.approve(run_id, who="ana", wait="hold/approval_2"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_one_of_two_approvals_is_rejected_by_its_name() -> None:
+    world, run_id = waiting(f"{{all: [{BOTH}, {BOTH}]}}")
+    run_now(world.service.approve(run_id, who="ana", wait="hold/approval"))
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.reject(run_id, "no", who="ana", wait="hold/approval"))
+    assert refused.value.code == "already_answered"
+    run_now(world.service.reject(run_id, "no", who="ana", wait="hold/approval_2"))
+    world.deliver()
+    assert world.header(run_id).status is Status.FAILED
+
+
+def test_an_approval_of_a_name_that_the_wait_lacks_is_refused() -> None:
+    world, run_id = waiting(f"{{all: [{BOTH}, {BOTH}]}}")
+    for call in (world.service.approve(run_id, who="ana", wait="hold/approval_3"),
+                 world.service.delegate(run_id, "ana", "bea", "hold/approval_3")):  # fmt: skip
+        with pytest.raises(Conflict, match="approval_3") as refused:
+            run_now(call)
+        assert refused.value.code == "not_waiting"
+
+
+def test_a_delegation_by_name_is_of_one_approval_and_another_one_of_all() -> None:
+    world, run_id = waiting(f"{{all: [{BOTH}, {BOTH}]}}")
+    run_now(world.service.delegate(run_id, "ana", "bea", "hold/approval_2"))
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, who="bea", wait="hold/approval"))
+    assert refused.value.code == "not_an_approver"
+    run_now(world.service.approve(run_id, who="bea"))
+    run_now(world.service.approve(run_id, who="ana"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+    world, run_id = waiting(f"{{all: [{BOTH}, {BOTH}]}}")
+    run_now(world.service.delegate(run_id, "ana", "bea"))
+    for name in ("approval", "approval_2"):
+        run_now(world.service.approve(run_id, who="bea", wait=f"hold/{name}"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_an_approval_in_a_branch_is_given_by_its_name_too() -> None:
+    world = World(f"""
+workflow: flow
+nodes:
+  a: {{transitions: [{{to: hold, foreach: '[1]'}}]}}
+  hold: {{wait: {{all: [{BOTH}, {BOTH}]}}, transitions: [{{to: after}}]}}
+  after: {{fan_in: {{}}}}
+""")
+    run_id = world.start()
+    world.deliver()
+    branch = run_now(world.service.standing(run_id)).branches[0].id
+    run_now(world.service.approve(run_id, who="ana", wait=f"{branch}/approval"))
+    run_now(world.service.approve(run_id, who="ana", wait="hold/approval_2"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
 def test_nobody_else_is_asked_for_an_approval_that_has_been_given() -> None:
     ana = "{for: approval, approvers: {of: [ana]}, escalate: {after: 4h, to: [boss]}}"
     world, run_id = waiting(f"{{all: [{ana}, {{for: event, name: paid}}], timeout: 1d}}")

@@ -74,6 +74,7 @@ By = Annotated[
     Field(max_length=KEY_CHARACTERS, description="who does it, for the history; a caller known by name is that one"),
 ]
 Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
+_APPROVAL = "the node of the approval that is meant; of several in one wait, such as hold/approval_2"
 
 
 class Body(BaseModel):
@@ -154,19 +155,19 @@ class ForkBody(Body):
 class ApproveBody(Body):
     data: Any = Field(None, description="becomes part of the approval's result")
     by: By = ""
-    wait: str = Field("", description="the node of the approval that is meant")
+    wait: str = Field("", description=_APPROVAL)
 
 
 class RejectBody(Body):
     reason: Reason = ""
     by: By = ""
-    wait: str = Field("", description="the node of the approval that is meant")
+    wait: str = Field("", description=_APPROVAL)
 
 
 class DelegateBody(Body):
     to: str = Field(min_length=1, max_length=KEY_CHARACTERS, description="who is asked instead")
     by: By = ""
-    wait: str = Field("", description="the node of the approval that is meant")
+    wait: str = Field("", description=_APPROVAL)
 
 
 class LinksBody(Body):

@@ -5,16 +5,19 @@ A link is a credential to answer. It is computed on request and stored nowhere.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from typing_extensions import TypedDict
 
 from stepwell.api.identity import Identity
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
-from stepwell.engine.approvals import asked, open_approvals
+from stepwell.engine.approvals import asked, name_of, open_approvals
 from stepwell.engine.parts import parts_of
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
-from stepwell.engine.waits.approval import has_votes, votes_of
+from stepwell.engine.waits.approval import asking, has_votes, votes_of
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
@@ -89,12 +92,29 @@ def _approval_links(run_id: str, token: Token, now_ms: int, links: Links) -> dic
     if not arms or token.parked is None:
         return {}
     expires_ms = _expires_ms(token, "approval", now_ms)
-    named = [arm for arm in arms if token.parked.arms[arm].parts]
-    names = {name: name for name in asked(token, *named)} | ({ANYONE: ""} if len(named) < len(arms) else {})
+    found = _named_approvals(token, token.parked, arms)
+    if any(not token.parked.arms[arm].parts for arm in arms):
+        found[ANYONE] = ("", "")
     return {
-        shown: links.approval_url(ApprovalLink(run_id, token.id, token.waiting_slot, name, expires_ms))
-        for shown, name in names.items()
+        shown: links.approval_url(ApprovalLink(run_id, token.id, token.waiting_slot, who, expires_ms, approval))
+        for shown, (who, approval) in found.items()
     }
+
+
+def _named_approvals(token: Token, parked: Parked, arms: Sequence[int]) -> dict[str, tuple[str, str]]:
+    """Returns the approver and the approval of each link by its name: `ana`, and for another approval `ana/approval_2`.
+
+    The approval is named only for who is asked for several. Links keep their names when others are used.
+    """
+    asks = asking(parked, token.received)
+    each, found = Counter(who for _, who in asks), dict[str, tuple[str, str]]()
+    named = set[str]()
+    for arm, who in asks:
+        approval = name_of(token, arm) if each[who] > 1 else ""
+        if arm in arms and who in asked(token, arm):
+            found[f"{who}/{approval}" if who in named else who] = (who, approval)
+        named.add(who)
+    return found
 
 
 def _expires_ms(token: Token, kind: str, now_ms: int) -> int:

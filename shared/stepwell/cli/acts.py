@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 Step = Annotated[
     str,
     typer.Option(
-        "--step", metavar="NAME", show_default=False, help="The step or branch, if the run waits for several approvals."
+        "--step",
+        metavar="NAME",
+        show_default=False,
+        help="The step or branch, if the run waits for several approvals; in one wait, such as hold/approval_2.",
     ),
 ]
 

@@ -103,11 +103,12 @@ class EventOffered:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Somebody approved. `slot`: only for the wait in this slot."""
+    """Somebody approved. `slot`: only for the wait in this slot. `name`: which of several approvals is meant."""
 
     message: ClassVar = Message.APPROVE
     resumption: Resumption
     slot: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class Rejected:
     message: ClassVar = Message.REJECT
     resumption: Resumption
     slot: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class Delegated:
     message: ClassVar = Message.DELEGATE
     by: str
     to: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,9 @@ def _has_had(had: tuple[str, ...], place: str) -> bool:
 def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:
     """Handles an approval, a rejection or a delegation."""
     if isinstance(given, Delegated):
-        resumption = approvals.delegation(token, given.by, given.to)
+        resumption = approvals.delegation(token, given.by, given.to, given.name)
     else:
-        resumption = approvals.vote(token, given.resumption, given.slot)
+        resumption = approvals.vote(token, given.resumption, given.slot, given.name)
     return _resumed(moment, token, resumption) if isinstance(resumption, Resumption) else resumption
 
 

@@ -15,7 +15,7 @@ from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody
 from stepwell.api.states import waiting_tokens
 from stepwell.api.waiting import Shown, links_of, may_have_all
 from stepwell.definition.graph import Json
-from stepwell.engine.approvals import approval_for, asked
+from stepwell.engine.approvals import approval_for, asked, open_approvals
 from stepwell.engine.names import iso
 from stepwell.engine.records import Resumption
 from stepwell.engine.waits.approval import has_answered
@@ -88,7 +88,7 @@ async def answer_approval(call: Call) -> Answer:
         link = _approval(call)
         at = await _asked(call, link)
         came = _answer(link, _form(call.raw_body))
-        _check_first(at, came.by)
+        _check_first(at, came.by, link.approval)
         await call.parts.service.answer_link(link, came)
     except UserError as refusal:
         return _refused(refusal)
@@ -99,17 +99,19 @@ async def answer_approval(call: Call) -> Answer:
 async def _asked(call: Call, link: ApprovalLink) -> Standing:
     """Finds the token that waits for this answer. Raises NotFound, Conflict."""
     at = await call.parts.service.waiting(link.run_id, link.token)
-    arm = approval_for(at.token, link.approver)
-    if arm is None or at.token.parked is None or at.token.waiting_slot != link.slot:
+    if at.token.parked is None or not open_approvals(at.token) or at.token.waiting_slot != link.slot:
         raise Conflict("This approval is over.", code="approval_over")
-    _check_first(at, link.approver)
+    _check_first(at, link.approver, link.approval)
+    arm = approval_for(at.token, link.approver, link.approval)
+    if arm is None:
+        raise Conflict("This approval is over.", code="approval_over")
     if link.approver and link.approver not in asked(at.token, arm):
         raise Conflict(f"{link.approver} is no longer an approver.", code="approval_over")
     return at
 
 
-def _check_first(at: Standing, by: str) -> None:
-    if has_answered(at.token, by):
+def _check_first(at: Standing, by: str, approval: str) -> None:
+    if has_answered(at.token, by, approval):
         raise Conflict(f"{by} has already answered.", code="approval_used")
 
 

@@ -127,16 +127,34 @@ APPROVAL = ApprovalWait(
 )
 
 
+def split_name(place: str) -> tuple[str, str]:
+    """Splits the name of one of several approvals off the place of their wait: `hold/approval_2`."""
+    where, slash, name = place.rpartition("/")
+    kind, _, number = name.partition("_")
+    is_one = bool(slash) and kind == APPROVAL.name and (name == kind or number.isdecimal())
+    return (where, name) if is_one else (place, "")
+
+
+def asking(parked: Parked, received: Iterable[Resumption]) -> list[tuple[int, str]]:
+    """Returns each arm with each of its named approvers, open or not."""
+    came = list(received)
+    arms = ((index, arm) for index, arm in enumerate(parked.arms) if arm.kind == APPROVAL.name and arm.parts)
+    return [(index, name) for index, arm in arms for name in approvers(arm, came)]
+
+
 def has_votes(arm: Arm) -> bool:
     """Tells whether the approval asks several people, or named ones."""
     return bool(arm.parts) or arm.need > 1
 
 
 def approvers(arm: Arm, received: Iterable[Resumption]) -> tuple[str, ...]:
-    """Returns who may answer now, after delegations and escalations."""
+    """Returns who may answer now, after delegations and escalations.
+
+    A delegation that names no approval counts for all of the wait that ask its approver. So does an escalation.
+    """
     names = list(arm.parts)
     for one in received:
-        if one.kind == "delegated":
+        if one.kind == "delegated" and one.payload.get("approval", arm.name) == arm.name:
             names = [one.payload["to"] if name == one.by else name for name in names]
         elif one.kind == "escalated":
             names += [name for name in one.payload["to"] if name not in names]
@@ -148,15 +166,16 @@ def delegations(received: Iterable[Resumption]) -> int:
     return sum(one.kind == "delegated" for one in received)
 
 
-def answer_of(token: Token, by: str) -> Resumption | None:
-    """Returns this approver's earlier vote, if any: a second one changes nothing."""
+def answer_of(token: Token, by: str, name: str = "") -> Resumption | None:
+    """Returns this approver's earlier vote, if any: a second one changes nothing. `name`: in this approval alone."""
+    arms = token.parked.arms if token.parked else ()
     votes = (one for one in token.received if one.part == by and one.kind in _ANSWERS)
-    return next(votes, None) if by else None
+    return next((one for one in votes if name in {"", arms[one.arm].name}), None) if by else None
 
 
-def has_answered(token: Token, by: str) -> bool:
-    """Tells whether this approver has voted already."""
-    return answer_of(token, by) is not None
+def has_answered(token: Token, by: str, name: str = "") -> bool:
+    """Tells whether this approver has voted already. `name`: in this approval alone."""
+    return answer_of(token, by, name) is not None
 
 
 def votes_of(resumptions: Iterable[Resumption]) -> list[Json]:

@@ -15,6 +15,7 @@ from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, Fork, Resumption
 from stepwell.engine.spending import is_pauser
 from stepwell.engine.token import Token
+from stepwell.engine.waits.approval import split_name
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.log.standing import Standing
@@ -35,20 +36,20 @@ class Approvals:
         """`standing` loads a token, or raises NotFound; `forked` adds its branches if it forked."""
         self._advance, self._standing, self._forked = advance, standing, forked
 
-    async def find(self, run_id: str, wait: str, resumption: Resumption | None = None) -> Standing:
+    async def find(self, run_id: str, wait: str, resumption: Resumption | None = None, approval: str = "") -> Standing:
         """Returns the token that `wait` names: the root, a branch by its id, or a step. Raises NotFound, Conflict.
 
-        `resumption`: the answer, which its caller may repeat.
+        `resumption`: the answer, which its caller may repeat. `approval`: to which of several.
         """
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
         members = list(at.graph.first.members) if at.token.fork is not None else []
         if wait in members:
             return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
         if wait != at.token.id and (at.token.has_open_tasks or at.token.fork is not None):
-            return await self._only(at, wait, resumption)
+            return await self._only(at, wait, None if resumption is None else (resumption, approval))
         return at
 
-    async def _only(self, at: Standing, name: str, resumption: Resumption | None) -> Standing:
+    async def _only(self, at: Standing, name: str, answer: tuple[Resumption, str] | None) -> Standing:
         """Returns the only branch that waits for an approval, of this name if one is given; the root if none does.
 
         If none waits, a branch that has received this very answer counts: its caller may have died before the branch
@@ -60,7 +61,7 @@ class Approvals:
                            hint="name one as `wait`, or --step, by its id in GET /runs/{id}/branches")  # fmt: skip
         there = [one for one in (await self._forked(at)).branches if name in {"", one.node}]
         waiting = [one for one in there if open_approval(one) is not None]
-        waiting = waiting or [one for one in there if resumption is not None and _has_had(one, resumption)][:1]
+        waiting = waiting or [one for one in there if answer is not None and _has_had(one, *answer)][:1]
         if len(waiting) > 1:
             names = ", ".join(one.id for one in waiting[:SHOWN]) + (" …" if waiting[SHOWN:] else "")
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
@@ -71,21 +72,23 @@ class Approvals:
 
     async def answer(self, run_id: str, resumption: Resumption, wait: str = "", slot: int | None = None) -> None:
         """Approves or rejects. `slot`: of the wait that is meant, to be sure of it. Raises NotFound, Conflict."""
-        given = Approved(resumption, slot) if resumption.kind == "approved" else Rejected(resumption, slot)
-        at = await self._named(run_id, wait, resumption)
-        await self._take(at, given, _answer_id(resumption, at.token.waiting_slot))
+        where, name = split_name(wait)
+        made = Approved if resumption.kind == "approved" else Rejected
+        at = await self._named(run_id, where, name, resumption)
+        await self._take(at, made(resumption, slot, name), _answer_id(resumption, at.token.waiting_slot, name))
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
         """Asks `to` for the approval, and `by` no more. Raises NotFound, InvalidInput, Conflict."""
         if not to or to == by:
             raise InvalidInput("`to` names who is asked instead", code="bad_delegate", hint="another approver's name")
         resumption = Resumption("delegated", payload={"to": to}, by=by)
-        at = await self._named(run_id, wait, resumption)
-        await self._take(at, Delegated(by, to), _answer_id(resumption, at.token.waiting_slot))
+        where, name = split_name(wait)
+        at = await self._named(run_id, where, name, resumption)
+        await self._take(at, Delegated(by, to, name), _answer_id(resumption, at.token.waiting_slot, name))
 
-    async def _named(self, run_id: str, wait: str, resumption: Resumption) -> Standing:
+    async def _named(self, run_id: str, wait: str, name: str, resumption: Resumption) -> Standing:
         """Returns the token that is meant. Raises Conflict if it is at another node than the caller thinks."""
-        at = await self.find(run_id, wait, resumption)
+        at = await self.find(run_id, wait, resumption, name)
         if wait not in {"", at.token.node, at.token.id}:
             raise refused(not_waiting(at.token, f"the approval {wait!r}"))
         return at
@@ -122,11 +125,11 @@ def _check_cost(at: Standing) -> None:
                        hint="stepwell unpause RUN lets its branches go on")  # fmt: skip
 
 
-def _has_had(token: Token, resumption: Resumption) -> bool:
-    return pushes(token, _answer_id(resumption, token.waiting_slot))
+def _has_had(token: Token, resumption: Resumption, name: str) -> bool:
+    return pushes(token, _answer_id(resumption, token.waiting_slot, name))
 
 
-def _answer_id(resumption: Resumption, slot: int) -> str:
-    """Returns the id of an answer: a person who repeats it to the same wait makes the same call."""
-    said = json.dumps([resumption.payload, resumption.by], sort_keys=True)
+def _answer_id(resumption: Resumption, slot: int, name: str) -> str:
+    """Returns the id of an answer: a person who repeats it to the same approval makes the same call."""
+    said = json.dumps([resumption.payload, resumption.by, *([name] if name else [])], sort_keys=True)
     return f"{resumption.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"

@@ -39,6 +39,7 @@ class ApprovalLink:
     slot: int  # of the wait
     approver: str
     expires_ms: int
+    approval: str = ""  # which of several is meant, where the approver is asked for more than one
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Links:
     def approval_url(self, link: ApprovalLink) -> str:
         """Returns the approval's URL. Raises PortError if the key is not available."""
         fields = [link.run_id, link.token, link.slot, link.approver, link.expires_ms]
+        fields += [link.approval] if link.approval else []
         return f"{self._base_url}/approvals/{self._signed('approval', fields)}"
 
     def stream_token(self, link: StreamLink) -> str:

@@ -325,7 +325,8 @@ class Service:
     async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "", named: str = "") -> None:
         """Grants the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
 
-        `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there.
+        `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there. Of several
+        approvals in one wait, `hold/approval_2` is the second at the node `hold`.
         """
         await self._approvals.answer(run_id, answered("approved", {"data": data}, who, named), wait)
 
@@ -343,7 +344,8 @@ class Service:
     async def answer_link(self, link: ApprovalLink, resumption: Resumption) -> None:
         """Takes the answer of a link's holder, to that link's wait alone. Raises NotFound, Conflict."""
         check_json([resumption.payload, resumption.by], "answer")
-        await self._approvals.answer(link.run_id, resumption, link.token, link.slot)
+        where = f"{link.token}/{link.approval}" if link.approval else link.token
+        await self._approvals.answer(link.run_id, resumption, where, link.slot)
 
     async def waiting(self, run_id: str, wait: str = "") -> Standing:
         """Returns the token that `wait` names, as for `approve`. Raises NotFound, Conflict."""
