@@ -16,6 +16,8 @@ from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
+from stepwell.memory.inbox import ALL_LANES
+from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import UNLIMITED
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter
@@ -501,3 +503,75 @@ def test_one_thousand_runs_under_a_limit_of_ten_are_never_eleven_and_all_end(kep
         assert counted.get("waiting", 0) == min(10, left)
         world.pass_time(SECOND_MS)
     assert notes_of(world, "permits:flow") == {}
+
+
+ONE = HOLD.replace("{limit: 2}", "{limit: 1}")
+
+
+def test_a_run_that_is_paused_before_it_begins_holds_up_nobody_and_waits_its_turn_afterwards() -> None:
+    world = World(ONE)
+    first, paused, third, fourth = started(world, 4)
+    run_now(world.service.pause(paused))
+    end(world, first)
+    assert statuses(world, paused, third, fourth) == ["paused", "waiting", "pending"]
+    run_now(world.service.unpause(paused))
+    world.deliver()
+    assert statuses(world, paused, third, fourth) == ["pending", "waiting", "pending"]
+    end(world, third)
+    assert statuses(world, paused, fourth) == ["waiting", "pending"]
+    end(world, paused)
+    end(world, fourth)
+    assert statuses(world, paused, fourth) == ["completed"] * 2
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_run_that_is_paused_as_it_gets_its_permit_gives_it_back() -> None:
+    """Its message is under way: it was let in, and has not begun."""
+    world = World(ONE)
+    first, paused, third = started(world, 3)
+    run_now(world.service.approve(first))
+    while world.header(first).status != "completed":
+        one = world.queue.receive(ALL_LANES, world.clock.now_ms(), MINUTE_MS)
+        assert one is not None
+        run_now(dispatch(world.parts, one.lane, one.message, UNLIMITED))
+        world.queue.delete(one)
+    assert paused in notes_of(world, "permits:flow")["h00"]
+    run_now(world.service.pause(paused))
+    world.deliver()
+    assert statuses(world, paused, third) == ["paused", "waiting"]
+    run_now(world.service.unpause(paused))
+    world.deliver()
+    assert statuses(world, paused, third) == ["pending", "waiting"]
+    end(world, third)
+    assert statuses(world, paused) == ["waiting"]
+
+
+def test_a_run_in_line_is_paused_and_unpaused_as_often_as_one_likes() -> None:
+    world = World(ONE)
+    first, paused = started(world, 2)
+    for _ in range(3):
+        run_now(world.service.pause(paused))
+        end(world, first)
+        assert statuses(world, paused) == ["paused"]
+        (first,) = started(world, 1)
+        assert statuses(world, first) == ["waiting"]
+        run_now(world.service.unpause(paused))
+        world.deliver()
+        assert statuses(world, paused) == ["pending"]
+    end(world, first)
+    assert statuses(world, paused) == ["waiting"]
+    end(world, paused)
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_run_that_the_pause_of_its_workflow_stops_before_it_begins_keeps_no_permit() -> None:
+    world = World(ONE)
+    first, second = started(world, 2)
+    run_now(world.parts.workflow_pauses.pause("flow", "an incident", "ana"))
+    run_now(world.service.cancel(first))
+    world.deliver()
+    assert statuses(world, second) == ["paused"]
+    assert notes_of(world, "permits:flow") == {}
+    run_now(world.parts.workflow_pauses.unpause("flow"))
+    world.pass_time(MINUTE_MS)
+    assert statuses(world, second) == ["waiting"]

@@ -54,7 +54,19 @@ def begins(run: RunInfo, token: Token) -> bool:
     if token.branch is not None or token.ended:
         return False
     is_redriven = token.last is not None and token.last.kind is Kind.REDRIVEN
-    return is_redriven or (token.phase is Phase.INITIALIZING and not run.started_ms)
+    return is_redriven or _is_unbegun(run, token)
+
+
+def steps_back(graph: Graph, run: RunInfo, token: Token) -> bool:
+    """Tells whether a pause of the run leaves its permit, or its turn, to others: it has certainly not begun.
+
+    Of a redriven run that is not known: its first step may be under way.
+    """
+    return is_limited(graph) and token.branch is None and _is_unbegun(run, token)
+
+
+def _is_unbegun(run: RunInfo, token: Token) -> bool:
+    return token.phase is Phase.INITIALIZING and not run.started_ms
 
 
 def returned(graph: Graph, token: Token) -> tuple[ReturnPermit, ...]:

@@ -147,7 +147,7 @@ class Worker:
 
     async def _rests(self, at: Standing) -> Standing | None:
         """Stops for a pause. Returns the token if that is over and it goes on here; None if it rests or was woken."""
-        on = await self._resting.rests(at)
+        on = await self._resting.rests(await self._performer.permits.step_back(at))
         if on is None:
             await self._stopping.goes_on(at.header)
         return on

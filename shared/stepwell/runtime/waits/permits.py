@@ -7,6 +7,7 @@ from functools import partial
 
 from stepwell.engine import permits, shares, throttles
 from stepwell.engine.actions import AskPermit, Pace, Share
+from stepwell.engine.copying import changed
 from stepwell.engine.permits import Held, place_in_order
 from stepwell.engine.records import ROOT
 from stepwell.errors import ExpressionError
@@ -121,6 +122,28 @@ class Permits:
             return
         who = at.run_id if held is None else claim_of(at.run_id, at.token.id, held)
         await self._lines.leave(share, who, "" if at.run.started_ms else _place_of(at.header))
+
+    async def step_back(self, at: Standing) -> Standing:
+        """Gives back what a run has of its workflow's limits if it is paused before it has begun, so that others begin.
+
+        It asks anew when it goes on. The header is read again, since another worker may have begun the run meanwhile.
+        """
+        if not permits.steps_back(at.graph, at.run, at.token):
+            return at
+        at = changed(await self._logbook.refreshed(at), permitted=False)
+        if at.run.is_paused and permits.steps_back(at.graph, at.run, at.token) and await self._is_there(at):
+            await self.give_back(at)
+        return at
+
+    async def _is_there(self, at: Standing) -> bool:
+        """Tells whether the run has a permit or a place in line, or may have a turn."""
+        try:
+            share = permits.share_of(at.graph, at.run)
+        except ExpressionError:
+            return False
+        if share is None or (await self._lines.read(share)).shard_of(at.run_id) is not None:
+            return True
+        return await self._lines.waits_at(share, _place_of(at.header))
 
     async def forget(self, at: Standing) -> None:
         """Deletes the note of the rate limit for the run's key, once it delays nobody any more."""
