@@ -15,7 +15,7 @@ from stepwell.api.views import run_view
 from stepwell.definition.graph import Limit, RateLimit
 from stepwell.engine.actions import Share
 from stepwell.engine.names import iso
-from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.inbox import ALL_LANES
@@ -62,11 +62,11 @@ def dying(call: StepCall) -> Any:
     raise Dies
 
 
-def under_way(world: World, run_id: str) -> None:
+def under_way(world: World, run_id: str, lease_ms: int = 5 * MINUTE_MS) -> None:
     """The run's step is under way: its worker is at it, and is not heard of again until its message comes back."""
     before = dict(world.steps.of)
     world.steps.of |= {"charge": dying, "refund": dying}
-    one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 5 * MINUTE_MS)
+    one = world.queue.receive(ALL_LANES, world.clock.now_ms(), lease_ms)
     assert one is not None
     assert one.message["run_id"] == run_id
     with pytest.raises(Dies):
@@ -325,6 +325,28 @@ def test_a_step_that_is_under_way_keeps_its_permit_while_its_run_is_paused() -> 
     world.pass_time(10 * MINUTE_MS)
     assert [world.header(one).status for one in runs] == ["paused", "completed"]
     assert notes_of(world) == {}
+
+
+def swept(world: World, minutes: int) -> list[str]:
+    """Sweeps every minute. Returns what was found."""
+    found: list[str] = []
+    for _ in range(minutes):
+        world.clock.advance(MINUTE_MS)
+        found += [one.why for one in run_now(world.sweeper.sweep(5 * MINUTE_MS))]
+        world.deliver()
+    return found
+
+
+LONG = FLOW.replace("throttle: stripe", "throttle: stripe, timeout: 1d")
+
+
+def test_a_step_that_has_its_permit_has_its_own_time_before_a_sweep_wakes_it() -> None:
+    """Before, a sweep took it for a wait that was over, and had it run twice at once."""
+    world = world_with(LONG)
+    run_id = world.start()
+    under_way(world, run_id, DAY_MS)
+    assert swept(world, 120) == []
+    assert world.header(run_id).status == "running"
 
 
 def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:

@@ -309,7 +309,8 @@ class Sweeper:
         node = at.graph.nodes.get(node_of(at.graph, at.token))
         if at.token.undoing is not None and not self._sees_queue:
             return since_ms + STEP_TIMEOUT_MS
-        if self._sees_queue or node is None or node.step is None or at.token.parked is not None:
+        is_waiting = at.token.parked is not None and at.token.resumption is None  # a step may have waited for a permit
+        if self._sees_queue or node is None or node.step is None or is_waiting:
             return since_ms
         return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms
 
