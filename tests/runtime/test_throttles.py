@@ -349,6 +349,41 @@ def test_a_step_that_has_its_permit_has_its_own_time_before_a_sweep_wakes_it() -
     assert world.header(run_id).status == "running"
 
 
+LATER = LONG.replace("timeline:", "timeline:\n  - {name: ask, wait: {for: approval}}")
+
+
+def in_line(definition: str) -> tuple[World, list[str]]:
+    """Four runs that wait for the permit of a step which takes a day; the sweeper has met them before."""
+    world = world_with(LONG, definition.replace("workflow: flow", "workflow: line"))
+    holder = world.start()
+    under_way(world, holder, DAY_MS)
+    runs = [world.start("line") for _ in range(4)]
+    world.deliver()
+    assert swept(world, 10) == []
+    for run_id in runs if definition is LATER else ():
+        run_now(world.service.approve(run_id))
+    world.deliver()
+    assert [world.header(one).waiting_for for one in runs] == ["limit"] * 4
+    return world, runs
+
+
+@pytest.mark.parametrize("definition", [LONG, LATER])
+def test_a_sweep_finds_nothing_wrong_with_steps_that_wait_for_a_permit(definition: str) -> None:
+    """Before, each was reported every five minutes as waiting for nothing."""
+    world, runs = in_line(definition)
+    assert swept(world, 120) == []
+    assert [world.header(one).status for one in runs] == ["waiting"] * 4
+
+
+@pytest.mark.parametrize("definition", [LONG, LATER])
+def test_steps_that_wait_for_a_limit_that_is_removed_fail_by_the_sweeper(definition: str) -> None:
+    world, runs = in_line(definition)
+    world.catalog.limits = {}
+    assert swept(world, 20) == ["no_progress"] * 4
+    errors = [world.token(one).error for one in runs]
+    assert [error.type for error in errors if error is not None] == ["unknown_limit"] * 4
+
+
 def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:
     world = world_with(FLOW)
     holder = world.start()

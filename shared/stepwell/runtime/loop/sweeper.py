@@ -206,7 +206,7 @@ class Sweeper:
         expected_ms = self._due_ms(at, at.token.last, begins_ms)
         if expected_ms + still_ms >= now_ms and (parked is None or in_line or not shown):
             return Look(due_ms=expected_ms)
-        has_waker = parked is None or can_wake(parked, wakers_of(parked, at.token.node, at.run_id))
+        has_waker = parked is None or in_line or can_wake(parked, wakers_of(parked, at.token.node, at.run_id))
         if parked is not None and shown and has_waker and not (in_line and await self._is_stuck(at)):
             return Look(due_ms=due_of_wait(at, now_ms))
         return await self._wake(at, "no_progress" if has_waker else "nothing_wakes")
