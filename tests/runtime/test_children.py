@@ -171,6 +171,25 @@ def test_what_a_failed_child_does_to_its_parent(said: str, status: Status, outpu
         assert found["triggeredExecutionId"] == children_of(world, run_id)[0].run_id
 
 
+@pytest.mark.parametrize("said", ["isolate", "return", "skip"])
+def test_a_child_whose_own_time_is_up_has_failed(said: str) -> None:
+    """Here its wait's; what is said of a failed child is true of it."""
+    world, run_id = calling(f"on_failure: {said}, timeout: 24h", CALLS.replace("fraud", "slow"))
+    world.pass_time(21 * HOUR_MS)
+    assert [one.status for one in children_of(world, run_id)] == [Status.TIMED_OUT]
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize(("said", "status"), [
+    ("isolate", Status.TIMED_OUT), ("return", Status.TIMED_OUT), ("skip", Status.COMPLETED),
+])  # fmt: skip
+def test_the_time_of_the_node_is_no_failure_of_a_child(said: str, status: Status) -> None:
+    world, run_id = calling(f"on_failure: {said}, timeout: 1h", CALLS.replace("fraud", "slow"))
+    world.pass_time(2 * HOUR_MS)
+    assert [one.status for one in children_of(world, run_id)] == [Status.CANCELLED]
+    assert world.header(run_id).status is status
+
+
 def test_a_retried_child_is_a_new_run() -> None:
     tries: list[str] = []
 
