@@ -107,6 +107,45 @@ def test_a_compensation_can_map_its_own_input() -> None:
     assert call.input == {"shelf": 3}
 
 
+UNMAPPED = ORDER.replace(
+    "compensate: {run: python:m.refund", 'output: {paid: "{{ result.sum }}"}, compensate: {run: python:m.refund'
+)
+SCHEMA = ORDER.replace("failure_policy", "state_schema: {properties: {charge: {type: integer}}}\nfailure_policy")
+
+
+@pytest.mark.parametrize("text", [UNMAPPED, SCHEMA])
+def test_a_step_whose_output_cannot_be_written_is_undone_as_it_has_had_its_effect(text: str) -> None:
+    world, run_id = run(text, charge=lambda call: {"card": 7})
+    assert undone(world) == ["charge", "reserve"]
+    assert world.header(run_id).status is Status.COMPENSATED
+    token = world.token(run_id)
+    assert token.error is not None
+    assert token.error.category == "validation"
+    assert (token.steps["charge"].status, token.steps["charge"].output) == ("compensated", None)
+    (call,) = [one for one in world.steps.calls if one.node == "charge.compensate"]
+    assert call.input["output"] == {"card": 7}
+
+
+def test_a_step_whose_output_failed_and_was_passed_over_is_undone_too() -> None:
+    world, _ = run(UNMAPPED.replace("m.charge,", "m.charge, on_failure: skip,"), ship=broken)
+    assert undone(world) == ["charge", "reserve"]
+
+
+def test_a_step_whose_input_cannot_be_evaluated_is_not_undone() -> None:
+    world, run_id = run(ORDER.replace("m.charge,", 'm.charge, input: {a: "{{ state.none.b }}"},'))
+    assert undone(world) == ["reserve"]
+    assert world.header(run_id).status is Status.COMPENSATED
+
+
+def test_a_child_run_whose_output_cannot_be_mapped_is_undone() -> None:
+    parent = UNMAPPED.replace("python:m.charge", "workflow:pay")
+    world = World(parent, "workflow: pay\ntimeline: [{name: take, run: python:m.take}]")
+    run_id = world.start(given={"item": "book"})
+    world.deliver()
+    assert undone(world) == ["charge", "reserve"]
+    assert world.header(run_id).status is Status.COMPENSATED
+
+
 def test_without_being_asked_for_nothing_is_undone() -> None:
     world, run_id = run(ORDER.replace("failure_policy: compensate\n", ""), ship=broken)
     assert undone(world) == []

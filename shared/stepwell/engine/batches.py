@@ -36,7 +36,8 @@ def encode_batch(batch: Batch, fork: str) -> str:
     out: dict[str, Json] = {"lane": list(batch.records)}
     out |= columns_of(rows)
     out |= {"moved": sorted(batch.moved)} if batch.moved else {}
-    return encode(out | {formats.KEY: formats.GATHERED})
+    number = formats.DONE if any(record.is_done for record in batch.records.values()) else formats.GATHERED
+    return encode(out | {formats.KEY: number})
 
 
 def decode_batch(body: str, fork: str) -> Batch:

@@ -97,8 +97,10 @@ def number_of(record: Record) -> int:
     """Returns the number of the format: code that knows nothing of an output elsewhere must not read it as none.
 
     Nor must code that knows no shares let a run go on that has none, or code that knows nothing of finished steps run
-    these again.
+    these again, or code that knows no step whose output failed count others to undo.
     """
+    if record.is_done:
+        return formats.DONE
     if record.finished:
         return formats.FINISHING
     if record.rules and not OF_SHARES.isdisjoint(record.rules):

@@ -56,7 +56,7 @@ def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterat
         if node is None or node.compensate is None:
             yield token, None
             continue
-        if record.kind is Kind.STEP and record.error is None:
+        if record.kind is Kind.STEP and (record.error is None or record.is_done):
             check_evaluator(record.evaluator)
             given = _input_of(replace(moment, now_ms=record.started_ms), before, node)
         if not _is_commit(record, before):
@@ -67,8 +67,12 @@ def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterat
 
 
 def _is_commit(record: Record, before: Token) -> bool:
-    """Tells whether a record holds a step's result, or the end of the wait that the step was or asked for."""
-    if record.error is not None or record.skipped or isinstance(record.next, RetryAt | Pause):
+    """Tells whether a record holds a step's result, or the end of the wait that the step was or asked for.
+
+    A step whose result could not be written has had its effect.
+    """
+    has_failed = (record.error is not None or record.skipped) and not record.is_done
+    if has_failed or isinstance(record.next, RetryAt | Pause):
         return False
     return record.kind is Kind.STEP or (record.kind is Kind.MOVED and before.parked is not None)
 

@@ -159,7 +159,7 @@ def _step(token: Token, record: Record) -> Changes:
     again = before is not None and token.attempt > 0
     view = StepView(
         status=_view_status(record),
-        output=record.output,
+        output=None if record.is_done else record.output,
         error=record.error,
         attempts=record.attempt,
         started_ms=before.started_ms if again and before else record.started_ms,
@@ -177,7 +177,8 @@ def _moved(token: Token, record: Record) -> Changes:
         return {"scope": {**token.scope, **(record.writes or {})}, **_leave(token, record, 0)}
     base = before or StepView("running")
     is_tried_again = isinstance(record.next, RetryAt)  # of child runs
-    view = changed(base, status=_view_status(record), output=record.output, error=record.error,
+    view = changed(base, status=_view_status(record), output=None if record.is_done else record.output,
+                   error=record.error,
                    attempts=record.attempt if base.children else base.attempts,
                    ended_ms=0 if is_tried_again else record.at_ms)  # fmt: skip
     attempt = record.attempt if is_tried_again else 0

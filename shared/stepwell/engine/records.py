@@ -337,6 +337,7 @@ class Record:
         None  # STEP, MOVED, ACTED, JOINED, UNDONE, REDRIVEN: what failed; RECEIVED, RESUMED: an operation
     )
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
+    is_done: bool = False  # STEP, MOVED: it has a compensation, and only what it was to write failed: it is undone
     writes: Mapping[str, Json] | None = (
         None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED, REDRIVEN: or nothing
     )

@@ -31,6 +31,7 @@ class Ended:
     policy: Policy | None = None  # None: nothing to try again (a wait, a routing node)
     stands: bool = False  # the node makes no result of its own: `result` is the last step's, and is not stored again
     timed_out: bool = False  # the failure is a wait's time-out: unhandled, the run ends `timed_out`
+    is_done: bool = False  # the failure is that of what it was to write: the step itself has succeeded
 
 
 @dataclass(frozen=True, slots=True)

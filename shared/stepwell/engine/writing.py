@@ -38,6 +38,7 @@ from stepwell.limits import CLOCKS_APART_MS
 def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_ms: int = 0) -> Record:
     way: Way = route(moment, token, ended)
     error = ended.failure
+    is_done = ended.is_done and moment.graph.nodes[ended.node].compensate is not None  # which needs the result
     return record(
         moment,
         token,
@@ -45,9 +46,10 @@ def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_m
         ended.node,
         attempt=ended.attempt,
         started_ms=started_ms,
-        output=None if ended.stands or error is not None else ended.result,
+        output=None if ended.stands or (error is not None and not is_done) else ended.result,
         error=error,
         skipped=way.skipped,
+        is_done=is_done,
         writes=_stored_writes(ended),
         rules=way.rules,
         next=_reported(moment, token, way, ended),
@@ -101,11 +103,12 @@ def with_writes(
     try:
         writes = default if output is None else _mapped(moment, token, ended, output)
     except ExpressionError as error:
-        return replace(ended, failure=validation_failure(error, ended.node, ended.attempt))
+        return replace(ended, failure=validation_failure(error, ended.node, ended.attempt), is_done=True)
     schema = moment.graph.state_schema
     if schema is not None and (problems := schema.problems({**token.scope, **writes})):
         message = f"after {ended.node}, the state violates state_schema: {violations(problems)}"
-        return replace(ended, failure=Failure("state_schema", "validation", message, ended.node, ended.attempt))
+        failure = Failure("state_schema", "validation", message, ended.node, ended.attempt)
+        return replace(ended, failure=failure, is_done=True)
     return changed(ended, writes=writes)
 
 
