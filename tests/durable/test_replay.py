@@ -358,6 +358,30 @@ return ctx.continue_as(flow, n + 1)
     assert run.state["seen"] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("sessions", [0, 8])
+def test_a_name_deleted_of_the_state_is_gone_when_the_function_begins_anew(flows: Flows, sessions: int) -> None:
+    """It was deleted before the last record, or after it; None is a value like others."""
+    kit = flows(
+        flow(
+            """
+if n == 2:
+    return sorted(ctx.state.items())
+ctx.state.update(early=1, late=2, kept=None)
+await ctx.step(note, n)
+del ctx.state["early"]
+await ctx.step(note, n)
+del ctx.state["late"]
+return ctx.continue_as(flow, n + 1)
+""",
+            parameters=", n: int = 1",
+        ),
+        sessions=sessions,
+    )
+    run = kit.start("flow", {})
+    assert run.result == [["kept", None]], run.error
+    assert run.state == {"kept": None}
+
+
 def test_a_run_begins_anew_as_a_workflow_alone(flows: Flows) -> None:
     run = flows(flow("return ctx.continue_as(note)")).start("flow")
     assert run.error is not None

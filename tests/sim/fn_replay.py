@@ -105,11 +105,8 @@ def _replayed(world: World, logbook: Logbook, at: Standing, version: int) -> Tur
 def _fits(at: Standing, turn: Turn, record: Record) -> bool:
     """Whether this turn is what made the record."""
     is_all = record.kind in {Kind.STEP, Kind.BEGAN} and (record.error is not None or record.kind is Kind.BEGAN)
-    if at.token.branch is None and not is_all:
-        is_anew = isinstance(turn.result, ContinueAs) and at.token.cleaning is None
-        anew = dict(at.token.scope) if is_anew else {}
-        if dict(record.writes or {}) != {**anew, **turn.writes}:
-            return False
+    if at.token.branch is None and not is_all and dict(record.writes or {}) != {**turn.writes}:
+        return False
     match turn.result:
         case Completed() | Failed() | ContinueAs() as result if at.token.cleaning is not None:
             end = End(at.token.cleaning.status)

@@ -91,11 +91,9 @@ def enter(moment: Moment, token: Token) -> Action:
         case Failed(failure):
             return Write(_returned(moment, token, turn, error=failure, next=_failed(moment, token, failure)))
         case ContinueAs(given, function):
-            state = {**token.scope, **turn.writes}
             following = step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
-            anew = replace(turn, writes=state)
             rules = (CONTINUED_AS + function,) if function else ()
-            return Write(_returned(moment, token, anew, output=given, next=following, rules=rules))
+            return Write(_returned(moment, token, turn, output=given, next=following, rules=rules))
         case Stuck(failure):
             return Write(wait_for_code(moment, token, failure, moment.graph.start))
 

@@ -139,6 +139,6 @@ class Turn:
     """A result, and what the function did on the way to it that its next record is to tell."""
 
     result: Result
-    writes: Mapping[str, Json] = field(default_factory=dict)  # of its state, what has changed
+    writes: Mapping[str, Json] = field(default_factory=dict)  # of its state, what has changed; all of it for ContinueAs
     patches: tuple[str, ...] = ()  # that it asked for and found in force
     answers: Mapping[str, Json] = field(default_factory=dict)  # to updates whose handlers have ended

@@ -9,7 +9,7 @@ from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
 from stepwell.definition.graph import Json
 from stepwell.engine.records import TASKS, Failure, Record
 from stepwell.engine.session import CURRENT
-from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
+from stepwell.engine.turns import Asked, ContinueAs, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.handlers import changed, function_failure
@@ -79,11 +79,19 @@ def function_of(turn: Turn, name: str) -> Callable[[], object] | None:
 def turn_of(session: FunctionSession, at: Standing) -> Turn:
     result = session.result()
     try:
-        writes = {} if at.token.branch else changed(session.state, at.token.scope)
+        writes = _writes(session, at, result)
     except UserError as error:
         return Turn(Failed(function_failure(at, error)))
     answers = {} if isinstance(result, Stuck) else dict(session.answers)
     return Turn(result, writes, session.patches(), answers)
+
+
+def _writes(session: FunctionSession, at: Standing, result: Result) -> Mapping[str, Json]:
+    """Returns what changed of the function's state; all of it as it begins anew, so that a deleted name is gone."""
+    is_anew = isinstance(result, ContinueAs)
+    if at.token.branch:
+        return at.token.scope if is_anew else {}
+    return changed(session.state, {} if is_anew else at.token.scope)
 
 
 def can_go_on(session: FunctionSession, at: Standing) -> bool:
