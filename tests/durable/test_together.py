@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.runtime.durable import gathering
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
 from tests.durable.conftest import Flows
 
@@ -33,6 +34,11 @@ async def nothing(ctx):
 """
 
 
+def beat(kit: Stepwell, url: str) -> None:
+    """Tells that whoever works on the callback lives."""
+    run_now(kit.service.callbacks.beat(kit._links.callback(url.rpartition("/")[2], kit._clock.now_ms())))
+
+
 @pytest.fixture(params=[1_000, 0], ids=["warm", "cold"])
 def sessions(request: pytest.FixtureRequest) -> int:
     """How many functions are kept between two operations: with none, each is replayed from its log."""
@@ -47,8 +53,9 @@ def ended(kit: Stepwell, body: str) -> object:
     return run.result
 
 
-def flow(body: str) -> str:
-    return HEAD + "@workflow\nasync def flow(ctx):\n" + "".join(f"    {line}\n" for line in body.strip().splitlines())
+def flow(body: str, parameters: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    return f"{HEAD}@workflow\nasync def flow(ctx{parameters}):\n{lines}"
 
 
 def test_all_gives_the_results_in_order_whatever_it_is_made_of(flows: Flows, sessions: int) -> None:
@@ -125,6 +132,59 @@ def test_a_wait_for_all_that_was_begun_with_one_limit_for_all_goes_on(
     kit.event("a", 1)
     kit.event("b", 2)
     assert run.result == [1, 2]
+
+
+def test_the_time_out_of_a_race_names_the_wait_whose_limit_it_is(flows: Flows, sessions: int) -> None:
+    """The whole goes by the kind that people end; `all` names the first that has not come."""
+    kit = flows(
+        flow(
+            """
+waits = [ctx.approval("boss", timeout=one), ctx.event("paid", timeout=two), ctx.callback(timeout=three)]
+return await (ctx.all if one == two else ctx.first)(*waits)
+""",
+            parameters=", one: int, two: int, three: int",
+        ),
+        sessions=sessions,
+    )
+    for limits, kind, what in (
+        ((60, 120, 90), "approval_timeout", "approval"),
+        ((120, 60, 90), "event_timeout", "event paid"),
+        ((120, 90, 60), "callback_timeout", "callback"),
+        ((60, 60, 60), "event_timeout", "event paid"),
+    ):
+        run = kit.start("flow", dict(zip(("one", "two", "three"), limits, strict=True)))
+        if limits == (60, 60, 60):
+            run.approve()
+        kit.advance("59s")
+        assert run.status == "waiting"
+        kit.advance("2s")
+        assert run.status == "timed_out"
+        assert run.error is not None
+        assert (run.error["type"], f"waited for {what} until" in run.error["message"]) == (kind, True), run.error
+
+
+def test_a_heartbeat_is_for_the_callback_that_it_was_sent_to(flows: Flows, sessions: int) -> None:
+    body = """
+one, two, three = ctx.callback(heartbeat="1m"), ctx.callback(heartbeat=beat), ctx.callback()
+ctx.state["urls"] = [one.url, two.url, three.url]
+return (await ctx.first(one, two, three)).winner
+"""
+    kit = flows(flow(body, parameters=", beat: str"), sessions=sessions)
+    run = kit.start("flow", {"beat": "3m"})
+    one, two, three = run.state["urls"]
+    for _ in range(9):
+        for url in (one, two, three):
+            beat(kit, url)
+        kit.advance("40s")
+        assert run.status == "waiting", run.error
+    kit.callback(three, 1)
+    assert run.result == 2
+    alike = kit.start("flow", {"beat": "1m"})
+    one, two, _ = alike.state["urls"]
+    for _ in range(3):
+        beat(kit, one)
+        kit.advance("25s")
+    assert (alike.status, alike.error and alike.error["type"]) == ("timed_out", "heartbeat_timeout")
 
 
 def test_first_gives_a_value_for_each_that_is_no_timer(flows: Flows, sessions: int) -> None:

@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from stepwell.engine.actions import RunStep, Write
+from stepwell.engine.codec import parked_json, parked_of
 from stepwell.engine.decide import decide
 from stepwell.engine.inputs import EventOffered
+from stepwell.engine.parts import at_due, due_ms
 from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Resumption, RetryAt, Status, Topic
+from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import approvers
+from stepwell.engine.waits.outcome import failure_of
 from stepwell.limits import DAY_MS, HOUR_MS, SEEN_EVENTS
 from tests.engine.kit import NOW_MS, Play, failure, play
 
@@ -409,3 +413,16 @@ def test_a_wait_that_cannot_be_registered_fails_its_node_where_a_rule_can_take_i
         "diverge: [{when: \"error.category == 'validation'\", skip_to: after}]"
     )
     assert play(text).settle().went_to() == "after"
+
+
+def test_a_wait_of_an_earlier_release_goes_by_its_own_kind_and_one_heartbeat_for_all() -> None:
+    """Its record tells neither whose time limit it has nor which of its callbacks needs heartbeats."""
+    arms = (Arm("callback", name="callback"), Arm("callback", name="callback_2"), Arm("approval", name="approval"))
+    parked = Parked("approval", arms, until_ms=9_000, heartbeat_ms=1_000)
+    assert parked_of(parked_json(parked)) == parked
+    beats = (Resumption("heartbeat", 1, payload={"at_ms": 500}),)
+    token = Token(parked=parked, received=beats)
+    assert (due_ms(token), at_due(token, 1_500)) == (1_500, Resumption("timeout", 0, "heartbeat"))
+    failure = failure_of(parked, Resumption("timeout"), "first", 0)
+    assert failure is not None
+    assert (failure.type, failure.message) == ("approval_timeout", "first waited for approval until its time was up")

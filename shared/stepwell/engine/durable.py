@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from stepwell.definition.graph import Graph, Node, Step
+from stepwell.definition.graph import Graph, Node, Step, Wait
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
@@ -200,7 +200,16 @@ def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
         return replace(parking.park_for_children(moment, token, asked.call), of_function=True)
     if asked.wait is None:
         raise EngineFault(f"{asked} is no operation", code="broken_session")
-    return replace(parking.park(moment, token, asked.wait, asked.callbacks), of_function=True)
+    parked = parking.park(moment, token, asked.wait, asked.callbacks)
+    return replace(parked, of_function=True, limit_arm=_limit_arm(asked.wait, parked))
+
+
+def _limit_arm(wait: Wait, parked: Parked) -> int | None:
+    """Returns which of several waits has the shortest time limit; None if a timer ends them, or nothing does."""
+    if parked.until_ms is None or parked.timer_arm is not None:
+        return None
+    limits = [(one.timeout_ms, index) for index, one in enumerate(wait.arms) if one.timeout_ms is not None]
+    return min(limits)[1] if limits else None
 
 
 def _broken(token: Token) -> End:

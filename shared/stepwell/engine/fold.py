@@ -275,8 +275,8 @@ def _received(token: Token, record: Record) -> Changes:
     if token.parked is not None and token.parked.of_tasks:  # a timer
         return {"received_slot": slot, "parked": changed(token.parked, until_ms=None)}
     resumptions = () if record.resumption is None else (record.resumption,)
-    replaced = {one.kind for one in resumptions if coming_of(one).only_last}
-    before = tuple(one for one in token.received if one.kind not in replaced)
+    replaced = {(one.kind, one.arm) for one in resumptions if coming_of(one).only_last}
+    before = tuple(one for one in token.received if (one.kind, one.arm) not in replaced)
     return {"received": (*before, *resumptions), "received_slot": slot, **_seen(token, record)}
 
 

@@ -99,6 +99,13 @@ def due_ms(token: Token) -> int | None:
     return min((at_ms for at_ms, _ in _dues(token)), default=None)
 
 
+def _timed_arm(token: Token, parked: Parked) -> int:
+    """Returns the arm whose time is up at the wait's time limit: of an `all`, the first that has not ended."""
+    if parked.limit_arm is not None and parked.is_all:
+        return next((index for index in range(len(parked.arms)) if not is_complete(token, index)), 0)
+    return parked.timer_arm or parked.limit_arm or 0
+
+
 def at_due(token: Token, now_ms: int) -> Resumption | None:
     """Returns the resumption that is due now; None if nothing is due."""
     first = min(_dues(token), key=lambda due: due[0], default=None)
@@ -110,6 +117,7 @@ def _dues(token: Token) -> Iterator[tuple[int, Resumption]]:
     if parked is None:
         return
     if parked.until_ms is not None:
-        yield parked.until_ms, Resumption("timeout" if parked.timer_arm is None else "timer", parked.timer_arm or 0)
+        is_timer = parked.timer_arm is not None
+        yield parked.until_ms, Resumption("timer" if is_timer else "timeout", _timed_arm(token, parked))
     for index, arm in enumerate(parked.arms):
         yield from kind_named(arm.kind).dues(parked, index, token.received)

@@ -115,9 +115,9 @@ def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated
 
 def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Action:
     """Handles a heartbeat of the system that works on a callback. One that counts for less than another is late."""
-    if token.waiting_slot != given.slot:
+    if token.waiting_slot != given.slot or token.parked is None:
         return Refuse("the wait for this callback is over", "not_waiting")
-    if given.until_ms <= last_beat_ms(token.received):
+    if given.until_ms <= last_beat_ms(token.parked, given.arm, token.received):
         return Drop()
     return _resumed(moment, token, Resumption(BEAT, given.arm, payload={"at_ms": given.until_ms}))
 

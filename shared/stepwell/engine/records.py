@@ -246,6 +246,7 @@ class Arm:
     name: str = ""  # of its result among those of the others
     parts: tuple[str, ...] = ()  # who or what may come: approvers, documents; empty: anything, once
     need: int = 1  # how many of them
+    heartbeat_ms: int | None = None  # of a callback among several arms: it fails after this time without one of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,7 @@ class Parked:
     locks: tuple[str, ...] = ()  # of a wait for locks: their names, in the order in which they are taken
     of_tasks: bool = False  # the tasks of a durable function wait: it goes on with each part that comes
     cancelled: tuple[str, ...] = ()  # operations that the tasks have cancelled, as `slot.index`
+    limit_arm: int | None = None  # of a function's several waits: the one whose time limit `until_ms` is
 
     @property
     def is_nap(self) -> bool:

@@ -32,10 +32,11 @@ class CallbackWait(WaitKind):
         return (callback_topic(f"{moment.run.run_id}|{token.id}|s{token.entered_slot}"),)
 
     def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
-        if parked.heartbeat_ms is None or any(one.arm == index and one.kind == "event" for one in received):
+        beat_ms = heartbeat_of(parked, index)
+        if beat_ms is None or any(one.arm == index and one.kind == "event" for one in received):
             return []
-        since_ms = max(parked.since_ms, last_beat_ms(received))
-        return [(since_ms + parked.heartbeat_ms, Resumption("timeout", index, BEAT))]
+        since_ms = max(parked.since_ms, last_beat_ms(parked, index, received))
+        return [(since_ms + beat_ms, Resumption("timeout", index, BEAT))]
 
     def value(self, arm: Arm, resumptions: Sequence[Resumption]) -> Json:
         return resumptions[-1].payload["body"] if resumptions else None
@@ -46,7 +47,7 @@ class CallbackWait(WaitKind):
 
     def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
         if resumption.kind == "timeout" and resumption.name == BEAT:
-            message = f"{node} had no heartbeat for {(parked.heartbeat_ms or 0) / 1000:g} s"
+            message = f"{node} had no heartbeat for {(heartbeat_of(parked, resumption.arm) or 0) / 1000:g} s"
             return Failure("heartbeat_timeout", "timeout", message, step=node, attempts=waited + 1)
         if resumption.kind == "event" and resumption.payload and "error" in resumption.payload:
             error = resumption.payload["error"]
@@ -60,6 +61,18 @@ class CallbackWait(WaitKind):
 CALLBACK = CallbackWait("callback", comings={BEAT: Coming("heartbeat.received", "call", ends=False, only_last=True)})
 
 
-def last_beat_ms(received: Iterable[Resumption]) -> int:
-    """Until when whoever works on the callback is known to live; 0: there was no heartbeat."""
-    return max((one.payload["at_ms"] for one in received if one.kind == BEAT), default=0)
+def heartbeat_of(parked: Parked, index: int) -> int | None:
+    """Returns after which time without a heartbeat this arm fails; None: it needs none."""
+    return parked.arms[index].heartbeat_ms if _has_own_heartbeats(parked) else parked.heartbeat_ms
+
+
+def last_beat_ms(parked: Parked, index: int, received: Iterable[Resumption]) -> int:
+    """Until when whoever works on the callback of this arm is known to live; 0: there was no heartbeat."""
+    is_own = _has_own_heartbeats(parked)
+    beats = (one for one in received if one.kind == BEAT and (one.arm == index or not is_own))
+    return max((one.payload["at_ms"] for one in beats), default=0)
+
+
+def _has_own_heartbeats(parked: Parked) -> bool:
+    """Tells whether each arm has its own. Waits of earlier releases had one for all of them."""
+    return any(arm.heartbeat_ms is not None for arm in parked.arms)

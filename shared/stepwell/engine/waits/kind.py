@@ -173,8 +173,12 @@ class WaitKind:
         """Returns the end of the wait as an error; None if the wait succeeded."""
         if resumption.kind != "timeout":
             return None
-        message = f"{node} waited for {parked.kind} until its time was up"
-        return Failure(f"{parked.kind}_timeout", "timeout", message, step=node, attempts=waited + 1)
+        kind = what = parked.kind
+        if parked.limit_arm is not None:
+            arm = parked.arms[resumption.arm]
+            kind, what = arm.kind, arm.kind if arm.name.startswith(arm.kind) else f"{arm.kind} {arm.name}"
+        message = f"{node} waited for {what} until its time was up"
+        return Failure(f"{kind}_timeout", "timeout", message, step=node, attempts=waited + 1)
 
     def forgives(self, wait: Wait, resumption: Resumption) -> bool:
         """Whether the definition takes the failure as a result."""

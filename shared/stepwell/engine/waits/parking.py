@@ -35,7 +35,7 @@ def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()
     escalate = next((arm.approvers for arm in arms if arm.approvers and arm.approvers.escalate_after_ms), None)
     return Parked(
         kind=several.parked_as(arms) if wait.arms else wait.kind,
-        arms=_named([kind_named(arm.kind).arm(arm, place) for arm in arms], arms),
+        arms=_named([_arm(arm, place, is_alone=not wait.arms) for arm in arms], arms),
         until_ms=None if first_ms is None else moment.now_ms + first_ms,
         timer_arm=first if first is not None and kind_named(arms[first].kind).is_timed else None,
         is_all=kind_named(wait.kind).is_all,
@@ -45,6 +45,12 @@ def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()
         escalate_ms=moment.now_ms + (escalate.escalate_after_ms or 0) if escalate else None,
         escalate_to=texts(escalate.escalate_to, names, "escalate.to") if escalate else (),
     )
+
+
+def _arm(wait: Wait, place: Place, *, is_alone: bool) -> Arm:
+    """Returns what the wait registers, with its heartbeat if there are others beside it."""
+    arm = kind_named(wait.kind).arm(wait, place)
+    return arm if is_alone or wait.heartbeat_ms is None else replace(arm, heartbeat_ms=wait.heartbeat_ms)
 
 
 def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:

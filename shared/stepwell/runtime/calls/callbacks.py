@@ -19,7 +19,7 @@ from stepwell.engine.records import Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
-from stepwell.engine.waits.callback import CALLBACK, last_beat_ms
+from stepwell.engine.waits.callback import CALLBACK, heartbeat_of, last_beat_ms
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import Conflict
 from stepwell.limits import BEATS, EVENT_KEPT_MS
@@ -152,9 +152,10 @@ def _beat(token: Token, topic: Topic, now_ms: int) -> HeartBeat | None:
     if parked is None or parked.heartbeat_ms is None:
         return None
     arm = next((index for index, one in enumerate(parked.arms) if topic in one.topics), None)
-    if arm is None or now_ms <= last_beat_ms(token.received):
+    beat_ms = None if arm is None else heartbeat_of(parked, arm)
+    if arm is None or beat_ms is None or now_ms <= last_beat_ms(parked, arm, token.received):
         return None
-    return HeartBeat(token.waiting_slot, arm, now_ms + parked.heartbeat_ms // BEATS)
+    return HeartBeat(token.waiting_slot, arm, now_ms + beat_ms // BEATS)
 
 
 def _place_of(callback: str) -> Place:
