@@ -297,3 +297,47 @@ async def flow(ctx):
     with pytest.raises(InvalidInput) as refused:
         run.query("asked")
     assert (refused.value.code, run.query("fine")) == ("read_only_query", [0])
+
+
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_what_is_called_sees_the_context_variables_of_whoever_called_it(flows: Flows, sessions: int) -> None:
+    """As with `asyncio.to_thread`: what it sets is lost, and each attempt begins with the same values."""
+    kit = flows(
+        HEAD
+        + """
+from contextvars import ContextVar, copy_context
+WHO = ContextVar("WHO", default="nobody")
+WHOLE = ContextVar("WHOLE")
+
+def ask(to: str) -> str:
+    was = WHO.get()
+    WHO.set(to)
+    CALLS.append(was)
+    if len(CALLS) == 1:
+        raise ConnectionError("once more")
+    return was
+
+async def ask_later() -> list:
+    await asyncio.sleep(0)
+    return [WHO.get(), WHOLE in copy_context()]
+
+async def leg(ctx, name):
+    WHO.set(name)
+    return await ctx.run(ask, "c")
+
+@workflow
+async def flow(ctx):
+    found = [await ctx.run(ask, "a", retry=Retry(2)), WHO.get()]
+    WHO.set("me")
+    found.append(await ctx.run(ask, "b"))
+    later = ctx.run(ask_later)
+    WHOLE.set(1)
+    await ctx.sleep("1h")
+    found.append(await ctx.all(later, ctx.run(ask, "d")))
+    return [*found, await ctx.all(leg(ctx, "x"), leg(ctx, "y")), WHO.get()]
+""",
+        sessions=sessions,
+    )
+    run = kit.start("flow")
+    kit.advance("2h")
+    assert run.result == ["nobody", "nobody", "me", [["me", False], "me"], ["x", "y"], "me"], run.error

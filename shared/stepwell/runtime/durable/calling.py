@@ -15,6 +15,7 @@ from stepwell.runtime.durable.arguments import checked_name, limit_ms_of
 from stepwell.runtime.durable.held import limited_by
 from stepwell.runtime.durable.kept import check_rebinding
 from stepwell.runtime.durable.operations import Operation, Reader, result_reader
+from stepwell.runtime.durable.variables import within
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import defaults_of
 from stepwell.values import dataclass
@@ -43,7 +44,7 @@ def called_here(
     once = own.at_most_once if options.at_most_once is None else options.at_most_once
     step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once,
                 throttle=limited_by(None))  # fmt: skip
-    asked = Asked(RUN, shown, step=step, function=partial(function, *args, **named))
+    asked = Asked(RUN, shown, step=step, function=within(partial(function, *args, **named)))
     return Operation(asked, _reader_of(function))
 
 

@@ -61,7 +61,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self._unheard: Unheard | None = None  # errors that nobody awaits
         self._interrupted: RunCancelled | None = None  # the cancel of its run
         self._generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
-        self.context = copy_context()
+        self.context, self.before = copy_context(), copy_context()
         number_scopes()
         self.main = Task(body, self, context=self.context)
         self.ready.append(Ready(self.main))
