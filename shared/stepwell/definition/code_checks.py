@@ -61,6 +61,14 @@ def _operation(node: ast.Call) -> str:
             return ""
 
 
+def _begins_anew(node: ast.Call) -> bool:
+    match node.func:
+        case ast.Attribute(value=ast.Name(name), attr="continue_as"):
+            return name == CONTEXT
+        case _:
+            return False
+
+
 class _Body:
     """One function that a replay runs again."""
 
@@ -122,6 +130,10 @@ class _Body:
                 continue
             operation, called = _operation(node.value), self._called(node.value.func)
             inner = self._inner(node.value.func)
+            if _begins_anew(node.value):
+                what = "ctx.continue_as(…) is made, and not returned: the function goes on"
+                yield self._problem("never_returned", what, "return it", node)
+                continue
             if operation and operation not in _AT_ONCE:
                 what, hint = f"the operation ctx.{operation}(…)", "await it, or hold it with ctx.start"
             elif isinstance(inner or (called and not called.mark and called.node), ast.AsyncFunctionDef):

@@ -178,8 +178,8 @@ class Session:
         """Tells whether the arguments hold a signed URL, which a new key changes. A session of more knows."""
         return False
 
-    def forgotten(self) -> Failure | None:
-        """What is wrong with a function that returns and has left operations behind. A session of more knows."""
+    def forgotten(self, value: object) -> Failure | None:
+        """What is wrong with a function that returns this and has left something undone. A session of more knows."""
         return None
 
     def passed(self, record: Record) -> None:
@@ -402,7 +402,7 @@ class Session:
             return Failed(Failure("cancelled", "step", str(error)), is_cancel=True)
         if error is not None:
             return Failed(self._failed(error))  # all that users' code raises; `failed` passes on what stops it
-        if (forgotten := self.forgotten()) is not None:
+        if (forgotten := self.forgotten(value)) is not None:
             return Failed(forgotten)
         if isinstance(value, ContinueAs):
             return value

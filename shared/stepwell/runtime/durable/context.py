@@ -14,6 +14,7 @@ from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Call, Child, Json, Step, Wait
 from stepwell.engine.copying import changed
+from stepwell.engine.session import CURRENT
 from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import InvalidInput
@@ -321,6 +322,8 @@ class Context(Combining):
         name = getattr(function, WORKFLOW_MARK, None)
         if name is None:
             raise InvalidInput(f"{function!r} is no workflow", code="bad_value", hint="mark it with @workflow")
+        if (made := getattr(CURRENT.get(None), "made", None)) is not None:
+            made.begins_anew()
         path = "" if name == self.workflow else f"python:{function.__module__}.{function.__qualname__}"
         return ContinueAs(input_of(function, args, named), path)  # type: ignore[return-value]  # as said above
 

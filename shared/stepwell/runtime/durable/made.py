@@ -18,6 +18,7 @@ class Made:
     def __init__(self) -> None:
         self._count = 0
         self._left = 0  # of those that were asked for as the session was closed
+        self._anew: list[tuple[CodeType, int] | None] = []  # where it made what it begins anew with
         self._unawaited: dict[int, tuple[Asked, tuple[CodeType, int] | None]] = {}  # by number: what, and where
 
     def add(self, asked: Asked) -> int:
@@ -25,6 +26,10 @@ class Made:
         self._count += 1
         self._unawaited[self._count] = asked, caller()
         return self._count
+
+    def begins_anew(self) -> None:
+        """Expects the function to return what begins it anew."""
+        self._anew.append(caller())
 
     def is_awaited(self, number: int) -> None:
         """Marks an operation as awaited, or as part of another one that will be."""
@@ -39,14 +44,18 @@ class Made:
         """Returns the operations that nobody has awaited yet."""
         return [asked for asked, _ in self._unawaited.values()]
 
-    def forgotten(self) -> Failure | None:
-        """Returns the failure of a function that returned with unawaited operations; None if there are none."""
+    def forgotten(self, value: object) -> Failure | None:
+        """Returns the failure of a function that returned the value and left something undone; None if it did not."""
         if not self._unawaited:
-            return None
+            return self._unreturned() if value is None and self._anew else None
         asked, place = next(iter(self._unawaited.values()))
         more = f", and {len(self._unawaited) - 1} more" if len(self._unawaited) > 1 else ""
         message = f"the operation {_named(asked)}{shown(place)} was made, and neither awaited nor started{more}"
         return Failure("never_awaited", "validation", f"{message}; await it, or hold it with ctx.start")
+
+    def _unreturned(self) -> Failure:
+        message = f"ctx.continue_as(…){shown(self._anew[-1])} was made, and not returned"
+        return Failure("never_returned", "validation", f"{message}; return it, else the run ends")
 
 
 def _named(asked: Asked) -> str:

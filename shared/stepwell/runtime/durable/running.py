@@ -76,8 +76,8 @@ class FunctionSession(Session):
     def unawaited(self) -> Iterable[Asked]:
         return self.made.unawaited()
 
-    def forgotten(self) -> Failure | None:
-        return self.made.forgotten()
+    def forgotten(self, value: object) -> Failure | None:
+        return self.made.forgotten(value)
 
     def holds_link(self, asked: Asked) -> bool:
         if not self.links or asked.step is None or asked.step.input is None:
