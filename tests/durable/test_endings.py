@@ -309,3 +309,37 @@ async def flow(ctx):
     assert run.error is not None, run.result
     assert run.error["type"] == "no_workflow", run.error
     assert "flow.py:" in run.error["message"]
+
+
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+def test_a_lock_of_the_module_that_another_run_has_is_awaited_by_no_run(flows: Flows, sessions: int) -> None:
+    """The first that waits for it binds it to its loop; the error says where it was, and what to do."""
+    kit = flows(
+        """
+import asyncio
+from stepwell import workflow
+
+DOOR = asyncio.Lock()
+DOOR._locked = True  # a run of this process has it
+
+@workflow
+async def flow(ctx):
+    async with DOOR:
+        return 1
+
+@workflow
+async def patient(ctx):
+    async with asyncio.timeout(60), DOOR:
+        return 1
+""",
+        sessions=sessions,
+    )
+    run = kit.start("flow")
+    assert run.error is not None
+    assert run.error["type"] == "foreign_await"
+    assert "flow.py:10; if a module made it, make it in the function" in run.error["message"]
+    other = kit.start("patient")
+    assert other.error is not None
+    assert (other.status, other.error["type"], "flow.py:15" in other.error["message"]) == (
+        "failed", "foreign_await", True
+    )  # fmt: skip

@@ -7,6 +7,7 @@ def stamp(at=datetime.now()): …              at = time.time()    # in a class
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -16,6 +17,10 @@ from stepwell.definition.nondeterminism import Source, source_of
 
 NamedSource: TypeAlias = tuple[str, Source]
 _KINDS = frozenset({"clock", "chance"})
+_OF_A_LOOP = re.compile(
+    r"asyncio\.(Lock|Event|Condition|Semaphore|BoundedSemaphore|Barrier|Queue|LifoQueue|PriorityQueue)"
+    r"|anyio\.(Lock|Event|Condition|Semaphore|CapacityLimiter)"
+)
 
 
 class AtImport:
@@ -38,6 +43,11 @@ class AtImport:
         name = self._names.of(module, node, variables)
         source = source_of(name, has_arguments) if name and not self._names.is_own(name) else None
         return (name, source) if source is not None and source.kind in _KINDS else None
+
+    def awaited(self, module: Module, value: ast.expr) -> str:
+        """The full name of the lock, event or queue that the expression makes; "" if it makes none."""
+        name = self._names.of(module, value.func) if isinstance(value, ast.Call) else ""
+        return name if _OF_A_LOOP.fullmatch(name) else ""
 
     def of_defaults(self, module: Module, function: Def) -> Iterator[tuple[ast.expr, str, Source]]:
         """Yields the defaults of its parameters that a clock or chance makes."""

@@ -150,7 +150,10 @@ class _Body:
         for node in self._nodes:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and self._meant(node):
                 made = self._names.value(module, node)
-                if made is not None and (found := self._imported.source_in(*made)):
+                if made is not None and (kind := self._imported.awaited(*made)):
+                    what = f"{ast.unparse(node)}, an {kind} of {made[0].name}, is shared by the runs of one process"
+                    yield self._not_the_same("module", what, "make it in the function", node)
+                elif made is not None and (found := self._imported.source_in(*made)):
                     what = f"{found[0]} {found[1].does} as {made[0].name} is imported, for each process anew"
                     yield self._not_the_same(found[1].kind, what, found[1].hint, node)
 

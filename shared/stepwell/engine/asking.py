@@ -36,7 +36,10 @@ def lock_in_task(place: str) -> Failure:
 
 
 def never_ends(place: str) -> Failure:
-    message = f"it awaits something that nothing of it can end: no operation is under way, and no timer is set{place}"
+    message = (
+        f"it awaits something that nothing of it can end: no operation is under way, and no timer is set{place}; "
+        "if a module made it, make it in the function, because other runs share it"
+    )
     return Failure("foreign_await", "validation", message)
 
 

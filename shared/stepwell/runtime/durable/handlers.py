@@ -14,6 +14,7 @@ from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.failures import OperationFailed
 from stepwell.runtime.durable.operations import stored
+from stepwell.runtime.durable.places import foreign, raised_at
 from stepwell.runtime.durable.running import FunctionSession
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.failures import failure_of, reading
@@ -21,6 +22,7 @@ from stepwell.runtime.steps.threads import StepInterrupted
 from stepwell.runtime.steps.tracebacks import traceback_of
 
 _REACHES_OUT = frozenset({"foreign_await", "not_deterministic"})
+_OF_OTHER_LOOP = "is bound to a different event loop"  # asyncio's words
 _DEEPEST = 20  # levels of causes and exception groups
 _logger = logging.getLogger("stepwell.worker")
 
@@ -57,9 +59,16 @@ def _of_ours(error: BaseException, depth: int = 0) -> UserError | None:
     """Returns the error of code that reached outside its function, even wrapped by a library; None if it did not."""
     if isinstance(error, UserError):
         return error if error.code in _REACHES_OUT else None
+    if type(error) is RuntimeError and error.args and _is_of_other_loop(error.args[0]):
+        what = "it awaits a lock, an event or a queue that another run has awaited: make it in the function"
+        return foreign(what, raised_at(error))
     within = [*(error.exceptions if isinstance(error, BaseExceptionGroup) else ()), error.__cause__]
     found = (_of_ours(one, depth + 1) for one in within if one is not None and depth < _DEEPEST)
     return next((one for one in found if one is not None), None)
+
+
+def _is_of_other_loop(told: object) -> bool:
+    return isinstance(told, str) and told.endswith(_OF_OTHER_LOOP)
 
 
 def changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Json]:
