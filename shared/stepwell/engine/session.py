@@ -138,12 +138,16 @@ class Session:
     def patched(self, name: str) -> bool:
         """Tells whether the code after a patch runs. The first answer is recorded, and stays."""
         if name not in self._recorded:
-            coming = first_own(self._coming())
-            in_force = coming is None or name in coming.patches
-            self._recorded[name] = in_force
-            if in_force:
-                self._fresh.append(name)
+            self._recorded[name] = self.in_force(name)
         return self._recorded[name]
+
+    def in_force(self, name: str) -> bool:
+        """Tells whether the log has this patch next; at the end of the log it gets it. It may differ the next time."""
+        coming = first_own(self._coming())
+        in_force = coming is None or name in coming.patches
+        if in_force and name not in self._fresh:
+            self._fresh.append(name)
+        return in_force
 
     def is_recorded_fork(self, asked: Asked) -> bool:
         """Tells whether the log has this next, as a fork of coroutines, which releases before 0.2 made of it."""

@@ -17,8 +17,8 @@ from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
 from stepwell.limits import CHILDREN, FORK_CHUNK, WAIT_ARMS
 from stepwell.runtime.durable.failures import raised
-from stepwell.runtime.durable.operations import Operation
-from stepwell.runtime.durable.racing import Gathered, all_of, first_of
+from stepwell.runtime.durable.operations import Operation, Reader
+from stepwell.runtime.durable.racing import Gathered, Joined, all_of, first_of
 from stepwell.runtime.steps.binding import copy_of
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def together(
 
     if need_tasks:
         return Gathered(asked, read, lambda: all_of(awaited, max_concurrency, tolerated))
-    return Operation(asked, read)
+    return Joined(asked, read, operations, lambda: all_of(awaited, max_concurrency, tolerated))
 
 
 def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
@@ -119,7 +119,7 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
     async def body() -> First:
         return _first(awaited, *await first_of(awaited))
 
-    return Gathered(asked, read, body) if need_tasks else Operation(asked, read)
+    return Gathered(asked, read, body) if need_tasks else Joined(asked, read, operations, body)
 
 
 def _need_tasks(awaited: Sequence[Awaitable[Any]]) -> bool:
@@ -167,25 +167,33 @@ def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     """Returns the operation that awaits all of these waits in one slot."""
     if len(operations) == 1:
         (one,) = operations
-        return Operation(one.asked, lambda value: [one.came(value)])
+        return _joined(one.asked, lambda value: [one.came(value)], operations)
 
     def read(values: Json) -> list[Any]:
         return [one.came(part) for one, part in zip(operations, values, strict=True)]
 
-    return Operation(_in_one_slot(ALL.name, "all", operations), read)
+    return _joined(_in_one_slot(ALL.name, "all", operations), read, operations)
+
+
+def _joined(asked: Asked, read: Reader, operations: Sequence[Operation[Any]]) -> Joined[list[Any]]:
+    return Joined(asked, read, operations, lambda: all_of(operations, 0, 0))
 
 
 def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
     """Returns the operation that awaits the first of these waits in one slot."""
+
+    async def body() -> First:
+        return _first(operations, *await first_of(operations))
+
     if len(operations) == 1:
         (one,) = operations
-        return Operation(one.asked, lambda value: _first([one], 0, one.came(value)))
+        return Joined(one.asked, lambda value: _first([one], 0, one.came(value)), operations, body)
 
     def read(value: Json) -> First:
         index, ended = value
         return _first(operations, index, operations[index].came(ended))
 
-    return Operation(_in_one_slot(ANY.name, "first", operations), read)
+    return Joined(_in_one_slot(ANY.name, "first", operations), read, operations, body)
 
 
 def _in_one_slot(kind: str, name: str, operations: Sequence[Operation[Any]]) -> Asked:
@@ -204,7 +212,7 @@ def _children(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     def read(values: Json) -> list[Any]:
         return [one.came({child.name: values[name]}) for one, child, name in zip(operations, own, names, strict=True)]
 
-    return Operation(asked, read)
+    return _joined(asked, read, operations)
 
 
 def _first(awaited: Sequence[Awaitable[Any]], index: int, value: Any) -> First:

@@ -22,16 +22,18 @@ from typing import Any, TypeVar
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from stepwell.definition.graph import Json
-from stepwell.engine.session import CURRENT
+from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked
 from stepwell.engine.waits.kind import kind_named
-from stepwell.errors import InvalidInput
+from stepwell.errors import Cancelled, InvalidInput
 from stepwell.runtime.durable.made import Made
-from stepwell.runtime.durable.places import no_workflow
+from stepwell.runtime.durable.places import here, no_workflow
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, json_of
 
 T = TypeVar("T")
 _YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
+_ONCE = "stepwell:once"  # a patch, as a record has it; no name that users can give
+_ANEW: Any = object()  # what those get who await a wait that was cancelled
 _PLAIN = 2**31  # a smaller number can be stored without a check
 Reader = Callable[[Json], Any]  # from stored JSON to the function's value
 
@@ -40,6 +42,9 @@ class Operation(Coroutine[Any, Any, T]):
     """An operation to await, or to give to `ctx.all`, `ctx.first` or a task. Awaited twice, it still runs once."""
 
     has_begun = False  # somebody awaits it
+    parts: Sequence[Operation[Any]] = ()  # operations whose results come with its own
+    _is_part = False  # one that somebody awaits will bring, or would have brought, its result
+    _is_cut = False  # it was a part, and brought none
     _made: tuple[Any, BaseException | None] | None = None
     _steps: Generator[Any, Any, T] | None = None  # if its caller drives it as a coroutine
     _others: Sequence[asyncio.Future[T]] = ()  # of those who also await it
@@ -51,7 +56,7 @@ class Operation(Coroutine[Any, Any, T]):
         self._number = 0 if made is None else made.add(asked)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if self.has_begun:
+        if self.has_begun or (self._is_part and is_once()):
             return (yield from self._again())
         if self._by is None:
             yield  # so that what finalizes a coroutine that catches all, and asks again, gives it up
@@ -59,13 +64,17 @@ class Operation(Coroutine[Any, Any, T]):
         self.has_begun = True
         self.taken()
         try:
-            made: T = self.read((yield from self.raw()))
+            made = yield from self._come()
         except BaseException as error:
             self._end(None, error)
             raise
         self._made = made, None
         if self._others:
             self._end(made, None)
+        return made
+
+    def _come(self) -> Generator[Any, Any, T]:
+        made: T = self.read((yield from self.raw()))
         return made
 
     def __hash__(self) -> int:
@@ -88,11 +97,47 @@ class Operation(Coroutine[Any, Any, T]):
 
     def has_come(self, made: Any, error: BaseException | None) -> None:
         """Keeps the result, or the error, that came with those of other operations."""
-        self.has_begun, self._made = True, (made, error)
+        self.has_begun = True
+        self._end(made, error)
+
+    def is_shared(self) -> bool:
+        """Tells whether it, or a part of it, is awaited already, or came with others."""
+        return self.has_begun or self._is_part or any(one.is_shared() for one in self.parts)
+
+    def begins_with(self) -> None:
+        """Notes that an operation which somebody awaits now brings its result."""
+        self._is_part = True
+        for one in self.parts:
+            one.begins_with()
+
+    def ended_with(self) -> None:
+        """Notes that this operation has ended. A wait of which nothing came may be awaited anew."""
+        for one in self.parts:
+            one.ended_with()
+        if self.has_begun:
+            return
+        if self._is_wait:
+            self._tell(*self._anew())
+        else:
+            self._is_cut = True
+            self._tell(None, cut_off(self.asked))
 
     def _end(self, made: Any, error: BaseException | None) -> None:
         self._made = (made, error)
-        for future in self._others if not isinstance(error, GeneratorExit) else ():
+        if not self._others or isinstance(error, GeneratorExit):
+            return
+        if _is_cancel(error) and is_once():
+            made, error = (None, cut_off(self.asked)) if not self._is_wait else self._anew()
+        self._tell(made, error)
+
+    def _anew(self) -> tuple[Any, None]:
+        """Has a wait begin anew for whoever awaits it next. Returns what those get who await it now."""
+        self.has_begun, self._made, self._is_part = False, None, False
+        return _ANEW, None
+
+    def _tell(self, made: Any, error: BaseException | None) -> None:
+        others, self._others = self._others, ()
+        for future in others:
             if future.done():
                 continue
             if error is None:
@@ -101,13 +146,20 @@ class Operation(Coroutine[Any, Any, T]):
                 future.set_exception(error)
 
     def _again(self) -> Generator[Any, Any, T]:
+        if self._made is None and self._is_cut:
+            raise cut_off(self.asked)
         if self._made is None:
             future = asyncio.get_running_loop().create_future()
             self._others = [*self._others, future]
             made: T = yield from future
-            return made
+            return (yield from self.__await__()) if made is _ANEW else made
         result: T
         result, error = self._made
+        if _is_cancel(error) and is_once():
+            if not self._is_wait:
+                raise cut_off(self.asked)
+            self._anew()
+            return (yield from self.__await__())
         if error is not None:
             raise error
         return result
@@ -136,12 +188,34 @@ class Operation(Coroutine[Any, Any, T]):
         return (yield self.asked)
 
     @property
+    def _is_wait(self) -> bool:
+        """Tells whether it only waits: then nothing is done twice where it is awaited anew."""
+        return self.asked.wait is not None
+
+    @property
     def is_child(self) -> bool:
         return self.asked.call is not None and len(self.asked.call.children) == 1
 
     @property
     def is_timer(self) -> bool:
         return self.asked.wait is not None and kind_named(self.asked.wait.kind).is_timed
+
+
+def is_once() -> bool:
+    """Tells whether an operation that is a part of another one is done once. Logs of earlier releases have it twice."""
+    session = CURRENT.get(None)
+    return isinstance(session, Session) and session.in_force(_ONCE)
+
+
+def cut_off(asked: Asked) -> InvalidInput:
+    """Returns the error of who awaits an operation that was cancelled."""
+    return InvalidInput(f"{asked} was cancelled before it had a result{here()}", code="operation_cancelled",
+                        hint="make it anew with ctx, or let it go on with asyncio.shield")  # fmt: skip
+
+
+def _is_cancel(error: BaseException | None) -> bool:
+    """Tells whether the function itself cancelled it; a cancel of the run is met again."""
+    return isinstance(error, asyncio.CancelledError) and not isinstance(error, Cancelled)
 
 
 # -- types

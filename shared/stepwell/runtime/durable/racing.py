@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.durable.operations import Operation, Reader
+from stepwell.runtime.durable.operations import Operation, Reader, is_once
 
 T = TypeVar("T")
 
@@ -31,6 +31,46 @@ class Gathered(Operation[T]):
             return self._read_fork(values)
         made: T = yield from self._body().__await__()
         return made
+
+
+class Joined(Operation[T]):
+    """Several operations as one, which one record begins; tasks, if one of them is awaited elsewhere, too."""
+
+    def __init__(
+        self, asked: Asked, read: Reader, parts: Sequence[Operation[Any]], body: Callable[[], Coroutine[Any, Any, T]]
+    ) -> None:
+        super().__init__(asked, read)
+        self.parts, self._body = parts, body
+
+    def _come(self) -> Generator[Any, Any, T]:
+        if self._needs_tasks() and is_once():
+            made: T = yield from self._body().__await__()
+            return made
+        for one in self.parts:
+            one.begins_with()
+        try:
+            made = self.read((yield from self.raw()))
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self._leave_parts()
+            raise
+        self._leave_parts()
+        return made
+
+    def _leave_parts(self) -> None:
+        for one in self.parts:
+            one.ended_with()
+
+    def _needs_tasks(self) -> bool:
+        found = [id(one) for one in _whole(self.parts)]
+        return len({*found}) < len(found) or any(one.is_shared() for one in self.parts)
+
+
+def _whole(parts: Sequence[Operation[Any]]) -> Iterator[Operation[Any]]:
+    for one in parts:
+        yield one
+        yield from _whole(one.parts)
 
 
 async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolerated: int) -> list[Any]:
