@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepwell.local.wiring import NOTIFICATIONS_FILE
 from tests.api.webhook_kit import STANDARD, WebhookWorld
 from tests.local.kit import Dev, until
 from tests.runtime.http_kit import Server, reply
@@ -90,3 +93,28 @@ def test_what_could_not_be_sent_is_sent_after_a_restart(
         until(lambda: len(receiver.asked) == 2, "it comes again")
     first, again = told(receiver.asked)
     assert first == again
+
+
+def test_a_deleted_run_leaves_nothing_in_the_file_of_what_was_sent(
+    dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(reply("204 No Content")) as receiver:
+        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
+        endpoint(receiver.port, folder)
+        server = dev()
+        file = server.data / NOTIFICATIONS_FILE
+        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
+        server.call("POST", "/events", {"name": "paid", "key": "k", "payload": {"who": "ana-7731"}})
+        until(lambda: len(receiver.asked) == len(EVENTS) and _is_empty(file), "all are told")
+        assert _holds(file, "ana-7731")
+        assert server.call("DELETE", "/runs/r1")[0] == 200
+        assert not _holds(file, "ana-7731")
+
+
+def _is_empty(file: Path) -> bool:
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        return database.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+
+
+def _holds(file: Path, text: str) -> bool:
+    return any(text.encode() in one.read_bytes() for one in file.parent.glob(f"{file.name}*"))

@@ -67,6 +67,11 @@ class Outgoing:
             for name in {one.endpoint for one in notifications} & {*self._queues}:
                 self._queues[name].wake()
 
+    def scrub(self) -> None:
+        """Rewrites the queues' file without what was sent, or dropped. Raises PortError."""
+        if self._database is not None:
+            self._database.compact()
+
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
@@ -108,6 +113,11 @@ class TellingStore(SnapshottingStore):
         self.seen: Callable[[Header | None, Header], None] | None = None
         self._teller = Teller(self, self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
+
+    async def scrub(self) -> None:
+        await super().scrub()
+        if self.outgoing is not None:
+            self.outgoing.scrub()
 
     async def create_run(self, header: Header) -> Header | None:
         there = await super().create_run(header)

@@ -174,6 +174,7 @@ def open_local(
         blobs.expire(now_ms)
         purged = store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
         store.forget_lines()  # also those of a worker that outlived a deleted run
+        outgoing.scrub()  # also of what was still to be sent when its run was deleted
         return purged
 
     sweeper = LocalSweeper(parts.ports, catalog, database, parts.stopping)
