@@ -113,7 +113,7 @@ def test_a_deleted_run_leaves_nothing_in_the_file_of_what_was_sent(
 
 def _is_empty(file: Path) -> bool:
     with contextlib.closing(sqlite3.connect(file)) as database:
-        return database.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+        return not database.execute("SELECT 1 FROM messages").fetchall()
 
 
 def _holds(file: Path, text: str) -> bool:
