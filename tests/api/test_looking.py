@@ -333,3 +333,10 @@ def test_a_run_of_a_format_that_is_too_old_says_which_version_to_deploy(world: W
         assert (reply.status, reply.json["code"]) == (500, "format_too_old")
         assert f"record {slot}: format 0" in reply.json["detail"]
         assert reply.json["hint"] == "other runs go on; deploy a version in between first"
+
+
+def test_a_check_refuses_an_assumption_about_a_step_that_there_is_not(world: World) -> None:
+    for given, message in (({"steps": {"chrage": {"takes": "2s"}}}, "no step"), ({"waits": {"ok": {}}}, "no wait")):
+        refused = world.post("/check", {"definition": ORDER, "assumptions": given})
+        assert (refused.status, refused.json["code"]) == (422, "no_such_name")
+        assert message in refused.json["detail"]

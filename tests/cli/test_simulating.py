@@ -134,6 +134,25 @@ def test_a_name_that_a_function_never_gave_is_refused(tmp_path: Path) -> None:
     assert (told.exit_code, "no step is called 'look-3'" in told.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("text", ["steps:\n", "steps: [charge]\n", "waits: 3\n"])
+def test_assumptions_of_the_wrong_type_are_refused_beside_options(tmp_path: Path, text: str) -> None:
+    assume = tmp_path / "assume.yaml"
+    assume.write_text(text)
+    told = simulate("invoice", str(FAULTS), "--assume", str(assume), "--step", "charge=1s")
+    assert (told.exit_code, "it is a mapping by name [bad_assumptions]" in told.output) == (2, True), told.output
+
+
+def test_an_input_that_the_schema_refuses_is_not_simulated(tmp_path: Path) -> None:
+    schema = "{type: object, required: [order_id]}"
+    (tmp_path / "w.yaml").write_text(
+        f"workflow: w\ninput_schema: {schema}\ntimeline: [{{name: a, run: 'python:x.f'}}]\n"
+    )
+    told = simulate("w", str(tmp_path), "-i", "{}")
+    assert (told.exit_code, "lacks order_id" in told.output) == (2, True), told.output
+    assert simulate("w", str(tmp_path), "-i", '{"order_id": "A-1"}').exit_code == 0
+    assert simulate("w", str(tmp_path)).exit_code == 0
+
+
 def test_a_function_that_always_fails_in_its_own_code_is_not_simulated(tmp_path: Path) -> None:
     (tmp_path / "repair.py").write_text(FUNCTION.replace("ctx.approval(", "ctx.aproval("))
     told = simulate("repair", str(tmp_path))

@@ -96,7 +96,7 @@ class CheckView(TypedDict):
 def check_view(body: CheckBody, catalog: Catalog) -> CheckView:
     """Checks a definition beside the deployed workflows, which it may call. Steps are not imported, nothing is kept.
 
-    Raises UserError for bad assumptions.
+    Raises UserError for bad assumptions, such as about a step that there is not.
     """
     made = compile_definition(body.definition)
     graph = made.graph
@@ -114,9 +114,11 @@ def check_view(body: CheckBody, catalog: Catalog) -> CheckView:
 
 def _simulated(graph: Graph, body: CheckBody, catalog: Catalog) -> SimulationView:
     from stepwell.simulation import parse_assumptions, simulate  # noqa: PLC0415 - no other call needs it
+    from stepwell.simulation.naming import refuse_unnamed  # noqa: PLC0415 - as above
 
     others = [one for name, one in catalog.current.items() if name != graph.name and not one.replays]
     given = parse_assumptions(body.assumptions)
+    refuse_unnamed(given, (graph, *others))
     found = simulate(graph, given, runs=SIMULATED_RUNS, seconds=SIMULATED_SECONDS, others=others,
                      limits=catalog.limits, prices=catalog.prices)  # fmt: skip
     costs = found.usd_per_1000_runs

@@ -103,10 +103,12 @@ def _assumptions(path: Path | None, steps: Sequence[str], waits: Sequence[str], 
     from stepwell.simulation import parse_assumptions  # noqa: PLC0415 - with the compiler
 
     made: dict[str, Any] = dict(_read(path) if path is not None else {})
-    made["steps"] = {**made.get("steps", {}), **{name: _pair(text, "takes", "fails")
-                                                 for name, text in read_pairs(steps, "--step").items()}}  # fmt: skip
-    made["waits"] = {**made.get("waits", {}), **{name: _pair(text, "after", "never")
-                                                 for name, text in read_pairs(waits, "--wait").items()}}  # fmt: skip
+    for key, option, given_here, parts in (("steps", "--step", steps, ("takes", "fails")),
+                                           ("waits", "--wait", waits, ("after", "never"))):  # fmt: skip
+        there = made.get(key, {})
+        if isinstance(there, dict):  # else the file is refused below
+            pairs = read_pairs(given_here, option)
+            made[key] = {**there, **{name: _pair(text, *parts) for name, text in pairs.items()}}
     if given is not None:
         made["input"] = given
     return parse_assumptions(made, str(path) if path else "assumptions")

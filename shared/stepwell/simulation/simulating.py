@@ -12,6 +12,7 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Limit
 from stepwell.prices import Prices
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.starts.starting import check_whole
 from stepwell.runtime.steps.port import Steps
 from stepwell.simulation.assumptions import Assumptions
 from stepwell.simulation.deadlines import contradictions
@@ -45,8 +46,11 @@ def simulate(
     `others`: the workflows that it may call; the call of another one is simulated as a step. `limits`: the named ones,
     which a run has to itself; another one limits nothing. `functions`: makes what runs durable functions, for one run.
     `defaults`: what `@step` says of a function. `seconds`: of real time; later runs are left out. `prices`: None for
-    the built-in ones. `met`: gets the names of all steps and waits that runs came to.
+    the built-in ones. `met`: gets the names of all steps and waits that runs came to. Raises InvalidInput for an input
+    that `input_schema` refuses.
     """
+    if given.input is not None:
+        check_whole(graph, given.input)
     luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
     all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
     known = frozenset(all_of_them)
