@@ -458,3 +458,52 @@ def test_both_clients_have_the_same_methods() -> None:
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert names(Client) == names(AsyncClient)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"{URL}?stage=1",
+        f"{URL}#top",
+        f"{URL}/?",
+        f" {URL}",
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:0",
+        5,
+        b"http://a",
+    ],
+)
+def test_a_url_to_which_no_route_can_be_appended_is_refused(url: Any) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(UserError) as raised:
+            kind(url)
+        assert raised.value.code == "bad_url"
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), "5"])
+def test_a_timeout_that_is_no_number_is_refused(on: Both, timeout: Any) -> None:
+    api = Api(answer(202, RUN))
+    with pytest.raises(InvalidInput) as raised:
+        on(api, lambda client: client.handle("r1").result(timeout=timeout))
+    assert (raised.value.code, api.requests) == ("bad_value", [])
+
+
+@pytest.mark.parametrize("given", [{"key": 5}, {"trace": "a\nb"}, {"trace": "\u00fc"}])
+def test_what_no_header_carries_is_refused_before_it_is_sent(on: Both, given: Any) -> None:
+    api = Api(answer(201, RUN))
+    with pytest.raises(UserError) as raised:
+        on(api, lambda client: client.start("order", {}, **given))
+    assert (raised.value.code, api.requests) == ("bad_key", [])
+
+
+def test_a_name_that_is_no_text_is_refused(on: Both) -> None:
+    for act in (lambda client: client.handle(5).view(), lambda client: client.workflow(b"order")):
+        with pytest.raises(UserError, match="is text") as raised:
+            on(Api(), act)
+        assert raised.value.code == "bad_key"
+
+
+def test_an_answer_to_a_start_without_a_run_is_of_another_server(on: Both) -> None:
+    with pytest.raises(Unreachable) as raised:
+        on(Api(answer(200, {})), lambda client: client.start("order", {}))
+    assert raised.value.code == "not_stepwell"

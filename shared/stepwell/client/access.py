@@ -70,11 +70,12 @@ def parts_of(url: str) -> SplitResult:
     try:
         httpx.URL(url)
         parts = urlsplit(url)
-        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname)
-    except (ValueError, httpx.InvalidURL):  # such as of an IPv6 address that does not end
-        is_one = False
-    if not is_one:
-        hint = "use a URL such as http://127.0.0.1:8787"
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_whole = not set(url) & set("?# ")  # routes are appended to it
+    except (AttributeError, TypeError, ValueError, httpx.InvalidURL):  # such as of an IPv6 address that does not end
+        is_one = is_whole = False
+    if not (is_one and is_whole):
+        hint = "use a URL such as http://127.0.0.1:8787, without ? and #"
         raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=hint)
     return parts
 
@@ -115,7 +116,7 @@ def gateway_refusal(status: int, said: str, kind: Kind, *, acts: bool) -> Stepwe
 
 
 def _checked(variable: str, value: str) -> str:
-    if not value.isascii() or not value.isprintable():
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable():
         message = f"{variable} has characters that an HTTP header cannot contain"
         raise UserError(message, code="bad_setting", hint="copy it again, without quotes or line breaks")
     return value

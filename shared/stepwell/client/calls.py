@@ -13,7 +13,21 @@ import httpx
 from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject
-from stepwell.client.requests import Page, Request, event, filled, get, keyed, listed, object_of, once, part, post
+from stepwell.client.requests import (
+    NotOurs,
+    Page,
+    Request,
+    event,
+    filled,
+    get,
+    headed,
+    keyed,
+    listed,
+    object_of,
+    once,
+    part,
+    post,
+)
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
 from stepwell.limits import PAGE_ITEMS_MAX
 
@@ -56,11 +70,19 @@ def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> 
     run_id, trace = once(options.pop("id", None), "run's id"), options.pop("trace", "")
     key = once(options.pop("key", None), "key") or ("" if run_id else str(uuid4()))
     body: JsonObject = {"input": given, **({"run_id": run_id} if run_id else {}), **options}
-    if "event" in options:
+    if isinstance(options.get("event"), Mapping):  # the API refuses another type
         body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
     path = f"/workflows/{part(workflow)}/runs"
-    sent = post(path, body, repeatable=True, headers=keyed(key) | filled({"traceparent": trace}))
-    return sent.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.CREATED))
+    sent = post(path, body, repeatable=True, headers=keyed(key) | headed("traceparent", trace or "", "trace"))
+    return sent.reading(lambda answer: (_run_of(answer), answer.status_code == httpx.codes.CREATED))
+
+
+def _run_of(answer: httpx.Response) -> JsonObject:
+    """Returns the run that the answer shows. Raises NotOurs."""
+    found = object_of(answer)
+    if "run_id" not in found:
+        raise NotOurs
+    return found
 
 
 def runs(

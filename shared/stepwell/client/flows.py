@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 from stepwell.client.requests import Flow
 from stepwell.client.run_calls import linked, query_answer, result_answer, route_answer, value_answer
+from stepwell.errors import InvalidInput
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 OWN_ROUTES = "/runs/"  # with which the API's own links begin
 
 
 def result(run_id: str, timeout: float | None = None) -> Flow[Any]:
-    """Waits for the run's result. Raises RunFailed, or TimeoutError after `timeout` seconds.
+    """Waits for the run's result. Raises RunFailed, TimeoutError after `timeout` seconds, InvalidInput if it is NaN.
 
     A server that is away or busy does not make it longer. Long polls keep this at a few calls a minute.
     """
+    if timeout is not None and (not isinstance(timeout, int | float) or math.isnan(timeout)):
+        raise InvalidInput(f"the timeout of a result cannot be {timeout!r}", code="bad_value",
+                           hint="give seconds as a number, or None to wait for as long as it takes")  # fmt: skip
     until = None if timeout is None else time.monotonic() + timeout
     while True:
         left = WAIT_ANSWER_SECONDS if until is None else until - time.monotonic()

@@ -20,10 +20,15 @@ U = TypeVar("U")
 
 def keyed(key: str) -> dict[str, str]:
     """The header with the Idempotency-Key; none for "". Raises UserError for a key that no header carries."""
-    if not (key.isascii() and key.isprintable()):
-        raise UserError(f"the key {key!r} has characters that an HTTP header cannot carry", code="bad_key",
+    return headed("Idempotency-Key", key, "key")
+
+
+def headed(name: str, value: str, what: str) -> dict[str, str]:
+    """A header; none for "". Raises UserError for a value that no header carries."""
+    if not (isinstance(value, str) and value.isascii() and value.isprintable()):
+        raise UserError(f"the {what} {value!r} has characters that an HTTP header cannot carry", code="bad_key",
                         hint="take printable ASCII characters, for example a hash of it")  # fmt: skip
-    return {"Idempotency-Key": key} if key else {}
+    return {name: value} if value else {}
 
 
 def once(given: str | None, what: str) -> str:
@@ -128,6 +133,9 @@ def part(text: str) -> str:
 
     Raises UserError for an empty one, which would name another route.
     """
+    if text and not isinstance(text, str):
+        raise UserError(f"a name or id is text, not {text!r}", code="bad_key",
+                        hint="give the one that the API answered with")  # fmt: skip
     if not text:
         raise UserError("the name or id is empty", code="bad_key", hint="give the one that the API answered with")
     quoted = quote(text, safe="")
