@@ -354,6 +354,17 @@ def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("on", "near"),
+    [("transeint", "transient"), ("timeuot", "timeout"), ("worker-lost", "worker_lost"), ("timeouts", "timeout"),
+     ("step", ""), ("step_timeout", ""), ("http_500", ""), ("External", ""), ("out_of_stock", "")],
+)  # fmt: skip
+def test_a_misspelt_category_of_errors_is_told(on: str, near: str) -> None:
+    text = TIMELINE + f"  - name: a\n    run: x\n    timeout: 5s\n    retry: {{on: [timeout, {on}]}}"
+    found = [(one.code, one.line, one.severity, one.hint) for one in compile_definition(text).problems]
+    assert found == ([("unknown_category", 6, "warning", f"did you mean `{near}`?")] if near else [])
+
+
 @pytest.mark.parametrize(("kept", "warns"), [("0s", True), ("30m", True), ("0", True), ("1h", False), ("30d", False)])
 def test_a_retention_below_an_hour_is_said_to_be_an_hour(kept: str, warns: bool) -> None:
     compiled = compile_definition(f"{HEAD}retention: {kept}\ntimeline: [{{name: a, run: python:m.a, timeout: 1m}}]\n")

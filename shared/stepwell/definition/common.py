@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -31,6 +32,8 @@ _SCHEMES = {
     "action": "a registered action",
 }
 MODES = ("auto", "manual")
+CATEGORIES = ("transient", "step", "timeout", "external", "worker_lost", "validation", "governance")  # of errors
+_NEAR = 0.8  # how alike a category and its misspelling are: `step_timeout` and `timeout` are less so
 
 
 E = TypeVar("E", bound=Expression)
@@ -181,6 +184,7 @@ def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:
             given[f"{key}_ms"] = delay_ms
     if "on" in data:
         given["on"] = frozenset(name for name in data["on"] if name is not None)
+        _check_categories(context, data["on"], f"{path}/on")
     policy = Retry(**given)
     if policy.max_delay_ms >= policy.initial_delay_ms:
         return policy
@@ -188,6 +192,16 @@ def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:
         context.add("bad_retry", "`max_delay` is shorter than `initial_delay`", path, "`max_delay` caps every delay")
     # The default maximum must not shorten a delay that the user wrote.
     return replace(policy, max_delay_ms=policy.initial_delay_ms)
+
+
+def _check_categories(context: Context, names: Sequence[str | None], path: str) -> None:
+    """Warns about what is nearly the name of a category. Others may be types of errors, which are any text."""
+    for index, name in enumerate(names):
+        if name is None or name in CATEGORIES or not name.islower():  # classes begin with a capital: stepwell.External
+            continue
+        if near := difflib.get_close_matches(name, CATEGORIES, n=1, cutoff=_NEAR):
+            message = f"no category of errors is called `{name}`, so that only errors of this type are retried"
+            context.add("unknown_category", message, f"{path}/{index}", f"did you mean `{near[0]}`?", "warning")
 
 
 def _check_run(context: Context, run: str, path: str) -> None:
