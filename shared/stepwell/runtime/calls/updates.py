@@ -81,7 +81,8 @@ class Updates:
             raise NotFound(f"run {at.run_id} has no update {update_id!r}", code="unknown_update_id")
         if not event.consumed_by:
             if (refusal := await self._refusal(at.run_id, update_id)) is not None:
-                raise Conflict(refusal.payload["message"], code="update_refused", hint=refusal.payload["type"])
+                told = refusal.payload
+                raise Conflict(f"{told['type']}: {told['message']}", code="update_refused")
             if at.token.ended:
                 raise _run_ended()
             return None
