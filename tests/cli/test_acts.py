@@ -164,9 +164,33 @@ def test_start_begins_an_idle_run(api: FakeApi, cli: Cli) -> None:
 def test_pause_and_unpause_say_by_whom(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/run_1/pause", (200, {}))
     api.on("POST", "/runs/run_1/unpause", (200, {}))
+    api.on("GET", "/runs/run_1/explain", (200, {"workflow_paused": None}))
     assert cli("pause", "run_1", "--reason", "the bank is down").stdout == "paused run_1\n"
     assert cli("unpause", "run_1").stdout == "run_1 goes on\n"
-    assert [call.body for call in api.calls] == [{"reason": "the bank is down", "by": "ana"}, {"by": "ana"}]
+    assert [call.body for call in api.calls if call.method == "POST"] == [
+        {"reason": "the bank is down", "by": "ana"},
+        {"by": "ana"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "told"),
+    [
+        ("order", "order is paused by eva since 8:15; end that pause with: stepwell unpause order"),
+        (
+            "*",
+            "all workflows are paused by eva since 8:15; end that pause with: stepwell unpause --all",
+        ),
+    ],
+)
+def test_unpause_says_that_the_workflow_is_still_paused(api: FakeApi, cli: Cli, workflow: str, told: str) -> None:
+    pause = {"workflow": workflow, "since": "8:15", "by": "eva", "reason": None}
+    api.on("POST", "/runs/run_1/unpause", (200, {"run_id": "run_1"}))
+    api.on("GET", "/runs/run_1/explain", (200, {"workflow_paused": pause}))
+    api.on("POST", "/workflows/order/unpause", (200, {"workflow": "order"}))
+    api.on("GET", "/workflows/order", (200, {"paused": pause}))
+    assert cli("unpause", "run_1").stdout == f"run_1 is still held: {told}\n"
+    assert cli("unpause", "order").stdout == f"the runs of order are still held: {told}\n"
 
 
 def test_pause_takes_a_workflow_or_all_of_them(api: FakeApi, cli: Cli) -> None:
@@ -174,6 +198,7 @@ def test_pause_takes_a_workflow_or_all_of_them(api: FakeApi, cli: Cli) -> None:
     for verb in ("pause", "unpause"):
         api.on("POST", f"/workflows/order/{verb}", (200, pause))
         api.on("POST", f"/workflows:{verb}", (200, pause | {"workflow": "*"}))
+    api.on("GET", "/workflows/order", (200, {"paused": None}))
     assert cli("pause", "order").stdout == "paused the runs of order: each stops before its next step\n"
     assert cli("unpause", "order").stdout == "the runs of order go on\n"
     assert cli("pause", "--all").stdout == "paused all runs: each stops before its next step\n"

@@ -291,4 +291,4 @@ def report(answer: JsonObject, as_json: bool, told: str) -> None:
     if as_json:
         print_json(answer)
     else:
-        console().print(printable(told))
+        console().print(printable(told), soft_wrap=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stepwell.cli.acts import id_of, report
 from stepwell.cli.arguments import AsJson, By, Reason, Url
 from stepwell.cli.completing import complete_run_or_workflow
-from stepwell.cli.connect import connect, person
+from stepwell.cli.connect import connect, person, there
+from stepwell.cli.words import pause_text
+
+if TYPE_CHECKING:
+    from stepwell.client import Client
 
 Name = Annotated[
     str,
@@ -51,7 +56,23 @@ def unpause(name: Name = "", every: All = False, by: By = "", as_json: AsJson = 
             lambda: (client.unpause_workflow(name, by=person(by)), False),
             lambda: (client.handle(name).unpause(by=person(by)), True),
         )
-    report(found, as_json, f"{id_of(found, name)} goes on" if is_run else f"{_what(name)} go on")
+        held = None if as_json else _held(client, id_of(found, name) if is_run else "", name)
+    told = f"{id_of(found, name)} goes on" if is_run else f"{_what(name)} go on"
+    what = f"{id_of(found, name)} is" if is_run else f"{_what(name)} are"
+    report(found, as_json, f"{what} still held: {_held_words(held)}" if held else told)
+
+
+def _held(client: Client, run_id: str, workflow: str) -> Mapping[str, Any] | None:
+    """The pause that still holds the run, or else the workflow, of which another pause has just ended."""
+    if run_id:
+        return client.handle(run_id).explain().get("workflow_paused")
+    return client.workflow(workflow).get("paused") if workflow else None
+
+
+def _held_words(pause: Mapping[str, Any]) -> str:
+    """Says which pause is left: `order is paused since …; end that pause with: stepwell unpause order`."""
+    named = "--all" if pause["workflow"] == "*" else pause["workflow"]
+    return f"{pause_text(pause)}; end that pause with: {there(f'stepwell unpause {named}')}"
 
 
 def _what(name: str) -> str:
