@@ -95,6 +95,27 @@ def test_what_could_not_be_sent_is_sent_after_a_restart(
     assert first == again
 
 
+def test_what_could_not_be_sent_waits_while_its_file_is_broken(
+    dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(reply("503 Busy"), reply("200 OK")) as receiver:
+        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
+        endpoint(receiver.port, folder)
+        good = (folder / "webhooks.yaml").read_text().replace(json.dumps(EVENTS), '["run.created"]')
+        (folder / "webhooks.yaml").write_text(good)
+        server = dev()
+        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
+        until(lambda: "it is sent again in" in server.errors, "it is put off")
+        server.end()
+        (folder / "webhooks.yaml").write_text("out: {crm: {url: ")
+        dev().end()
+        (folder / "webhooks.yaml").write_text(good)
+        dev()
+        until(lambda: len(receiver.asked) == 2, "it comes again")
+    first, again = told(receiver.asked)
+    assert first == again
+
+
 def test_a_deleted_run_leaves_nothing_in_the_file_of_what_was_sent(
     dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.log_files import logging_runs
 from stepwell.local.pump import Pump
-from stepwell.local.reloading import Reloader, code_facts, code_problems, tell_problems
+from stepwell.local.reloading import Reloader, code_facts, code_problems, knows_webhooks, tell_problems
 from stepwell.local.run_logs import Lines
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
@@ -108,7 +108,8 @@ def _serve(
         webhooks.replace(document)
         local.outgoing.replace(document)
 
-    serve_webhooks(loaded.webhooks)  # before the first run moves: its endpoints are told of it
+    if knows_webhooks(loaded, folder):
+        serve_webhooks(loaded.webhooks)  # before the first run moves: its endpoints are told of it
     again = local.inbox.reclaim()
     if again:
         were = "message was" if again == 1 else "messages were"

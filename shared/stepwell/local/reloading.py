@@ -20,7 +20,7 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.code import check_folder_code
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.facts import function_facts
-from stepwell.runtime.starts.folder import is_definition, load_folder
+from stepwell.runtime.starts.folder import Folder, is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.settings import read_settings
@@ -68,12 +68,12 @@ class Reloader:
         tell_problems((*loaded.problems, *code_problems(self._folder)))
         broken = {problem.file for problem in loaded.errors}
         graphs = loaded.graphs if not broken else with_the_last_good(before, loaded.graphs)
-        limits = None if broken & self._named(LIMIT_FILES) else loaded.limits
-        prices = None if broken & self._named(PRICE_FILES) or read_settings().prices else loaded.prices
+        limits = None if broken & _named(self._folder, LIMIT_FILES) else loaded.limits
+        prices = None if broken & _named(self._folder, PRICE_FILES) or read_settings().prices else loaded.prices
         self._local.deploy(graphs, limits, prices)
         self._local.parts.catalog.flawed = loaded.flawed
         self._local.parts.catalog.functions = code_facts(self._folder)
-        if loaded.webhooks is not None or not broken & self._named(FILES):
+        if knows_webhooks(loaded, self._folder):
             self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
             log.info("%s", line)
@@ -82,14 +82,21 @@ class Reloader:
             files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
             log.warning("%s errors: the last good version of their workflows stays", files)
 
-    def _named(self, names: Iterable[str]) -> set[str]:
-        return {str(self._folder / name) for name in names}
-
     def _wake_stuck(self) -> None:
         """Wakes the runs that wait for code, to try the reloaded code."""
         count = run_now(tell_deployed(self._local.parts.ports, new_id()))
         if count:
             log.info("%d run%s that waited for code go%s on", count, *(("", "es") if count == 1 else ("s", "")))
+
+
+def knows_webhooks(loaded: Folder, folder: Path) -> bool:
+    """Tells whether the folder says which endpoints there are; else deliveries may wait for one of a broken file."""
+    broken = {problem.file for problem in loaded.errors}
+    return loaded.webhooks is not None or not broken & _named(folder, FILES)
+
+
+def _named(folder: Path, names: Iterable[str]) -> set[str]:
+    return {str(folder / name) for name in names}
 
 
 class _Sources(DefaultFilter):
