@@ -85,6 +85,15 @@ def test_the_next_command_of_several_approvals_names_the_first(steps: list[str],
     assert next_command(run) == command
 
 
+def test_the_next_command_of_several_approvals_is_for_the_one_whose_data_are_shown() -> None:
+    """The view has the approvers of the wait that is due first."""
+    due = {"boss": "2026-03-01T18:00:00.000Z", "bank": "2026-03-01T16:00:00.000Z"}
+    tokens = [{"id": step, "step": step, "waiting_for": "approval", "waiting_until": at} for step, at in due.items()]
+    run = {"run_id": "r1", "waiting_for": "approval", "waiting_until": due["bank"], "tokens": tokens}
+    found = next_command({**run, "waiting_data": {"approvers": ["kim"], "votes": []}}, "ana")
+    assert found == "stepwell approve r1 --step bank --by kim"
+
+
 @pytest.mark.parametrize(
     ("data", "by"),
     [

@@ -144,8 +144,9 @@ def next_command(run: Mapping[str, Any], user: str = "") -> str:
     if run.get("waiting_for") != "approval":
         return f"stepwell explain {run.get('run_id')}"
     asking = [one for one in run.get("tokens") or () if one.get("waiting_for") == "approval"]
-    steps = [one["step"] for one in asking]
-    named = next((one["step"] if steps.count(one["step"]) == 1 else one["id"] for one in asking), "")
+    steps, due = [one["step"] for one in asking], run.get("waiting_until")
+    first = [one for one in asking if one.get("waiting_until") == due] or asking  # `waiting_data` is of that one
+    named = next((one["step"] if steps.count(one["step"]) == 1 else one["id"] for one in first), "")
     step = f" --step {named}" if len(asking) > 1 else ""
     by = _approver(run.get("waiting_data"), user)
     return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by else "")
