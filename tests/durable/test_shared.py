@@ -84,6 +84,19 @@ return [await paid, await both, (await either).value, await one, await children]
     assert len(kit.runs("child")) == 2
 
 
+def test_a_timer_that_is_over_is_over_for_others(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+timer, began = ctx.timer(10), ctx.now()
+await timer
+first = await ctx.first(timer, ctx.sleep(50))
+await ctx.all(timer, ctx.step(double, 1))
+return [first.winner, (ctx.now() - began).total_seconds()]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1h")
+    assert run.result == [0, 10], run.error
+
+
 @pytest.mark.parametrize(
     "cut",
     [

@@ -123,6 +123,8 @@ def _start_tasks(awaited: Iterable[Awaitable[Any]], ended: asyncio.Queue[asyncio
 def _in_loop(one: Awaitable[Any]) -> Awaitable[Any]:
     """Returns an `asyncio.sleep` in place of a timer: the loop's timers need no record of their own."""
     if isinstance(one, Operation) and one.is_timer and one.asked.wait is not None:
+        if one.has_begun and is_once():
+            return one
         one.taken()
         return asyncio.sleep((one.asked.wait.timeout_ms or 0) / SECOND_MS)
     return one
