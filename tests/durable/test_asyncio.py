@@ -11,6 +11,7 @@ import pytest
 import tests.durable.asyncio_cancels
 import tests.durable.asyncio_contexts
 import tests.durable.asyncio_habits
+import tests.durable.asyncio_oddities
 import tests.durable.asyncio_patterns  # noqa: F401 - they add their programs
 from tests.durable.asyncio_programs import PROGRAMS, play
 from tests.durable.conftest import Flows
