@@ -292,7 +292,7 @@ def test_a_validator_refuses_before_anything_is_written(kit: Stepwell) -> None:
             with pytest.raises(Conflict) as refused:
                 run_now(kit.service.update_answer(run.id, sent))
             told = (refused.value.code, refused.value.message, refused.value.hint)
-            assert told == ("update_refused", f"ValueError: {message}", None)
+            assert told == ("update_refused", f"its validator refuses it: ValueError: {message}", None)
             run_now(kit.service.update(run.id, "add_item", given, sent))
             kit.settle()
     assert (len(run.history), run.view["cost"]["records"]) == before

@@ -82,7 +82,7 @@ class Updates:
         if not event.consumed_by:
             if (refusal := await self._refusal(at.run_id, update_id)) is not None:
                 told = refusal.payload
-                raise Conflict(f"{told['type']}: {told['message']}", code="update_refused")
+                raise Conflict(f"its validator refuses it: {told['type']}: {told['message']}", code="update_refused")
             if at.token.ended:
                 raise _run_ended()
             return None
