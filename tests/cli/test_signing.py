@@ -114,7 +114,7 @@ def gateway() -> Iterator[Gateway]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             accepted = served.accepts(self.command, self.path, headers, body)
-            text = json.dumps({"items": []} if accepted else {"message": "Forbidden"}).encode()
+            text = json.dumps({"items": [], "run_id": "r1"} if accepted else {"message": "Forbidden"}).encode()
             self.send_response(200 if accepted else 403)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
