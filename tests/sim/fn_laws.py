@@ -397,7 +397,10 @@ class Plain:
                 break
         life.now_ms, last = end.at_ms, came[-1]
         if last.kind == "timeout":
-            raise _Raised(f"{parked.kind}_timeout")
+            late = limits.index(min(limits))
+            if kind == "all":  # they have one limit
+                late = next(index for index in range(len(of)) if index not in {one.arm for one in came[:-1]})
+            raise _Raised(f"{leaf_of(of[late])['do']}_timeout")
         if last.kind == "rejected":
             raise _Raised("rejected")
         values = {one.arm: wrapped(of[one.arm], self._brought(life, end, leaf_of(of[one.arm]), one)) for one in came}
