@@ -189,8 +189,8 @@ async def a_callback_chain_on_futures(run: Run) -> Any:
     made: asyncio.Future[Any] = loop.create_future()
 
     def then(task: asyncio.Task[Any], n: int) -> None:
-        if task.exception() is not None:
-            made.set_exception(task.exception())  # type: ignore[arg-type]
+        if (error := task.exception()) is not None:
+            made.set_exception(error)
         elif n:
             following = loop.create_task(run.step(task.result() * 2, 1, fails=n == 1))
             following.add_done_callback(functools.partial(then, n=n - 1))
