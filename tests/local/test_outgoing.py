@@ -77,18 +77,24 @@ def test_a_pause_and_its_end_are_told(dev: Start, folder: Path, monkeypatch: pyt
     assert found["run.paused"]["entry"]["data"] == {"reason": "the bank is down"}
 
 
+def put_off(dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> str:
+    """Has the server end once a delivery waits for its next try. Returns the text of webhooks.yaml."""
+    monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{port}")
+    endpoint(port, folder)
+    text = (folder / "webhooks.yaml").read_text().replace(json.dumps(EVENTS), '["run.created"]')
+    (folder / "webhooks.yaml").write_text(text)
+    server = dev()
+    server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
+    until(lambda: "it is sent again in" in server.errors, "it is put off")
+    server.end()
+    return text
+
+
 def test_what_could_not_be_sent_is_sent_after_a_restart(
     dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server(reply("503 Busy"), reply("200 OK")) as receiver:
-        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
-        endpoint(receiver.port, folder)
-        text = (folder / "webhooks.yaml").read_text()
-        (folder / "webhooks.yaml").write_text(text.replace(json.dumps(EVENTS), '["run.created"]'))
-        server = dev()
-        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
-        until(lambda: "it is sent again in" in server.errors, "it is put off")
-        server.end()
+        put_off(dev, folder, monkeypatch, receiver.port)
         dev()
         until(lambda: len(receiver.asked) == 2, "it comes again")
     first, again = told(receiver.asked)
@@ -99,14 +105,7 @@ def test_what_could_not_be_sent_waits_while_its_file_is_broken(
     dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server(reply("503 Busy"), reply("200 OK")) as receiver:
-        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
-        endpoint(receiver.port, folder)
-        good = (folder / "webhooks.yaml").read_text().replace(json.dumps(EVENTS), '["run.created"]')
-        (folder / "webhooks.yaml").write_text(good)
-        server = dev()
-        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
-        until(lambda: "it is sent again in" in server.errors, "it is put off")
-        server.end()
+        good = put_off(dev, folder, monkeypatch, receiver.port)
         (folder / "webhooks.yaml").write_text("out: {crm: {url: ")
         dev().end()
         (folder / "webhooks.yaml").write_text(good)

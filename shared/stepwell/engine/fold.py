@@ -178,8 +178,7 @@ def _moved(token: Token, record: Record) -> Changes:
     base = before or StepView("running")
     is_tried_again = isinstance(record.next, RetryAt)  # of child runs
     view = changed(base, status=_view_status(record), output=None if record.is_done else record.output,
-                   error=record.error,
-                   attempts=record.attempt if base.children else base.attempts,
+                   error=record.error, attempts=record.attempt if base.children else base.attempts,
                    ended_ms=0 if is_tried_again else record.at_ms)  # fmt: skip
     attempt = record.attempt if is_tried_again else 0
     changes = {**_show(token, record, view), **_leave(token, record, attempt)}
