@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from stepwell.api.console import BUILT, is_built
-from tests.console.kit import DEMO, browsing, chromium, furnish
+from tests.console.chromium import Chromium, browsing, chromium
+from tests.console.kit import DEMO, furnish
 from tests.local.kit import Dev
 
 
@@ -24,7 +25,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")  # while it is there, an event loop runs in this thread, and no other may
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[Chromium]:
     if chromium() is None:
         pytest.skip("no Chromium: install the package `chromium-headless-shell` to test the console")
     if not is_built():
@@ -34,7 +35,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     dev = Dev(DEMO, tmp_path_factory.mktemp("console") / "data")
     try:
         yield Served(dev, furnish(dev))
@@ -43,17 +44,16 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(browser: Chromium) -> Iterator[Page]:
     """A page whose script may fail at nothing, and which may ask nobody but its server."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    found = context.new_page()
+    found = browser.open(viewport={"width": 1280, "height": 900})
     faults: list[str] = []
     found.on("pageerror", lambda error: faults.append(str(error)))
     found.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
     found.on("request", lambda asked: None if asked.url.startswith("http://127.0.0.1:") else faults.append(asked.url))
     yield found
     found.unroute_all(behavior="ignoreErrors")  # a page that reads itself again may be amid that
-    context.close()
+    browser.close(found)
     assert not faults
 
 

@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from stepwell.api.console import BUILT
 from stepwell.local.wiring import DATABASE_FILE
-from tests.console.kit import Deployed, browsing, start
+from tests.console.chromium import Chromium, browsing
+from tests.console.kit import Deployed, start
 from tests.console.test_large import STEPS, WIDE
 from tests.local.kit import Dev
 
@@ -46,7 +47,7 @@ def main() -> None:
         (on_aws if "--aws" in sys.argv[1:] else on_dev)(place, browser)
 
 
-def on_aws(place: Path, browser: Browser) -> None:
+def on_aws(place: Path, browser: Chromium) -> None:
     """The emulator is one process for all of AWS: what it takes to answer is its own time, not that of AWS."""
     stack = Deployed(place / "workflows", place / "data")
     try:
@@ -57,7 +58,7 @@ def on_aws(place: Path, browser: Browser) -> None:
         stack.end()
 
 
-def on_dev(place: Path, browser: Browser) -> None:
+def on_dev(place: Path, browser: Chromium) -> None:
     dev = Dev(place / "workflows", place / "data")
     try:
         large(dev, browser)
@@ -72,7 +73,7 @@ def on_dev(place: Path, browser: Browser) -> None:
         dev.end(signal.SIGKILL)
 
 
-def large(dev: Dev, browser: Browser) -> None:
+def large(dev: Dev, browser: Chromium) -> None:
     run_id = waits(dev, start(dev, "long", {"count": STEPS_DONE}), "sleep")
     shown(browser, f"{dev.url}/#/runs/{run_id}", lambda page: page.locator(".entry").first.wait_for(),
           f"a run with {2 * STEPS_DONE:,} history entries, the first")  # fmt: skip
@@ -98,9 +99,9 @@ def waits(dev: Dev, run_id: str, kind: str) -> str:
     return run_id
 
 
-def feels(browser: Browser, dev: Dev, run_id: str) -> None:
+def feels(browser: Chromium, dev: Dev, run_id: str) -> None:
     """From the answer to an approval that somebody else gives to the page that shows it."""
-    page = browser.new_page()
+    page = browser.open()
     page.goto(f"{dev.url}/#/runs/{run_id}")
     page.locator(".title .status", has_text="waiting").wait_for()
     page.wait_for_timeout(5000)  # its feed is open
@@ -110,26 +111,26 @@ def feels(browser: Browser, dev: Dev, run_id: str) -> None:
         page.locator(".title .status", has_text="completed")
     ).first.wait_for()
     print(f"a change, after its commit: {time.monotonic() - began:.1f} s", flush=True)
-    page.close()
+    browser.close(page)
 
 
 def _all_read(page: Page) -> None:
     page.locator(".history .aside > .muted", has_text=str(2 * STEPS_DONE + 4)).wait_for(timeout=MOST_SECONDS * 1000)
 
 
-def at_rest(browser: Browser, url: str) -> None:
-    page = browser.new_page()
+def at_rest(browser: Chromium, url: str) -> None:
+    page = browser.open()
     asked: list[str] = []
     page.goto(url)
     page.wait_for_timeout(SETTLED_MS)  # each look at what does not change comes later than the one before
     page.on("request", lambda request: asked.append(request.url))
     page.wait_for_timeout(LOOKED_MINUTES * 60_000)
     print(f"requests a minute for a run at rest: {len(asked) / LOOKED_MINUTES:.1f}", flush=True)
-    page.close()
+    browser.close(page)
 
 
-def shown(browser: Browser, url: str, seen: Callable[[Page], None], what: str) -> None:
-    page = browser.new_page()
+def shown(browser: Chromium, url: str, seen: Callable[[Page], None], what: str) -> None:
+    page = browser.open()
     page.set_default_timeout(MOST_SECONDS * 1000)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -139,7 +140,7 @@ def shown(browser: Browser, url: str, seen: Callable[[Page], None], what: str) -
     took = time.monotonic() - began
     calls = sum("/console/" not in one for one in asked) - 1  # without its own files, and itself
     print(f"{what}: {took:.1f} s, {calls} calls; first paint {page.evaluate(PAINTED) / 1000:.2f} s", flush=True)
-    page.close()
+    browser.close(page)
 
 
 def fill(file: Path) -> None:

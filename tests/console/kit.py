@@ -1,35 +1,21 @@
-"""A dev server with runs of every kind, and a headless Chromium to look at them."""
+"""A dev server with runs of every kind, and what a person does on its pages."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from tests.contract.live_kit import seen
 from tests.local.kit import DEADLINE_SECONDS, Dev, until
 
 DEMO = Path(__file__).parent / "demo"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-# What Chromium asks of the network by itself is switched off: it must ask nobody but the server.
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync")  # fmt: skip
-
 
 expect.set_options(timeout=DEADLINE_SECONDS * 1000)
-
-
-def chromium() -> str | None:
-    """Returns the path of an installed Chromium; first of one without windows, which needs less time."""
-    names = "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
-    found = (shutil.which(name) for name in names)
-    return next((path for path in found if path), None)
 
 
 def take_to_its_end(page: Page, seconds: float) -> None:
@@ -77,16 +63,6 @@ class Deployed(Dev):
             )
         self.line = self.process.stdout.readline().strip() if self.process.stdout else ""
         self.url = self.line.removeprefix("ready ")
-
-
-@contextmanager
-def browsing() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 def start(dev: Dev, workflow: str, given: dict[str, Any], **more: Any) -> str:

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from tests.console.kit import DEMO, browsing, chromium, furnish, start
+from tests.console.chromium import Chromium, browsing, chromium
+from tests.console.kit import DEMO, furnish, start
 from tests.console.rich import furnish as rich
 from tests.local.kit import Dev
 
@@ -115,17 +116,16 @@ def show(page: Page, url: str, place: str, button: str) -> None:
         page.wait_for_timeout(250)
 
 
-def take(browser: Browser, dev: Dev, form: str, chosen: Mapping[str, tuple[str, str]], is_docs: bool) -> None:
-    context = browser.new_context(**_look(form))
-    page = context.new_page()
+def take(browser: Chromium, dev: Dev, form: str, chosen: Mapping[str, tuple[str, str]], is_docs: bool) -> None:
+    page = browser.open(**_look(form))
     for name, (place, button) in chosen.items():
         show(page, dev.url, place, button)
         file = DOCS / f"console-{name}.png" if is_docs else FOLDER / f"{name}-{form}.png"
         page.screenshot(path=file, full_page=not button and not is_docs)
-    context.close()
+    browser.close(page)
 
 
-def _rich(browser: Browser, place: Path, wanted: Sequence[str]) -> None:
+def _rich(browser: Chromium, place: Path, wanted: Sequence[str]) -> None:
     dev = Dev(rich.lay_out(place / "rich"), place / "rich-data")
     try:
         chosen = {name: one for name, one in rich_pages(rich.furnish(dev)).items() if name in wanted or not wanted}
@@ -162,13 +162,13 @@ def main() -> int:
     return 0
 
 
-def _without_runs_and_server(browser: Browser, place: Path) -> None:
+def _without_runs_and_server(browser: Chromium, place: Path) -> None:
     """Pages of a server that has no run yet, and of one that is gone."""
     (place / "none").mkdir()
     dev = Dev(place / "none", place / "empty")
     pages = {}
     for form in FORMS:
-        page = pages[form] = browser.new_context(**_look(form)).new_page()
+        page = pages[form] = browser.open(**_look(form))
         for name in ("runs", "inbox", "workflows"):
             show(page, dev.url, f"#/{name}", "")
             page.screenshot(path=FOLDER / f"empty-{name}-{form}.png")
@@ -177,7 +177,7 @@ def _without_runs_and_server(browser: Browser, place: Path) -> None:
     for form, page in pages.items():
         page.locator(".lost").wait_for()
         page.screenshot(path=FOLDER / f"gone-{form}.png")
-        page.context.close()
+        browser.close(page)
 
 
 def _look(form: str) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
+from tests.console.chromium import Chromium
 from tests.console.conftest import Served
 from tests.console.kit import DEMO, HOSTILE, start
 from tests.local.kit import Dev, until
@@ -179,7 +180,7 @@ def test_no_link_that_answers_for_others_is_shown(served: Served, page: Page) ->
 
 
 def test_a_killed_server_is_said_to_be_away_and_the_page_goes_on_when_it_is_back(
-    browser: Browser, page: Page, tmp_path: Path
+    browser: Chromium, page: Page, tmp_path: Path
 ) -> None:
     """What the reader saw stays; what happened meanwhile follows from where the page stood."""
     first = Dev(DEMO, tmp_path / "data")
@@ -339,14 +340,13 @@ def test_a_pasted_definition_is_checked_and_drawn(served: Served, page: Page) ->
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> None:
+def test_axe_finds_nothing(served: Served, browser: Chromium, scheme: str) -> None:
     """On every page and in a dialog; in the dark only colours can differ."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed: uv run python console/build.py")
     is_dark = scheme == "dark"
-    context = browser.new_context(color_scheme="dark" if is_dark else "light", bypass_csp=True)
-    context.add_init_script(path=AXE)
-    page = context.new_page()
+    page = browser.open(color_scheme="dark" if is_dark else "light", bypass_csp=True)
+    page.add_init_script(path=AXE)
     found: list[str] = []
     runs = ("failed", "fork") if is_dark else ("waiting", "failed", "fork", "launch", "function")
     for place in [
@@ -367,7 +367,7 @@ def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> Non
     page.goto(f"{served.dev.url}/#/runs")
     page.get_by_role("button", name="Start a run").click()
     found += violations(page, "dialog", is_dark)
-    context.close()
+    browser.close(page)
     assert found == []
 
 

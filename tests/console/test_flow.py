@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
+from tests.console.chromium import Chromium
 from tests.console.conftest import Served
 from tests.console.kit import reaches, start
 from tests.console.rich.furnish import flow, lay_out
@@ -19,7 +20,7 @@ from tests.local.kit import Dev, until
 
 
 @pytest.fixture(scope="module")
-def steered(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def steered(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("flow")
     dev = Dev(lay_out(place / "workflows"), place / "data")
     try:
@@ -259,14 +260,13 @@ def has_come(dev: Dev, run_id: str, paper: str) -> bool:
     return paper in (run["waiting_data"] or {}).get("received", ()) or paper in run["state"].get("documentUrls", ())
 
 
-def test_axe_finds_nothing_where_flow_is_shown(steered: Served, browser: Browser) -> None:
+def test_axe_finds_nothing_where_flow_is_shown(steered: Served, browser: Chromium) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not installed: uv run python console/build.py")
     start(steered.dev, "hiring", {"name": "Ben"})
     for is_dark in (False, True):
-        context = browser.new_context(bypass_csp=True, color_scheme="dark" if is_dark else "light")
-        context.add_init_script(path=AXE)
-        page = context.new_page()
+        page = browser.open(bypass_csp=True, color_scheme="dark" if is_dark else "light")
+        page.add_init_script(path=AXE)
         found: list[str] = []
         runs = [f"runs/{steered.runs[name]}" for name in ("errand", "digest", "agent")]
         for place in ("workflows", "workflows/errand", "workflows/digest", "inbox", *runs):
@@ -274,5 +274,5 @@ def test_axe_finds_nothing_where_flow_is_shown(steered: Served, browser: Browser
             page.reload()
             page.locator(".card").first.wait_for()
             found += violations(page, place, is_dark=is_dark)
-        context.close()
+        browser.close(page)
         assert found == [], json.dumps(found, indent=1)

@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, Route, expect
+from playwright.sync_api import Page, Request, Route, expect
 
+from tests.console.chromium import Chromium
 from tests.console.conftest import Served
 from tests.console.kit import reaches, start
 from tests.local.kit import Dev
@@ -30,7 +31,7 @@ nodes:
 
 
 @pytest.fixture(scope="module")
-def strips(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+def strips(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     place: Path = tmp_path_factory.mktemp("strips")
     (place / "workflows").mkdir()
     (place / "workflows" / "steps.py").write_text("def one():\n    return 1\n")

@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from tests.console.chromium import Chromium
 from tests.console.kit import look_back, reaches, start
 from tests.local.kit import Dev
 
@@ -53,7 +54,7 @@ async def served(ctx: WorkflowContext):
 
 
 @pytest.fixture(scope="module")
-def dev(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+def dev(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     place: Path = tmp_path_factory.mktemp("then")
     (place / "workflows").mkdir()
     (place / "workflows" / "kitchen.py").write_text(FUNCTION)

@@ -46,6 +46,7 @@ def test_the_focus_goes_where_the_reader_goes_on(served: Served, page: Page) -> 
             expect(page.locator("dialog")).to_have_count(0)
         expect(menu).to_be_focused()
     page.goto(f"{served.dev.url}/#/runs")
+    expect(page.locator(".runs tbody tr").first).to_be_visible()  # the fragment alone has changed: the page follows
     page.keyboard.press("n")
     expect(page.get_by_label("Workflow").last).to_be_focused()
 

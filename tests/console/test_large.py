@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
+from tests.console.chromium import Chromium
 from tests.console.kit import reaches, start
 from tests.local.kit import Dev, until
 
@@ -40,7 +41,7 @@ nodes:
 
 
 @pytest.fixture(scope="module")
-def dev(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+def dev(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     place: Path = tmp_path_factory.mktemp("large")
     (place / "workflows").mkdir()
     (place / "workflows" / "steps.py").write_text(STEPS)

@@ -8,8 +8,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, FloatRect, Locator, Page, Route, expect
+from playwright.sync_api import FloatRect, Locator, Page, Route, expect
 
+from tests.console.chromium import Chromium
 from tests.console.conftest import Served
 from tests.console.kit import look_back, reaches, start
 from tests.console.rich.furnish import ASKED, furnish, lay_out
@@ -18,7 +19,7 @@ from tests.local.kit import Dev
 
 
 @pytest.fixture(scope="module")
-def rich(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def rich(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("rich")
     dev = Dev(lay_out(place / "workflows"), place / "data")
     try:
@@ -354,12 +355,11 @@ def test_what_is_wrong_with_an_input_stands_at_its_field(rich: Served, page: Pag
     expect(wrong.filter(has_text="city")).to_contain_text("is required")
 
 
-def test_axe_finds_nothing_where_much_is_shown(rich: Served, browser: Browser) -> None:
+def test_axe_finds_nothing_where_much_is_shown(rich: Served, browser: Chromium) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not installed: uv run python console/build.py")
-    context = browser.new_context(bypass_csp=True)
-    context.add_init_script(path=AXE)
-    page = context.new_page()
+    page = browser.open(bypass_csp=True)
+    page.add_init_script(path=AXE)
     found: list[str] = []
     runs = ("nested", "dag", "tasks", "loop", "deep", "slow", "big", "paused", "line-1", "parent")
     places = [f"runs/{rich.runs[name]}" for name in runs] + ["inbox", "workflows", "workflows/lane", "workflows/big"]
@@ -375,5 +375,5 @@ def test_axe_finds_nothing_where_much_is_shown(rich: Served, browser: Browser) -
     page.get_by_role("button", name="Start a run").click()
     page.locator("dialog form fieldset").first.wait_for()
     found += violations(page, "form", is_dark=False)
-    context.close()
+    browser.close(page)
     assert found == [], json.dumps(found, indent=1)

@@ -8,12 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from stepwell.aws.deployment import deploy
 from stepwell.aws.emulator import Emulator
 from stepwell.cli.emulate import API, LIVE
 from stepwell.cli.synthesis import synthesise
+from tests.console.chromium import Chromium
 from tests.console.issuers import AUDIENCE, CLIENT, SecureIssuer, serving
 from tests.console.kit import frames_of, is_fed, take_to_its_end
 from tests.contract.live_kit import FLOW, STEPS
@@ -32,7 +33,7 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureIssuer]:
 
 
 @pytest.fixture(scope="module")
-def url(browser: Browser, issuer: SecureIssuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(browser: Chromium, issuer: SecureIssuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The API's address, as the stack's owner gives it to people."""
     data: Path = tmp_path_factory.mktemp("jwt")
     (data / "workflows").mkdir()
@@ -49,15 +50,14 @@ def url(browser: Browser, issuer: SecureIssuer, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(ignore_https_errors=True)  # of the issuer's own certificate
-    found = context.new_page()
+def page(browser: Chromium) -> Iterator[Page]:
+    found = browser.open(ignore_https_errors=True)  # of the issuer's own certificate
     found.set_default_timeout(SECONDS * 1000)
     faults: list[str] = []
     found.on("pageerror", lambda error: faults.append(str(error)))
     found.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
     yield found
-    context.close()
+    browser.close(found)
     assert not faults
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
+from tests.console.chromium import Chromium
 from tests.console.kit import reaches, start
 from tests.local.kit import Dev
 
@@ -28,7 +29,7 @@ FORGED = {"large": {"bytes": 7, "link": "https://evil.example/"}}
 
 
 @pytest.fixture(scope="module")
-def dev(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+def dev(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     place: Path = tmp_path_factory.mktemp("values")
     (place / "workflows").mkdir()
     (place / "workflows" / "scan.yaml").write_text(FLOW)

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.console.kit import browsing, chromium
+from tests.console.chromium import browsing, chromium
 from tests.docs.site import build
 
 pytestmark = pytest.mark.slow
@@ -83,7 +83,7 @@ def test_no_page_is_wider_than_its_window(site: Path, width: int) -> None:
     if chromium() is None:
         pytest.skip("no Chromium: install the package `chromium-headless-shell`")
     with browsing() as browser:
-        page = browser.new_page(viewport={"width": width, "height": 800})
+        page = browser.open(viewport={"width": width, "height": 800})
         for name in ("deploy", "client", "reference/errors"):
             page.goto((site / "docs" / f"{name}.html").as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") == width, name
