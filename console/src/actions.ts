@@ -58,27 +58,31 @@ export function actionsOf(run: Run, answers: Record<string, Action>, event: stri
   return actions;
 }
 
-export function approval(run: { run_id: string }, step: string, wait = ""): Action {
+/** `approvals`: the names of those that are open, if the wait is for several. */
+export function approval(run: { run_id: string }, step: string, wait = "", approvals: string[] = []): Action {
   return {
     title: "Approve",
     verb: "Approve",
     about: `The run waits at ${step}. An approval cannot be taken back.`,
-    fields: [by(), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
+    fields: [...which(approvals), by(), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
     path: `${base(run)}/approve`,
-    body: ({ by, data }) => ({ by: by ?? "", data: data ?? null, wait }),
-    command: ({ by = "", data = "" }) => commandLine("approve", run.run_id, ["--by", by], ["--data", data], ["--step", wait]),
+    body: ({ approval, by, data }) => ({ by: by ?? "", data: data ?? null, wait: named(wait, approval) }),
+    command: ({ approval, by = "", data = "" }) => commandLine("approve", run.run_id, ["--by", by], ["--data", data], ["--step", named(wait, approval)]),
   };
 }
 
-export function rejection(run: { run_id: string }, step: string, wait = ""): Action {
+const which = (approvals: string[]): Field[] => (approvals.length ? [{ name: "approval", label: "Which approval", kind: "choice", choices: approvals, value: approvals[0] ?? "", required: true }] : []);
+const named = (wait: string, approval: Json | undefined): string => (approval ? `${wait}/${String(approval)}` : wait);
+
+export function rejection(run: { run_id: string }, step: string, wait = "", approvals: string[] = []): Action {
   return {
     title: "Reject",
     verb: "Reject",
     about: `The run waits at ${step}. The workflow's own rules decide what follows a rejection.`,
-    fields: [{ name: "reason", label: "Reason" }, by()],
+    fields: [...which(approvals), { name: "reason", label: "Reason" }, by()],
     path: `${base(run)}/reject`,
-    body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "", wait }),
-    command: ({ by = "", reason = "" }) => commandLine("reject", run.run_id, ["--reason", reason], ["--by", by], ["--step", wait]),
+    body: ({ approval, by, reason }) => ({ by: by ?? "", reason: reason ?? "", wait: named(wait, approval) }),
+    command: ({ approval, by = "", reason = "" }) => commandLine("reject", run.run_id, ["--reason", reason], ["--by", by], ["--step", named(wait, approval)]),
     isDanger: true,
   };
 }

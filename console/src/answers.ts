@@ -16,10 +16,11 @@ export function answersOf(run: Run): Record<string, Action> {
 
 function answersTo(kind: string, run: Run, { id, step }: Token): Record<string, Action> {
   const data = valuesOf(run.waiting_data);
-  const wait = id === "0" ? "" : id;
+  const approvals = Object.keys(valuesOf(data["approvals"] ?? null));
+  const wait = id !== "0" ? id : approvals.length ? step : "";
   switch (kind) {
     case "approval":
-      return { Approve: isForCost(run) ? raising(run, step) : approval(run, step, wait), Reject: rejection(run, step, wait) };
+      return { Approve: isForCost(run) ? raising(run, step) : approval(run, step, wait, approvals), Reject: rejection(run, step, wait, approvals) };
     case "response":
       return { Answer: sending(run, step, "MESSAGE_RECEIVED", [{ name: "message", label: "Message", required: true }, { name: "from", label: "From", value: textOf(data["expectedFrom"]) }]) };
     case "document":

@@ -276,6 +276,16 @@ def test_who_is_asked_for_two_approvals_has_a_link_for_each() -> None:
     assert world.open("GET", links["ana"]).status == 410
 
 
+def test_a_run_shows_which_of_several_approvals_are_open_and_who_may_give_them() -> None:
+    world, run_id, links = asked(TWICE)
+    assert world.get(f"/runs/{run_id}").json["waiting_data"]["approvals"] == {
+        "approval": ["ana", "leo"],
+        "approval_2": ["ana"],
+    }
+    assert send(world, links["ana"]).status == 200
+    assert world.get(f"/runs/{run_id}").json["waiting_data"]["approvals"] == {"approval_2": ["ana"]}
+
+
 def test_a_link_keeps_its_name_when_another_one_is_used() -> None:
     world, run_id, links = asked(TWICE)
     assert send(world, links["ana"]).status == 200

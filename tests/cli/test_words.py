@@ -110,6 +110,23 @@ def test_the_next_command_of_an_approval_names_who_may_answer(data: object, by: 
     assert next_command(run, "ana") == f"stepwell approve r1{by}"
 
 
+@pytest.mark.parametrize(
+    ("approvals", "told"),
+    [
+        ({"approval": ["leo"], "approval_2": ["ana", "bo"]}, "--step sign/approval_2"),  # ana is who types it
+        ({"approval": ["leo"], "approval_2": []}, "--step sign/approval_2"),  # anybody may
+        ({"approval_2": ["bo", "leo"]}, "--step sign/approval_2 --by bo"),
+        ({"approval": ["leo"], "approval_2": ["bo"]}, "--step sign/approval --by leo"),
+    ],
+)
+def test_the_next_command_names_one_of_several_approvals_of_a_wait(approvals: object, told: str) -> None:
+    """Else the second answer of a person would be a repetition of the first."""
+    tokens = [{"id": "0", "step": "sign", "waiting_for": "approval", "waiting_until": None}]
+    data = {"approvers": ["leo", "bo"], "votes": [], "approvals": approvals}
+    run = {"run_id": "r1", "waiting_for": "approval", "waiting_until": None, "tokens": tokens, "waiting_data": data}
+    assert next_command(run, "ana") == f"stepwell approve r1 {told}"
+
+
 def test_text_that_a_terminal_would_obey_is_spelled_out() -> None:
     assert printable("a\x1b[31mb\rc\nd") == "a\\x1b[31mb\\x0dc\nd"
     assert brief({"a": "é\n"}) == '{"a": "é\\n"}'

@@ -54,6 +54,24 @@ def test_a_fork_in_a_branch_is_opened_from_its_row(rich: Served, page: Page) -> 
     expect(page.locator(".branches li")).to_have_count(3)
 
 
+def test_each_of_several_approvals_is_answered_by_its_name(rich: Served, page: Page) -> None:
+    """Without it, the second answer of a person would be a repetition of the first."""
+    run_id = reaches(rich.dev, start(rich.dev, "contract", {}), "waiting")
+    page.goto(f"{rich.dev.url}/#/runs/{run_id}")
+    for name, left in (("approval_2", ["approval"]), ("approval", [])):
+        page.get_by_role("button", name="Approve", exact=True).click()
+        page.get_by_label("Which approval").select_option(name)
+        page.get_by_label("Your name").fill("ana")
+        command = f"stepwell approve {run_id} --by ana --step sign/{name}"
+        expect(page.locator("dialog .command code")).to_have_text(command)
+        page.locator("dialog button[type=submit]").click()
+        expect(page.locator(".told.is-done")).to_be_visible()
+        page.keyboard.press("Escape")
+        data = rich.dev.call("GET", f"/runs/{run_id}")[1]["waiting_data"] or {}
+        assert list(data.get("approvals", [])) == left
+    expect(page.locator(".title .status")).to_have_text("completed")
+
+
 def test_each_approval_of_a_fork_is_answered_in_its_row(rich: Served, page: Page) -> None:
     run_id = reaches(rich.dev, start(rich.dev, "inventory", {"regions": 2, "shops": 2}), "waiting")
     page.goto(f"{rich.dev.url}/#/runs/{run_id}")

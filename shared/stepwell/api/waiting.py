@@ -64,7 +64,7 @@ def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = N
     parked = token.parked
     if parked is None or parked.of_tasks:
         return None
-    more: dict[str, Json] = _votes(token, parked)
+    more: dict[str, Json] = _votes(token, parked) | _approvals(token, parked)
     for index, arm in enumerate(parked.arms):
         more |= kind_named(arm.kind).progress(arm, parts_of(index, token.received))
     if shown is not None:
@@ -133,3 +133,10 @@ def _votes(token: Token, parked: Parked) -> dict[str, Json]:
         "approvers": list(asked(token, *arms)),
         "votes": votes_of(one for one in token.received if one.arm == arms[0]),
     }
+
+
+def _approvals(token: Token, parked: Parked) -> dict[str, Json]:
+    """Returns the open approvals of a wait for several, by name, and who may answer each: nobody named is anybody."""
+    if sum(arm.kind == "approval" for arm in parked.arms) < 2:
+        return {}
+    return {"approvals": {name_of(token, arm): list(asked(token, arm)) for arm in open_approvals(token)}}

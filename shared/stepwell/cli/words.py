@@ -147,9 +147,19 @@ def next_command(run: Mapping[str, Any], user: str = "") -> str:
     steps, due = [one["step"] for one in asking], run.get("waiting_until")
     first = [one for one in asking if one.get("waiting_until") == due] or asking  # `waiting_data` is of that one
     named = next((one["step"] if steps.count(one["step"]) == 1 else one["id"] for one in first), "")
-    step = f" --step {named}" if len(asking) > 1 else ""
-    by = _approver(run.get("waiting_data"), user)
+    data = run.get("waiting_data")
+    which, by = _of_several(data, user) or ("", _approver(data, user))
+    step = f" --step {named}{which}" if len(asking) > 1 or which else ""
     return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by else "")
+
+
+def _of_several(data: Any, user: str) -> tuple[str, str] | None:
+    """One of several approvals of a wait, as `/approval_2`, and who may answer it: first one that the user may."""
+    approvals = data.get("approvals") if isinstance(data, Mapping) else None
+    if not isinstance(approvals, Mapping) or not all(isinstance(named, list) for named in approvals.values()):
+        return None
+    found = sorted(approvals.items(), key=lambda one: bool(one[1]) and user not in one[1])
+    return next(((f"/{name}", _first(named, user)) for name, named in found), None)
 
 
 def _approver(data: Any, user: str) -> str:
@@ -158,8 +168,12 @@ def _approver(data: Any, user: str) -> str:
     if not isinstance(named, list):
         return ""
     voted = {vote.get("by") for vote in data.get("votes") or () if isinstance(vote, Mapping)}
-    left = [str(one) for one in named if one not in voted]
-    return "" if user in left or not left else left[0]
+    return _first([one for one in named if one not in voted], user)
+
+
+def _first(named: list[Any], user: str) -> str:
+    """The first of these people; empty if the user is one of them."""
+    return "" if user in named or not named else str(named[0])
 
 
 def when(text: object, now: datetime) -> str:
