@@ -320,6 +320,22 @@ def test_a_delegation_by_name_is_of_one_approval_and_another_one_of_all() -> Non
     assert world.header(run_id).status is Status.COMPLETED
 
 
+def test_an_approval_that_asks_both_people_is_not_handed_on_from_one_to_the_other() -> None:
+    """Before, it asked one person twice, and could not be given by two."""
+    pair = "{for: approval, approvers: {need: 2, of: [ana, leo]}}"
+    for arms, one, two in (
+        (f"{BOTH}, {pair}", "approval", "approval_2"),
+        (f"{pair}, {BOTH}", "approval_2", "approval"),
+    ):
+        world, run_id = waiting(f"{{all: [{arms}]}}")
+        run_now(world.service.delegate(run_id, "ana", "leo"))
+        for who, name in (("leo", one), ("leo", two), ("ana", two)):
+            assert world.header(run_id).status is Status.WAITING
+            run_now(world.service.approve(run_id, who=who, wait=f"hold/{name}"))
+        world.deliver()
+        assert world.header(run_id).status is Status.COMPLETED
+
+
 def test_an_approval_in_a_branch_is_given_by_its_name_too() -> None:
     world = World(f"""
 workflow: flow

@@ -24,6 +24,7 @@ from tests.sim.tree import RUN
 from tests.sim.world import World
 
 ASKING = frozenset({"signal", "update", "answer", "query", "delegate"})  # what the laws want to hear the answer of
+_ANSWERING = frozenset({"approve", "reject"})
 _BACK = {"pause": "unpause", "stop": "resume"}
 
 
@@ -120,7 +121,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "answer": lambda: service.update_answer(run_id, body["id"]),
         "query": lambda: service.query(run_id, body["name"]),
         "read": lambda: _read(world, body["name"], run_id),
-        "delegate": lambda: service.delegate(run_id, body["name"], body["id"]),
+        "delegate": lambda: service.delegate(run_id, body["name"], body["id"], wait),
         "beat": lambda: service.callbacks.beat(_link(body)),
         "erase": lambda: world.parts.eraser.delete(run_id, force=True, who="kim"),
         "again": lambda: service.start(Start("sim", dict(world.program.input), run_id)),
@@ -142,7 +143,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
     if operation in _BACK and not isinstance(answer, str) and "held_s" in body:
         back = {"type": body["type"].replace(operation, _BACK[operation]), "run": run_id}
         world.post(Envelope("client", back, world.now_ms + 1_000 * body["held_s"]))
-    if operation in ASKING:
+    if operation in ASKING or (operation in _ANSWERING and "id" in body):
         told = Told(operation, body["name"], body["id"], body.get("input"), answer, before, records_of(world, run_id))
         world.seen_of[run_id].told.append(told)
     seen = world.seen_of[run_id]

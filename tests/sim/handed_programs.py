@@ -78,5 +78,5 @@ def _odd(parked: Parked, before: list[Resumption], record: Record) -> Iterator[s
     arm = parked.arms[came.arm]
     if came.kind not in {*_VOTES, "delegated"} or not arm.parts:
         return
-    if came.by not in asked_of(arm, before) - {one.by for one in before if one.kind in _VOTES}:
+    if came.by not in asked_of(arm, before) - {one.by for one in before if one.kind in _VOTES and one.arm == came.arm}:
         yield f"has {came.kind} of {came.by}, who is not asked"

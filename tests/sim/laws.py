@@ -47,6 +47,7 @@ from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
+from tests.sim.several_programs import laws_of_several
 from tests.sim.shared_laws import laws_of_tables
 from tests.sim.stream_laws import laws_of_streams
 from tests.sim.task_laws import laws_of_tasks
@@ -98,6 +99,7 @@ def _check_end_of(world: World) -> None:
         laws_of_keys,
         laws_of_parts,
         laws_of_handed,
+        laws_of_several,
         laws_of_dags,
         laws_of_undoing,
         laws_of_functions,
@@ -113,7 +115,13 @@ def _check_end_of(world: World) -> None:
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    if any(envelope.kind == "client" or envelope.is_left for envelope in world.envelopes):
+    if any(envelope.is_left for envelope in world.envelopes):
+        return
+    to_come = {envelope.body["type"].partition(" ")[0] for envelope in world.envelopes if envelope.kind == "client"}
+    if to_come:
+        if to_come <= {"unpause", "resume"}:  # amid a pause: what is paused stands, and holds up nobody
+            for broken in laws_of_quiet_limits(world, _under_way(world)):
+                raise BrokenLawError(broken)
         return
     for broken in world.wrong:
         raise BrokenLawError(broken)
@@ -136,9 +144,8 @@ def check_overlap(world: World) -> None:
 def _under_way(world: World) -> dict[str, set[str]]:
     """The ids of messages by the run that they are for."""
     runs = [view.run_id for view in world.runs()]
-    return {
-        run_id: {name for envelope in world.envelopes for name in _names_of(envelope.body, run_id)} for run_id in runs
-    }
+    messages = [envelope.body for envelope in world.envelopes if envelope.kind != "client"]
+    return {run_id: {name for body in messages for name in _names_of(body, run_id)} for run_id in runs}
 
 
 def _wakes(run_id: str, token: Token) -> set[str]:

@@ -81,12 +81,17 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
         asks = bool(log) and ASKS in log[-1].rules
         if _has_permit(log) or (is_woken and (asks or not log)):
             live[view.program.graph.name] += 1  # or its machine's clock says that its turn has not come
-        elif asks or (not log and _asks_as_it_begins(view, before)):
+        elif not _is_paused(view) and (asks or (not log and _asks_as_it_begins(view, before))):
             waiting.append(view)
     for view in waiting:
         workflow = view.program.graph.name
         if live[workflow] < _most(world, workflow):
             yield f"law 5: {view.run_id} waits for a permit, and {live[workflow]} runs of {workflow} are under way"
+
+
+def _is_paused(view: World) -> bool:
+    header = view.memory._runs.get(view.run_id)
+    return header is not None and header.paused_ms > 0
 
 
 def _asks_as_it_begins(view: World, before: list[Record]) -> bool:

@@ -29,8 +29,9 @@ class _Wait:
 def laws_of_parts(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """Raises nothing; tells what is broken."""
     for token, log in logs.items():
-        had = Counter(one.resumption.event_id for one in log if one.resumption and one.resumption.event_id)
-        yield from (f"law 4: {token} had event {event} {count} times" for event, count in had.items() if count > 1)
+        came = [one.resumption for one in log if one.resumption and one.resumption.event_id]
+        had = Counter((one.event_id, one.arm) for one in came)  # one that stays is for each arm that it fits
+        yield from (f"law 4: {token} had event {event} {count} times" for (event, _), count in had.items() if count > 1)
         yield from _of_waits(token, log)
 
 
@@ -55,7 +56,7 @@ def _is_over(wait: _Wait) -> bool:
     last = wait.came[-1]
     if last.kind == "rejected":
         arm = wait.parked.arms[last.arm]
-        noes = {one.part for one in wait.came if one.kind == "rejected"}
+        noes = {one.part for one in wait.came if one.kind == "rejected" and one.arm == last.arm}
         return not arm.parts or len(asked_of(arm, wait.came) - noes) < arm.need
     return all(done) if wait.parked.is_all else done[last.arm]
 
@@ -64,8 +65,9 @@ def asked_of(arm: Arm, came: Sequence[Resumption]) -> set[str]:
     """Who is asked for an approval, or has answered, once so much has come."""
     asked = set(arm.parts)
     for one in came:
-        if one.kind == "delegated":
-            asked = asked - {one.by} | {one.payload["to"]}
+        if one.kind == "delegated" and one.payload.get("approval", arm.name) == arm.name:
+            is_handed_on = one.by in asked and one.payload["to"] not in asked
+            asked = asked - {one.by} | {one.payload["to"]} if is_handed_on else asked
         elif one.kind == "escalated":
             asked |= set(one.payload["to"])
     return asked
@@ -77,8 +79,8 @@ def _has_come(arm: Arm, index: int, came: list[Resumption]) -> bool:
 
 
 def _voted_twice(token: str, wait: _Wait) -> Iterator[str]:
-    votes = Counter(one.part for one in wait.came if one.kind in {"approved", "rejected"} and one.part)
-    yield from (f"law 4: {name} voted {count} times in {token}" for name, count in votes.items() if count > 1)
+    votes = Counter((one.part, one.arm) for one in wait.came if one.kind in {"approved", "rejected"} and one.part)
+    yield from (f"law 4: {name} voted {count} times in {token}" for (name, _), count in votes.items() if count > 1)
 
 
 def matches(arm: Arm, event: Event) -> bool:
@@ -96,8 +98,9 @@ def is_still_wanted(world: World, token: Token, index: int, event: Event, docume
     if token.parked is None:
         return False
     if stays(world, event.topic.name):
-        place = f"{event.at_ms:015d}:{event.id}"
-        return place not in token.seen.get(str(event.topic), ()) and not _has_part(token, index)
+        is_new = f"{event.at_ms:015d}:{event.id}" not in token.seen.get(str(event.topic), ())
+        is_of_another = any(one.event_id == event.id for one in token.received)  # of this wait: it is for both
+        return (is_new or is_of_another) and not _has_part(token, index)
     arm = token.parked.arms[index]
     return document in arm.parts if arm.kind == "document" and arm.parts else not _has_part(token, index)
 

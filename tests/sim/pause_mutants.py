@@ -13,7 +13,9 @@ from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token
 from stepwell.runtime.forks import running
 from stepwell.runtime.log.messages import GoOn
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pausing import Pausing
+from stepwell.runtime.waits.permits import Permits
 
 
 @contextmanager
@@ -51,8 +53,20 @@ def woken_before_the_next_pause() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def paused_in_line() -> Iterator[None]:
+    """A run that is paused before it has begun keeps its permit, or its place in line."""
+
+    async def step_back(self: Permits, at: Standing) -> Standing:
+        return at
+
+    with mock.patch.object(Permits, "step_back", step_back):
+        yield
+
+
 OF_PAUSES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     gathering_rests,
     abandoned_left_at_rest,
     woken_before_the_next_pause,
+    paused_in_line,
 )

@@ -41,6 +41,7 @@ from tests.sim.paused_programs import with_pauses
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.released_programs import make_released
+from tests.sim.several_programs import make_several
 from tests.sim.shared_programs import make_shared
 from tests.sim.shown_programs import make_shown
 from tests.sim.stream_programs import make_streamed
@@ -81,6 +82,7 @@ THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 HANDED_FROM = 2_500_000_000  # seeds from here on are of waits that are handed on, or kept alive
+SEVERAL_FROM = 2_300_000_000  # seeds from here on are of several approvals in one wait
 FIRST_FROM = 2_200_000_000  # seeds from here on are of programs that wait for the first of several things
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
@@ -103,6 +105,7 @@ _MAKERS = (  # by the first of their seeds
     (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),
     (HANDED_FROM, make_handed),
+    (SEVERAL_FROM, make_several),
     (FIRST_FROM, make_first),
     (PARTS_FROM, make_parts),
     (FAMILIES, make_family),

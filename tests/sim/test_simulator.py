@@ -47,6 +47,7 @@ from tests.sim.schedule import (
     PERMITTED_FROM,
     RACES_FROM,
     RELEASED_FROM,
+    SEVERAL_FROM,
     SHARED_FROM,
     SHOWN_FROM,
     STREAMS_FROM,
@@ -76,6 +77,7 @@ OF_FUNCTIONS = 24  # schedules of durable functions
 OF_COSTS = 60  # schedules of forks of runs that have cost too much
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
+OF_SEVERAL = 80  # schedules of several approvals in one wait, and of events that stay for each arm
 OF_SHARED = 40  # schedules of durable functions that share a table and locks
 OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
 OF_OUTPUTS = 40  # schedules of tasks whose outputs stand once
@@ -182,6 +184,11 @@ def test_every_law_holds_for_waits_for_the_first_of_several_things() -> None:
 def test_every_law_holds_for_waits_that_are_handed_on_or_kept_alive() -> None:
     """Delegations of approvals, and heartbeats of callbacks."""
     assert lawful(range(HANDED_FROM, HANDED_FROM + OF_WAITS_HANDED)) is None
+
+
+def test_every_law_holds_for_several_approvals_in_one_wait() -> None:
+    """Answered by name or without one, handed on, and beside events that stay for each arm."""
+    assert lawful(range(SEVERAL_FROM, SEVERAL_FROM + OF_SEVERAL)) is None
 
 
 def test_a_header_says_what_branches_wait_for_under_every_schedule() -> None:

@@ -104,11 +104,13 @@ def delegation(token: Token, by: str, to: str, name: str = "") -> Resumption | D
         return not_waiting(token, f"the approval {name!r}" if name and open_approvals(token) else "an approval")
     if by not in asked(token, arm):
         return _not_asked(token, by, "anybody may give this approval")
-    if to in approvers(token.parked.arms[arm], token.received) or has_answered(token, to, name_of(token, arm)):
+    arms = [arm] if name else [one for one in open_approvals(token) if by in asked(token, one)]
+    handed_on = [one for one in arms if to not in approvers(token.parked.arms[one], token.received)]
+    if not handed_on or has_answered(token, to, name_of(token, handed_on[0])):
         return Refuse(f"{to} is asked for this approval already", "already_an_approver", "hand it on to somebody else")
     if delegations(token.received) >= DELEGATIONS:
         return Refuse(f"this approval was handed on {DELEGATIONS} times", "too_many_delegations")
-    return Resumption("delegated", arm, payload={"to": to} | ({"approval": name} if name else {}), by=by)
+    return Resumption("delegated", handed_on[0], payload={"to": to} | ({"approval": name} if name else {}), by=by)
 
 
 def _not_asked(token: Token, by: str, otherwise: str) -> Refuse:

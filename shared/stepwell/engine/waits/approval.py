@@ -150,12 +150,14 @@ def has_votes(arm: Arm) -> bool:
 def approvers(arm: Arm, received: Iterable[Resumption]) -> tuple[str, ...]:
     """Returns who may answer now, after delegations and escalations.
 
-    A delegation that names no approval counts for all of the wait that ask its approver. So does an escalation.
+    A delegation that names no approval counts for all of the wait that ask its approver, and not the other person
+    already. An escalation counts for all.
     """
     names = list(arm.parts)
     for one in received:
         if one.kind == "delegated" and one.payload.get("approval", arm.name) == arm.name:
-            names = [one.payload["to"] if name == one.by else name for name in names]
+            to = one.payload["to"]
+            names = [to if name == one.by and to not in names else name for name in names]
         elif one.kind == "escalated":
             names += [name for name in one.payload["to"] if name not in names]
     return tuple(names)

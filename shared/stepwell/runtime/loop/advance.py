@@ -30,7 +30,7 @@ class Advance:
 
     async def take(self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer:
         """Puts an input, unless an earlier delivery did, and pushes on what moved."""
-        if pushes(at.token, by) and not is_of_another_arm(at.token, given):
+        if pushes(at.token, by):
             answer = Answer(at, Drop(), is_mine=True)
         else:
             answer = await self._put(at, given, by, budget)
@@ -101,15 +101,6 @@ def _has(token: Token, given: EventOffered) -> bool:
     last = token.last
     resumption = last.resumption if last is not None else None
     return resumption is not None and (resumption.event_id, resumption.arm) == (given.event_id, given.arm)
-
-
-def is_of_another_arm(token: Token, given: Input) -> bool:
-    """Tells whether the input is an event that another arm of the same wait has just had, as it is not consumed."""
-    last = token.last
-    is_part = last is not None and last.kind is Kind.RECEIVED and last.resumption is not None
-    if not is_part or not isinstance(given, EventOffered) or given.is_consumed:
-        return False
-    return not _has(token, given)
 
 
 def _is_same(one: Standing, other: Standing) -> bool:
