@@ -10,6 +10,7 @@ from stepwell.engine.marks import (
     Mark,
     branch_mark,
     is_in_lines,
+    may_rest,
     packed_page,
     page_mark,
     place_of_branches,
@@ -72,3 +73,26 @@ def test_the_mark_of_a_page_grows_with_all_that_its_branches_say() -> None:
     inside = {**said, place_of_branches(0): 1}
     before, after = (page_mark(fork, range(2), (), one).turns for one in (said, inside))
     assert after == before + 1
+
+
+LINES = Fork(
+    (Group("n0.transitions[0]", "n1", PAGE_BRANCHES + 4, max_concurrency=2), Group("n0.transitions[1]", "n2", 2)),
+    "j",
+    by_arrival=True,
+)
+FIRST, SECOND = PAGE_BRANCHES + 4, PAGE_BRANCHES + 5  # of the other rule, in the second page
+
+
+@pytest.mark.parametrize(
+    ("index", "members", "is_so"),
+    [
+        (SECOND, [f"{FIRST}", f"{SECOND}"], True),
+        (SECOND, [f"{SECOND}"], False),  # another one of its rule has begun
+        (0, ["0"], False),  # so has branch 1
+        (SECOND, [f"{PAGE_BRANCHES}", f"{FIRST}", f"{SECOND}"], False),  # which began the third of this page
+    ],
+)
+def test_a_page_may_rest_if_those_that_are_left_are_of_another_rule(
+    index: int, members: list[str], is_so: bool
+) -> None:
+    assert may_rest(LINES, index, members) is is_so

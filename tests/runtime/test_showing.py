@@ -16,9 +16,9 @@ from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import RunQuery, StatusChange
-from tests.runtime.kit import World
+from tests.runtime.kit import World, fails
 
-HOUR_MS = 3_600_000
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 ASKS = """
 workflow: flow
 nodes:
@@ -40,6 +40,18 @@ nodes:
   work: {run: python:m.work, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all}, transitions: [{to: after}]}
   after: {run: python:m.after}
+"""
+ALONE = """
+workflow: flow
+nodes:
+  begin:
+    fan_out: all
+    transitions:
+      - {to: ask, foreach: "{{ input }}", as: limit, max_concurrency: 3}
+      - {to: work}
+  ask: {wait: {for: approval, timeout: "{{ state.limit }}"}, transitions: [{to: gather}]}
+  work: {run: python:m.work, retry: {max_retries: 1, initial_delay: 1m}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
 """
 DAG = """
 workflow: flow
@@ -307,6 +319,17 @@ def test_so_is_a_wide_fork_with_several_rules_of_which_one_is_bounded() -> None:
         approve(world, run_id, branch)
         assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
     assert seen == [Status.RUNNING] * 3
+
+
+def test_it_waits_once_the_only_branch_that_ran_has_ended_though_its_page_has_branches_that_have_yet_to_begin() -> None:
+    """They are of another rule, and no branch of their page has waited."""
+    world = World(ALONE)
+    world.steps.of["work"] = lambda call: fails(category="transient") if call.attempt == 1 else call.attempt
+    run_id = world.start(given=["2h"] * 120)
+    world.deliver()
+    assert world.header(run_id).status is Status.RUNNING
+    world.pass_time(2 * MINUTE_MS)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
 
 
 @pytest.mark.parametrize("bound", [None, 104])

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from stepwell.engine.forks import span_of
 from stepwell.engine.join import unpacked
-from stepwell.engine.lines import awaited
+from stepwell.engine.lines import awaited, first_begun, lines_of
 from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import Fork, Parked
 from stepwell.engine.token import Token
@@ -163,6 +164,20 @@ def is_in_lines(fork: Fork) -> bool:
     """Tells whether branches begin one after the other, across pages, and at most so many pages of them at once."""
     at_once = sum(min(group.count, group.max_concurrency or group.count) for group in fork.groups)
     return not is_one_set(fork) and fork.by_arrival and at_once <= PAGES_READ * fork.page
+
+
+def may_rest(fork: Fork, index: int, members: Sequence[str]) -> bool:
+    """Tells whether nothing may run in a page now that this branch has ended, begun none, and none there has waited.
+
+    `members`: those of the page's join, in order. The branches of its rule have all begun, or it would begin one.
+    """
+    page = fork.page_of(index)
+    left = frozenset(fork.page_indexes(page)) - indexes_of(members)
+    if not left or not left.isdisjoint(span_of(fork, index)[1]):
+        return False
+    if any(not left.isdisjoint(first) for first in first_begun(fork)):
+        return False
+    return all(left.isdisjoint(line.begun(members)) for line in lines_of(fork, page))
 
 
 def waiting_pages(fork: Fork, numbers: Mapping[int, int]) -> dict[int, Mark] | None:

@@ -164,7 +164,8 @@ class Forking:
         if not following:
             guests = await self._lines.begun_elsewhere(fork, index, joined, may_choose=not is_complete)
         if not is_complete:
-            await self.showing.arrived(at, fork, joined, heard, is_guest=bool(guests))
+            begins = bool(following or guests)
+            await self.showing.arrived(at, fork, joined, heard, is_guest=bool(guests), begins=begins)
         return is_complete, following or guests
 
     async def _page(self, fork: ForkedParent, page: int) -> Joined:

@@ -31,6 +31,7 @@ from stepwell.engine.marks import (
     is_waiting,
     live_in,
     live_of,
+    may_rest,
     packed_page,
     page_mark,
     place_of_branches,
@@ -118,16 +119,25 @@ class Showing:
         return None if fork is None or fork.fork.is_of_tasks else fork
 
     async def arrived(
-        self, at: Standing, fork: ForkedParent, joined: Joined, heard: Joined | None, *, is_guest: bool = False
+        self,
+        at: Standing,
+        fork: ForkedParent,
+        joined: Joined,
+        heard: Joined | None,
+        *,
+        is_guest: bool = False,
+        begins: bool = True,
     ) -> None:
         """Shows that a branch ended while its fork goes on.
 
         `joined`: its page's join right after that; `heard`: the fork's join, if the page reported to it. `is_guest`: it
-        begins a branch of another page.
+        begins a branch of another page. `begins`: it begins a branch.
         """
         if is_in_lines(fork.fork) and (joined.numbers or is_guest):
             await self._climb(fork, joined, at.lease)
             return
+        if heard is None and not begins and is_in_lines(fork.fork) and may_rest(fork.fork, at.index, joined.order):
+            heard = await self._log.read_join(fork.parent.run_id, fork.id)  # other pages may have branches that wait
         if not is_one_set(fork.fork):
             page = fork.fork.page_of(at.index)
             mark = self._page_mark(fork, page, joined) if joined.numbers else None
