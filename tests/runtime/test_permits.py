@@ -24,7 +24,7 @@ from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.paces import Paces
-from tests.runtime.kit import NOW_MS, World
+from tests.runtime.kit import NOW_MS, World, fails
 
 HOLD = """
 workflow: flow
@@ -562,6 +562,44 @@ def test_a_run_in_line_is_paused_and_unpaused_as_often_as_one_likes() -> None:
     assert statuses(world, paused) == ["waiting"]
     end(world, paused)
     assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_redriven_run_that_is_paused_in_line_holds_up_nobody_and_waits_its_turn_afterwards() -> None:
+    world = World(ONE)
+    world.steps.of["last"] = lambda _: fails()
+    (failed,) = started(world, 1)
+    end(world, failed)
+    del world.steps.of["last"]
+    (first,) = started(world, 1)
+    again = run_now(world.service.redrive(failed)).header.run_id
+    world.pass_time(SECOND_MS)
+    (third,) = started(world, 1)
+    run_now(world.service.pause(again))
+    end(world, first)
+    assert statuses(world, again, third) == ["paused", "waiting"]
+    run_now(world.service.unpause(again))
+    world.deliver()
+    assert statuses(world, again, third) == ["running", "waiting"]
+    end(world, third)
+    assert statuses(world, again) == ["completed"]
+    assert [call.node for call in world.steps.calls if call.run_id == again] == ["last"]
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_redriven_run_that_is_paused_at_its_first_step_keeps_its_permit_and_begins_it_once() -> None:
+    world = World(ONE + "  - {name: more, run: python:m.more}")
+    world.steps.of["last"] = lambda _: fails()
+    (failed,) = started(world, 1)
+    end(world, failed)
+    world.steps.of["last"] = lambda call: str(run_now(world.service.pause(call.run_id)))
+    again = run_now(world.service.redrive(failed)).header.run_id
+    world.deliver()
+    (second,) = started(world, 1)
+    assert statuses(world, again, second) == ["paused", "pending"]
+    run_now(world.service.unpause(again))
+    world.deliver()
+    assert statuses(world, again, second) == ["completed", "waiting"]
+    assert [call.node for call in world.steps.calls if call.run_id == again] == ["last", "more"]
 
 
 def test_a_run_that_the_pause_of_its_workflow_stops_before_it_begins_keeps_no_permit() -> None:

@@ -53,8 +53,7 @@ def begins(run: RunInfo, token: Token) -> bool:
     """Tells whether the run has not begun yet, so that it may have no permit."""
     if token.branch is not None or token.ended:
         return False
-    is_redriven = token.last is not None and token.last.kind is Kind.REDRIVEN
-    return is_redriven or _is_unbegun(run, token)
+    return _is_redriven(token) or _is_unbegun(run, token)
 
 
 def steps_back(graph: Graph, run: RunInfo, token: Token) -> bool:
@@ -63,6 +62,15 @@ def steps_back(graph: Graph, run: RunInfo, token: Token) -> bool:
     Of a redriven run that is not known: its first step may be under way.
     """
     return is_limited(graph) and token.branch is None and _is_unbegun(run, token)
+
+
+def may_stand_in_line(graph: Graph, token: Token) -> bool:
+    """Tells whether the run was redriven and may wait for its permit, or be at its first step with it."""
+    return graph.concurrency is not None and token.branch is None and not token.ended and _is_redriven(token)
+
+
+def _is_redriven(token: Token) -> bool:
+    return token.last is not None and token.last.kind is Kind.REDRIVEN
 
 
 def _is_unbegun(run: RunInfo, token: Token) -> bool:

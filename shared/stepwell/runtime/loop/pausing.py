@@ -29,6 +29,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
+from stepwell.runtime.waits.permits import Permits
 
 
 class Pausing:
@@ -38,7 +39,7 @@ class Pausing:
         self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, pauses: Pauses, resting: Resting
     ) -> None:
         self._ports, self._logbook, self._door, self._advance = ports, logbook, door, advance
-        self._pauses, self._resting = pauses, resting
+        self._pauses, self._resting, self._permits = pauses, resting, Permits(ports, logbook)
 
     async def pause(self, at: Standing, pause: Pause) -> Refuse | None:
         """Pauses the run. Returns None, or why it is refused.
@@ -54,6 +55,7 @@ class Pausing:
                 break
             at = await self._again(at)
         at = await self.hold(await self._again(at))
+        await self._leave_line(at)
         found = self._door.decide(at, Paused(), "")
         return found if isinstance(found, Refuse) else None
 
@@ -121,6 +123,18 @@ class Pausing:
         if at.header.status.terminal or at.header.status is Status.COMPENSATING:
             return False
         return await self._ports.runs.hold(at.header, pause, self._ports.clock.now_ms())
+
+    async def _leave_line(self, at: Standing) -> None:
+        """Has a redriven run that waits for its permit rest, and leave the line to others.
+
+        No worker is at it, so none would note that it rests. That is noted first: a place alone wakes no paused run.
+        """
+        if not await self._permits.stands_in_line(at):
+            return
+        on = await self._resting.rests(at)
+        if on is not None:
+            await self._advance.wake(on)  # the pause is over already
+        await self._permits.leave_line(at)
 
     async def _again(self, at: Standing) -> Standing:
         return await self._logbook.load(at.run_id, ROOT) or at

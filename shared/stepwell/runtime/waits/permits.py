@@ -135,6 +135,27 @@ class Permits:
             await self.give_back(at)
         return at
 
+    async def stands_in_line(self, at: Standing) -> bool:
+        """Tells whether a redriven run waits for its permit, so that nobody is at its first step."""
+        share = self._share_of_redriven(at)
+        if share is None or (await self._lines.read(share)).shard_of(at.run_id) is not None:
+            return False
+        return await self._lines.waits_at(share, _place_of(at.header))
+
+    async def leave_line(self, at: Standing) -> None:
+        """Drops a redriven run's place in line. It asks anew when it goes on."""
+        share = self._share_of_redriven(at)
+        if share is not None:
+            await self._lines.drop_place(share, _place_of(at.header))
+
+    def _share_of_redriven(self, at: Standing) -> Share | None:
+        if not permits.may_stand_in_line(at.graph, at.token):
+            return None
+        try:
+            return permits.share_of(at.graph, at.run)
+        except ExpressionError:
+            return None  # it is about to fail for its key
+
     async def _is_there(self, at: Standing) -> bool:
         """Tells whether the run has a permit or a place in line, or may have a turn."""
         try:
