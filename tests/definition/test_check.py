@@ -365,6 +365,14 @@ def test_a_misspelt_category_of_errors_is_told(on: str, near: str) -> None:
     assert found == ([("unknown_category", 6, "warning", f"did you mean `{near}`?")] if near else [])
 
 
+@pytest.mark.parametrize("never", ["validation", "governance"])
+def test_a_category_that_no_policy_retries_is_told(never: str) -> None:
+    text = TIMELINE + f"  - name: a\n    run: x\n    timeout: 5s\n    retry: {{on: [timeout, {never}]}}"
+    compiled = compile_definition(text)
+    assert compiled.graph is not None
+    assert [(one.code, one.line, one.severity) for one in compiled.problems] == [("never_retried", 6, "warning")]
+
+
 @pytest.mark.parametrize(("kept", "warns"), [("0s", True), ("30m", True), ("0", True), ("1h", False), ("30d", False)])
 def test_a_retention_below_an_hour_is_said_to_be_an_hour(kept: str, warns: bool) -> None:
     compiled = compile_definition(f"{HEAD}retention: {kept}\ntimeline: [{{name: a, run: python:m.a, timeout: 1m}}]\n")

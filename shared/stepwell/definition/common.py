@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from stepwell.definition.called import Called
+from stepwell.definition.categories import doubtful_category
 from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.expressions import (
     compile_expression,
@@ -32,8 +32,6 @@ _SCHEMES = {
     "action": "a registered action",
 }
 MODES = ("auto", "manual")
-CATEGORIES = ("transient", "step", "timeout", "external", "worker_lost", "validation", "governance")  # of errors
-_NEAR = 0.8  # how alike a category and its misspelling are: `step_timeout` and `timeout` are less so
 
 
 E = TypeVar("E", bound=Expression)
@@ -195,13 +193,9 @@ def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:
 
 
 def _check_categories(context: Context, names: Sequence[str | None], path: str) -> None:
-    """Warns about what is nearly the name of a category. Others may be types of errors, which are any text."""
     for index, name in enumerate(names):
-        if name is None or name in CATEGORIES or not name.islower():  # classes begin with a capital: stepwell.External
-            continue
-        if near := difflib.get_close_matches(name, CATEGORIES, n=1, cutoff=_NEAR):
-            message = f"no category of errors is called `{name}`, so that only errors of this type are retried"
-            context.add("unknown_category", message, f"{path}/{index}", f"did you mean `{near[0]}`?", "warning")
+        if name is not None and (problem := doubtful_category(name, f"{path}/{index}")):
+            context.problems.append(problem)
 
 
 def _check_run(context: Context, run: str, path: str) -> None:

@@ -6,6 +6,7 @@ Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponent
 from __future__ import annotations
 
 from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.categories import NEVER_RETRIED
 from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure
@@ -13,7 +14,6 @@ from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.values import dataclass
 
 ALWAYS_RETRIED = frozenset({"transient"})  # by a policy that does not say otherwise in `on`
-NEVER_RETRIED = frozenset({"validation", "governance"})
 # Answers to an HTTP step that say "not now": they need not be named in `on` either.
 RETRIED_ANSWERS = frozenset({"http_429", "http_502", "http_503", "http_504"})
 

@@ -10,6 +10,7 @@ from stepwell.definition.code import Code, read_code
 from stepwell.definition.code_checks import check_code
 from stepwell.definition.code_limits import long_timeouts_of, unknown_limits_of
 from stepwell.definition.code_names import check_names
+from stepwell.definition.code_retries import doubtful_categories_of
 from stepwell.definition.code_targets import check_targets, target_modules
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
@@ -26,7 +27,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     """
     texts = _texts(path, packages)
     code, own = read_code(texts), [module_name(path, file) for file in modules(path)]
-    problems, targets = [*check_code(code), *long_timeouts_of(code)], set[str]()
+    problems, targets = [*check_code(code), *long_timeouts_of(code), *doubtful_categories_of(code)], set[str]()
     limits = load_limits(path)
     problems += [] if limits.problems else unknown_limits_of(code, limits.document)
     for file in definition_files(path):
