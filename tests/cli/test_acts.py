@@ -202,9 +202,21 @@ def test_pause_takes_a_workflow_or_all_of_them(api: FakeApi, cli: Cli) -> None:
     assert cli("pause", "order").stdout == "paused the runs of order: each stops before its next step\n"
     assert cli("unpause", "order").stdout == "the runs of order go on\n"
     assert cli("pause", "--all").stdout == "paused all runs: each stops before its next step\n"
+    api.on("GET", "/stats", (200, {"paused": []}))
     assert cli("unpause", "--all").stdout == "all runs go on\n"
     assert json.loads(cli("pause", "order", "--json").stdout) == pause
     assert cli("pause").exit_code == cli("pause", "order", "--all").exit_code == 2
+
+
+def test_unpause_of_all_says_which_workflows_are_still_paused(api: FakeApi, cli: Cli) -> None:
+    pauses = [{"workflow": name, "since": "8:15", "by": "eva", "reason": None} for name in ("order", "refund")]
+    api.on("POST", "/workflows:unpause", (200, {"workflow": "*"}))
+    api.on("GET", "/stats", (200, {"paused": pauses}))
+    assert cli("unpause", "--all").stdout == (
+        "all runs go on\n"
+        "except that order is paused by eva since 8:15; end that pause with: stepwell unpause order\n"
+        "except that refund is paused by eva since 8:15; end that pause with: stepwell unpause refund\n"
+    )
 
 
 def test_pause_takes_a_run_that_has_no_workflows_name(api: FakeApi, cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,17 +56,27 @@ def unpause(name: Name = "", every: All = False, by: By = "", as_json: AsJson = 
             lambda: (client.unpause_workflow(name, by=person(by)), False),
             lambda: (client.handle(name).unpause(by=person(by)), True),
         )
-        held = None if as_json else _held(client, id_of(found, name) if is_run else "", name)
-    told = f"{id_of(found, name)} goes on" if is_run else f"{_what(name)} go on"
-    what = f"{id_of(found, name)} is" if is_run else f"{_what(name)} are"
-    report(found, as_json, f"{what} still held: {_held_words(held)}" if held else told)
+        held = [] if as_json else _held(client, id_of(found, name) if is_run else "", name)
+    report(found, as_json, _on_words(f"{id_of(found, name)} is" if is_run else f"{_what(name)} are", name, held))
 
 
-def _held(client: Client, run_id: str, workflow: str) -> Mapping[str, Any] | None:
-    """The pause that still holds the run, or else the workflow, of which another pause has just ended."""
-    if run_id:
-        return client.handle(run_id).explain().get("workflow_paused")
-    return client.workflow(workflow).get("paused") if workflow else None
+def _held(client: Client, run_id: str, workflow: str) -> Sequence[Mapping[str, Any]]:
+    """The pauses that still hold the run, the workflow, or some of all workflows, of which another has just ended."""
+    if not workflow:
+        return client.stats().get("paused") or ()
+    pause = (
+        client.handle(run_id).explain().get("workflow_paused") if run_id else client.workflow(workflow).get("paused")
+    )
+    return (pause,) if pause else ()
+
+
+def _on_words(who: str, name: str, held: Sequence[Mapping[str, Any]]) -> str:
+    """Says that the runs go on, or which do not: `run_1 is`, `the runs of order are` or `all runs are`."""
+    if held and name:
+        return f"{who} still held: {_held_words(held[0])}"
+    subject, _, verb = who.rpartition(" ")
+    left = "".join(f"\nexcept that {_held_words(pause)}" for pause in held)
+    return f"{subject} {'go' if verb == 'are' else 'goes'} on{left}"
 
 
 def _held_words(pause: Mapping[str, Any]) -> str:
