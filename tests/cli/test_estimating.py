@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.testing.kit import Stepwell
-from tests.cli.conftest import Cli, FakeApi
+from tests.cli.conftest import Cli, FakeApi, problem
 
 FLOW = """
 workflow: order
@@ -109,6 +109,19 @@ def test_a_file_that_is_no_table_of_prices_is_refused(cli: Cli, tmp_path: Path, 
 
 def test_a_workflow_without_an_ended_run_has_no_estimate(cli: Cli, api: FakeApi) -> None:
     api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    api.on("GET", "/workflows/order", (200, {"name": "order"}))
     result = cli("estimate", "order")
     assert result.exit_code != 0
     assert "stepwell run order" in result.stdout + result.stderr
+
+
+def test_of_a_workflow_that_is_not_there_the_estimate_names_those_that_are(cli: Cli, api: FakeApi) -> None:
+    """`stepwell run ordre` would fail as well."""
+    missing = problem(404, "unknown_workflow", "there is no workflow 'ordre'", hint="deployed: order")
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    api.on("GET", "/workflows/ordre", missing)
+    result = cli("estimate", "ordre")
+    assert result.exit_code == 3
+    assert "there is no workflow 'ordre' [unknown_workflow]" in result.stderr
+    assert "deployed: order" in result.stderr
+    assert "stepwell run" not in result.stderr

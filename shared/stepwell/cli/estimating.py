@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.arguments import AsJson, Url, WorkflowName
-from stepwell.cli.connect import connect, there
+from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted
-from stepwell.errors import NotFound
 from stepwell.prices import usd_here, usd_on_durable_functions, usd_on_step_functions
 from stepwell.settings import read_settings
 
@@ -38,16 +37,12 @@ def estimate(
     url: Url = "",
 ) -> None:
     """Estimate what 1,000 runs of a workflow cost on AWS. Reads its last runs that ended."""
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.cli.finding import ended_runs  # noqa: PLC0415 - httpx
     from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
 
     table = prices_for(prices or read_settings().prices, default_folder())
     with connect(url) as client:
-        ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
-        ids = [str(one["run_id"]) for one in client.send(calls.at(ended, runs, "")).items]
-        if not ids:
-            raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
-                           hint=f"run it once: {there(f'stepwell run {workflow} --watch')}")  # fmt: skip
+        ids = ended_runs(client, workflow, runs)
         used = _mean([client.handle(one).view()["cost"] for one in ids])
     if seconds is not None:
         used["step_seconds"] = used["steps"] * seconds

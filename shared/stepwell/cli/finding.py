@@ -94,6 +94,17 @@ def workflow_or_run(name: str, of_workflow: Callable[[], T], of_run: Callable[[]
         raise NotFoundProblem(missing.status, {**missing.problem, **told}) from None
 
 
+def ended_runs(client: Client, workflow: str, most: int) -> list[str]:
+    """The ids of the newest ended runs of a workflow, but for cancelled ones. Raises NotFound if there are none."""
+    ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
+    ids = [str(one["run_id"]) for one in client.send(calls.at(ended, most, "")).items]
+    if not ids:
+        client.workflow(workflow)  # one that is not there cannot be run either: the API's answer names those that are
+        raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
+                       hint=f"run it once: {there(f'stepwell run {workflow} --watch')}")  # fmt: skip
+    return ids
+
+
 def _run_in(path: str) -> str:
     """The run's id in a path, where that can be a part of an id."""
     parts = path.split("/")

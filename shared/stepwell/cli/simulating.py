@@ -10,12 +10,12 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, WorkflowName, read_json, read_pairs
-from stepwell.cli.connect import connect, there
+from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
-from stepwell.errors import NotFound, UserError
+from stepwell.errors import UserError
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
@@ -156,15 +156,11 @@ def _code(folder: Path) -> tuple[Callable[[], Any], Callable[[str], Any]]:
 
 
 def _with_history(given: Assumptions, workflow: str, runs: int, url: str) -> Assumptions:
-    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.cli.finding import ended_runs  # noqa: PLC0415 - httpx
     from stepwell.simulation.history import assumed_from  # noqa: PLC0415 - with the compiler
 
     with connect(url) as client:
-        ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
-        ids = [str(one["run_id"]) for one in client.send(calls.at(ended, min(runs, 500), "")).items]
-        if not ids:
-            raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
-                           hint=f"run it once: {there(f'stepwell run {workflow} --watch')}")  # fmt: skip
+        ids = ended_runs(client, workflow, min(runs, 500))
         return assumed_from([client.handle(one).view() for one in ids], given)
 
 
