@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from .conftest import COMPLETED, RUN, Cli, FakeApi
+from .conftest import COMPLETED, RUN, Cli, FakeApi, problem
 
 NAMED = {**RUN, "waiting_data": {"approvers": ["eva"], "votes": []}}
 STARTED = {"run_id": RUN["run_id"], "status": "pending"}
@@ -33,6 +35,40 @@ def test_a_next_command_keeps_the_url(cli: Cli, elsewhere: str, command: list[st
     result = cli(*command, "--url", elsewhere)
     assert result.exit_code == 0, result.output
     assert next_one.replace("URL", elsewhere) in result.output
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ("stepwell runs lists them", "stepwell runs --url URL lists them"),
+        ("listed by: stepwell limits", "listed by: stepwell limits --url URL"),
+        (
+            "stepwell dlq list shows; or stepwell stats",
+            "stepwell dlq list --url URL shows; or stepwell stats --url URL",
+        ),
+        ("stepwell export RUN > run.jsonl", "stepwell export --url URL RUN > run.jsonl"),
+        ("stepwell check lists the errors of the folder", "stepwell check lists the errors of the folder"),
+        ("give it as stepwell show --help says", "give it as stepwell show --help says"),
+        ("stepwell runs-on has none", "stepwell runs-on has none"),
+    ],
+)
+def test_a_hint_of_the_api_keeps_the_url(api: FakeApi, cli: Cli, elsewhere: str, hint: str, told: str) -> None:
+    api.on("GET", "/runs/r9", problem(404, "not_here", "there is no run 'r9'", hint=hint))
+    assert f"  hint: {told.replace('URL', elsewhere)}\n" in cli("show", "r9", "--url", elsewhere).stderr
+    as_json = json.loads(cli("show", "r9", "--json", "--url", elsewhere).stdout)
+    assert as_json["hint"] == told.replace("URL", elsewhere)
+
+
+def test_the_hint_of_an_error_without_its_own_keeps_the_url(api: FakeApi, cli: Cli, elsewhere: str) -> None:
+    api.on("POST", "/runs/r9/cancel", problem(409, "run_ended", "the run has ended"))
+    told = cli("cancel", "r9", "--url", elsewhere).stderr
+    assert f"hint: stepwell show --url {elsewhere} RUN shows how it ended; stepwell rerun --url {elsewhere} RUN" in told
+
+
+def test_without_the_option_a_hint_has_none(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/runs/r9", problem(404, "not_here", "there is no run 'r9'", hint="stepwell runs lists them"))
+    assert "hint: stepwell runs lists them\n" in cli("show", "r9").stderr
+    assert "hint: stepwell runs lists them\n" in cli("show", "r9", "--url", api.url).stderr
 
 
 def test_without_the_option_a_next_command_has_none(api: FakeApi, cli: Cli) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,18 @@ def there(command: str) -> str:
     """Returns a command for the same API as this one: with its `--url`, unless that is the default."""
     url = _given.get()
     return f"{command} --url {shlex.quote(url)}" if url and url != read_settings().url else command
+
+
+def all_there(text: str, commands: Iterable[str]) -> str:
+    """Returns a text with the `--url` of this command in each command that takes one: `stepwell show --url URL RUN`.
+
+    `commands`: their names. The API's hints name commands, and know of no option of the caller's.
+    """
+    if there("") == "":
+        return text
+    names = "|".join(map(re.escape, commands))
+    is_left = r"(?![\w-]| --help|[^;,:]* --url )"  # else it is another word, or needs none, or has it
+    return re.sub(rf"\bstepwell (?:{names}){is_left}", lambda found: there(found[0]), text)
 
 
 def way_on(run: Mapping[str, Any]) -> str:

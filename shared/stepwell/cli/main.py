@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
@@ -75,9 +76,12 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the selected command."""
+        return copy_context().run(self._invoke, ctx)  # what the command remembers ends with it
+
+    def _invoke(self, ctx: Any) -> Any:
         given = [*ctx.args]  # the command takes them away
         try:
-            return copy_context().run(super().invoke, ctx)  # what the command remembers ends with it
+            return super().invoke(ctx)
         except StepwellError as error:
             raise _told(error, given) from error
         except USAGE_ERROR as error:
@@ -103,8 +107,15 @@ def _is_text(argument: str) -> bool:
 
 def _told(error: StepwellError, given: Sequence[str]) -> typer.Exit:
     """Prints an error, and returns the exit with its status. `given`: the command's arguments."""
-    print_error(error, as_json="--json" in given)
+    print_error(error, as_json="--json" in given, commands=_of_an_api())
     return typer.Exit(status_of(error))
+
+
+def _of_an_api() -> Iterator[str]:
+    """Yields the names of the commands that take a `--url`."""
+    named = {command.__name__: command for command in COMMANDS}
+    named |= {f"{group} {name}": command for group, made in GROUPS.items() for name, command in made.items()}
+    yield from (name for name, command in named.items() if "url" in signature(command).parameters)
 
 
 def _refused(error: Any, given: Sequence[str]) -> Exception:

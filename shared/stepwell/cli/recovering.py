@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli.arguments import AsJson, Url
-from stepwell.cli.connect import connect
+from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 
@@ -16,7 +16,7 @@ _WHY = {
     "overdue": "waited longer than they should",
     "no_progress": "stood still",
     "nothing_wakes": "waited for nothing, which is a defect of Stepwell",
-    "unreadable": "cannot be read: stepwell show RUN says which record",
+    "unreadable": "cannot be read: {show} says which record",
 }
 
 
@@ -43,6 +43,7 @@ def recover(
     again = f", {rearmed} armed again" if every else ""
     console().print(printable(f"{looked} runs looked at, {found.total()} woken{again}"))
     for why, count in sorted(found.items()):
-        console().print(printable(f"  {count} {_WHY.get(why, why)}"))
+        told = _WHY.get(why, why).format(show=there("stepwell show RUN"))
+        console().print(printable(f"  {count} {told}"))
     for one in first:
         console().print(printable(f"  {one['run_id']}: {one['why']}"), style="dim")

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stepwell.cli.connect import there
 from stepwell.cli.grids import plain, status_text, table_of
 from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, waiting_words, when
 from stepwell.definition.durations import span
@@ -154,7 +155,7 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
         told = ", ".join(f"{count} for {phrase(kind)}" for kind, count in stats["waits"].items())
         parts.append(Text(f"\nwaiting: {told}"))
     if overdue := stats.get("overdue"):
-        parts.append(Text(f"overdue: {overdue}  (stepwell runs --overdue)", style="red"))
+        parts.append(Text(f"overdue: {overdue}  ({there('stepwell runs --overdue')})", style="red"))
     parts += [Text(pause_text(one), style="yellow") for one in stats.get("paused") or []]
     return Group(*parts)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stepwell.cli.connect import all_there
 from stepwell.cli.hints import hint_of
 from stepwell.cli.words import printable
 from stepwell.client.errors import ApiProblem
@@ -44,30 +45,34 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
 
 
-def print_error(error: StepwellError, *, as_json: bool = False) -> None:
-    """Prints an error on stderr: message, places, hint, and code. As JSON it is a problem document, on stdout."""
+def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterable[str] = ()) -> None:
+    """Prints an error on stderr: message, places, hint, and code. As JSON it is a problem document, on stdout.
+
+    `commands`: those that take a `--url`, which the hint names with that of the command that failed.
+    """
+    hint = all_there(hint_of(error), commands)
     if as_json:
-        print_json(_document(error))
+        print_json(_document(error, hint))
         return
     headline = _headline(error)
     typer.echo(f"error: {printable(headline)} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
         if message not in headline:  # a single mistake is in both
             typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
-    typer.echo(f"  hint: {printable(hint_of(error))}", err=True)
+    typer.echo(f"  hint: {printable(hint)}", err=True)
 
 
-def _document(error: StepwellError) -> Mapping[str, Any]:
+def _document(error: StepwellError, hint: str) -> Mapping[str, Any]:
     """The API's problem document, or one of the same shape: a gateway has answered with less than that."""
     errors: list[Mapping[str, Any]] = [{"path": path, "message": message} for path, message in _details(error)]
     if isinstance(error, UserError):
         errors = [asdict(problem) for problem in error.problems]  # as `check --json` has them
     title = error.code.replace("_", " ").capitalize()
     own = {"type": f"urn:stepwell:{error.code}", "code": error.code, "title": title, "status": None,
-           "detail": error.message, "hint": hint_of(error), "errors": errors}  # fmt: skip
+           "detail": error.message, "hint": hint, "errors": errors}  # fmt: skip
     if not isinstance(error, ApiProblem):
         return own
-    return {**own, "status": error.status, **error.problem, "hint": own["hint"]}
+    return {**own, "status": error.status, **error.problem, "hint": hint}
 
 
 def _headline(error: StepwellError) -> str:
