@@ -503,6 +503,57 @@ def test_a_name_that_is_no_text_is_refused(on: Both) -> None:
         assert raised.value.code == "bad_key"
 
 
+def test_one_dead_letter_may_be_named_by_its_id_alone(on: Both) -> None:
+    api = Api(answer(200, {}), answer(200, {}))
+    on(api, lambda client: client.redrive_dead_letters("abc"))
+    on(api, lambda client: client.delete_dead_letters("abc"))
+    assert [json.loads(request.content) for request in api.requests] == [{"ids": ["abc"]}] * 2
+
+
+def test_an_empty_id_does_not_stand_for_all_dead_letters(on: Both) -> None:
+    api = Api()
+    for act in (lambda client: client.redrive_dead_letters(""), lambda client: client.delete_dead_letters("")):
+        with pytest.raises(UserError) as raised:
+            on(api, act)
+        assert (raised.value.code, api.requests) == ("bad_key", [])
+
+
+@pytest.mark.parametrize(
+    ("act", "named"),
+    [
+        (lambda client: list(client.runs(status=5)), "status"),
+        (lambda client: list(client.runs(waiting_for=True)), "waiting_for"),
+        (lambda client: client.batch("cancel", status=5), "status"),
+        (lambda client: client.redrive_dead_letters(5), "ids"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused_before_it_is_sent(act: Callable[[Any], Any], named: str) -> None:
+    api = Api()
+    with (
+        pytest.raises(UserError, match=f"`{named}` is a text or a list") as raised,
+        Client(URL, transport=api) as client,
+    ):
+        act(client)
+    assert (raised.value.code, api.requests) == ("bad_value", [])
+
+
+@pytest.mark.parametrize("header", [{"X-Signature": "s3cr3t\nHost: x"}, {"X-Signature": " s3cr3t"},
+                                    {"X-Signature": 5}, {"X-\u00fc": "1"}, {"": "1"}])  # fmt: skip
+def test_a_webhooks_header_that_http_cannot_carry_is_refused_without_its_value(on: Both, header: Any) -> None:
+    api = Api()
+    with pytest.raises(UserError) as raised:
+        on(api, lambda client: client.deliver("shop", b"{}", header))
+    assert (raised.value.code, api.requests) == ("bad_header", [])
+    assert "s3cr3t" not in str(raised.value)
+
+
+@pytest.mark.parametrize("said", [{}, {"status": "ok"}, {"version": "7"}])
+def test_the_health_of_another_server_is_not_stepwells(on: Both, said: Any) -> None:
+    with pytest.raises(Unreachable) as raised:
+        on(Api(answer(200, said)), lambda client: client.health())
+    assert raised.value.code == "not_stepwell"
+
+
 def test_an_answer_to_a_start_without_a_run_is_of_another_server(on: Both) -> None:
     with pytest.raises(Unreachable) as raised:
         on(Api(answer(200, {})), lambda client: client.start("order", {}))

@@ -12,7 +12,7 @@ import pytest
 
 from stepwell.client import AsyncClient
 
-ANSWER = b'{"status": "ok"}'
+ANSWER = b'{"status":"ok","version":"0.1.0","dependencies":{}}'
 
 
 class Healthy(BaseHTTPRequestHandler):

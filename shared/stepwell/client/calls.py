@@ -14,21 +14,24 @@ from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject
 from stepwell.client.requests import (
-    NotOurs,
     Page,
     Request,
     event,
     filled,
     get,
     headed,
+    is_carried,
     keyed,
     listed,
     object_of,
+    object_with,
     once,
     part,
     post,
+    several,
 )
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
+from stepwell.errors import UserError
 from stepwell.limits import PAGE_ITEMS_MAX
 
 
@@ -74,15 +77,7 @@ def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> 
         body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
     path = f"/workflows/{part(workflow)}/runs"
     sent = post(path, body, repeatable=True, headers=keyed(key) | headed("traceparent", trace or "", "trace"))
-    return sent.reading(lambda answer: (_run_of(answer), answer.status_code == httpx.codes.CREATED))
-
-
-def _run_of(answer: httpx.Response) -> JsonObject:
-    """Returns the run that the answer shows. Raises NotOurs."""
-    found = object_of(answer)
-    if "run_id" not in found:
-        raise NotOurs
-    return found
+    return sent.reading(lambda answer: (object_with(answer, "run_id"), answer.status_code == httpx.codes.CREATED))
 
 
 def runs(
@@ -109,11 +104,11 @@ def runs(
     return listed(
         "/runs",
         workflow=workflow,
-        status=_several(status),
+        status=several(status, "status"),
         tag=tag,
         since=since,
         before=before,
-        waiting_for=_several(waiting_for),
+        waiting_for=several(waiting_for, "waiting_for"),
         failure=failure,
         parent=parent,
         origin=origin,
@@ -121,10 +116,6 @@ def runs(
         overdue="true" if overdue else "",
         sort=sort,
     )
-
-
-def _several(given: str | Sequence[str]) -> list[str]:
-    return ([given] if given else []) if isinstance(given, str) else list(given)
 
 
 def failures(*, workflow: str = "", since: str = "") -> Request[Page]:
@@ -151,7 +142,7 @@ def batch(
     chosen = filled(
         {
             "workflow": workflow,
-            "status": _several(status),
+            "status": several(status, "status"),
             "tag": tag,
             "since": since,
             "before": before,
@@ -177,14 +168,20 @@ def dead_letter(letter_id: str) -> Request[JsonObject]:
     return get(f"/dlq/{part(letter_id)}")
 
 
-def redrive_dead_letters(ids: Sequence[str] = ()) -> Request[JsonObject]:
+def redrive_dead_letters(ids: str | Sequence[str] = ()) -> Request[JsonObject]:
     """Sends dead letters back to their queues; without ids, all of them."""
-    return post("/dlq:redrive", {"ids": list(ids)} if ids else {"all": True}, repeatable=True)
+    return post("/dlq:redrive", _letters(ids) or {"all": True}, repeatable=True)
 
 
-def delete_dead_letters(ids: Sequence[str] = ()) -> Request[JsonObject]:
+def delete_dead_letters(ids: str | Sequence[str] = ()) -> Request[JsonObject]:
     """Deletes dead letters; without ids, all that cannot be read."""
-    return post("/dlq:delete", {"ids": list(ids)} if ids else {"unreadable": True}, repeatable=True)
+    return post("/dlq:delete", _letters(ids) or {"unreadable": True}, repeatable=True)
+
+
+def _letters(ids: str | Sequence[str]) -> JsonObject:
+    """The chosen dead letters; {} for all. An empty text is none: a caller's empty variable must not mean all."""
+    chosen = several(once(ids, "id") if isinstance(ids, str) else ids, "ids")
+    return {"ids": chosen} if chosen else {}
 
 
 def workflows() -> Request[list[JsonObject]]:
@@ -241,7 +238,7 @@ def stats(*, costs: bool = False) -> Request[JsonObject]:
 
 def health() -> Request[JsonObject]:
     """Shows the version, and whether everything that the API needs can be reached."""
-    return get("/health")
+    return Request("GET", "/health", lambda answer: object_with(answer, "version", "dependencies"))
 
 
 def limits() -> Request[list[JsonObject]]:
@@ -312,8 +309,12 @@ def replay_delivery(source: str, delivery: str, *, again: bool = False) -> Reque
 def deliver(source: str, content: bytes, headers: Mapping[str, str], query: str = "") -> Request[JsonObject]:
     """Sends a signed webhook; returns the id of its event or run, or the answered challenge.
 
-    `duplicate` and `ignored` are present if true.
+    `duplicate` and `ignored` are present if true. Raises UserError for a header that HTTP cannot carry.
     """
+    for name, value in headers.items():  # the message leaves out the value, which may be a secret
+        if not (is_carried(value) and is_carried(name) and name):
+            raise UserError(f"the header {name!r} has characters that HTTP cannot carry", code="bad_header",
+                            hint="give it in printable ASCII characters, without line breaks")  # fmt: skip
     path = f"/webhooks/{part(source)}" + (f"?{query}" if query else "")
     return Request("POST", path, _delivered, content=content, headers=headers, repeatable=False, is_open=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -25,10 +25,15 @@ def keyed(key: str) -> dict[str, str]:
 
 def headed(name: str, value: str, what: str) -> dict[str, str]:
     """A header; none for "". Raises UserError for a value that no header carries."""
-    if not (isinstance(value, str) and value.isascii() and value.isprintable()):
+    if not is_carried(value):
         raise UserError(f"the {what} {value!r} has characters that an HTTP header cannot carry", code="bad_key",
                         hint="take printable ASCII characters, for example a hash of it")  # fmt: skip
     return {name: value} if value else {}
+
+
+def is_carried(value: object) -> bool:
+    """Whether a header can have this value. Spaces at its ends would be lost, so the sender refuses them."""
+    return isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()
 
 
 def once(given: str | None, what: str) -> str:
@@ -39,6 +44,17 @@ def once(given: str | None, what: str) -> str:
     if given == "":
         raise UserError(f"the {what} is empty", code="bad_key", hint=f"give one, or leave the {what} out")
     return given or ""
+
+
+def several(given: str | Iterable[str], what: str) -> list[str]:
+    """Returns the names that are given as one text or as several. Raises UserError for another type."""
+    if isinstance(given, str):
+        return [given] if given else []
+    try:
+        return list(given)
+    except TypeError as error:
+        raise UserError(f"`{what}` is a text or a list of texts, not {given!r}", code="bad_value",
+                        hint='for example "a", or ["a", "b"]') from error  # fmt: skip
 
 
 class NotOurs(Exception):
@@ -54,6 +70,14 @@ def object_of(answer: httpx.Response) -> JsonObject:
     if not isinstance(value, dict):
         raise NotOurs
     return value
+
+
+def object_with(answer: httpx.Response, *keys: str) -> JsonObject:
+    """Returns the answer's JSON object, which a Stepwell API sends with these keys. Raises NotOurs."""
+    found = object_of(answer)
+    if not found.keys() >= {*keys}:
+        raise NotOurs
+    return found
 
 
 @dataclass(frozen=True, slots=True)
