@@ -93,7 +93,16 @@ def test_a_page_of_another_origin_is_refused(gateway: Gateway, foreign: tuple[by
     assert asyncio.run(call(gateway, scope("/runs", "GET", "", foreign)))[0] == 403
 
 
-@pytest.mark.parametrize("name", [b"evil.example", b"127.0.0.1.evil.example:80", b""])
+@pytest.mark.parametrize("name", [b"shop.localhost:8787", b"a.b.LOCALHOST", b"localhost", b"127.0.0.1:80", b"[::1]:80"])
+def test_each_name_of_this_machine_is_answered_also_as_an_origin(gateway: Gateway, name: bytes) -> None:
+    """Browsers take every name below `localhost` for this machine: no other page can have one."""
+    named = [(b"host", name), (b"origin", b"http://" + name)]
+    assert asyncio.run(call(gateway, {**scope("/runs"), "headers": named}))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "name", [b"evil.example", b"evillocalhost", b"shop.localhost.evil.example", b"127.0.0.1.evil.example:80", b""]
+)
 def test_a_name_that_is_not_this_machines_is_refused(gateway: Gateway, name: bytes) -> None:
     assert asyncio.run(call(gateway, {**scope(), "headers": [(b"host", name)]}))[0] == 403
 

@@ -219,9 +219,16 @@ def _is_local(headers: Mapping[str, str], *, is_allowed: bool) -> bool:
     """Whether the caller means this machine. A web page that the user has open somewhere else must not get in:
     neither by a name that it made resolve to 127.0.0.1, nor by a request across origins unless its own is allowed."""
     origin = headers.get("origin", "")
-    return _name_of(headers.get("host", "")) in _LOCAL_NAMES and (
-        is_allowed or not origin or _name_of(origin.partition("://")[2]) in _LOCAL_NAMES
+    return _is_name_of_here(headers.get("host", "")) and (
+        is_allowed or not origin or _is_name_of_here(origin.partition("://")[2])
     )
+
+
+def _is_name_of_here(host: str) -> bool:
+    """Whether a host means this machine wherever it is resolved. Nobody can have a name below `localhost`: RFC 6761
+    gives them all to the loopback, and browsers ask no resolver about them."""
+    name = _name_of(host)
+    return name in _LOCAL_NAMES or name.endswith(".localhost")
 
 
 def _name_of(host: str) -> str:
