@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -222,3 +224,60 @@ def test_the_lines_after_one_that_a_crash_has_cut_are_read(tmp_path: Path, cut: 
         file.write(cut)
     _logged(tmp_path, ("a", "two"), ("a", "three")).close()
     assert _messages(tmp_path, "a") == ["one", "two", "three"]
+
+
+def _whole(file: LogFile) -> None:
+    file.doRollover()
+    file.handle(_record("a", "after"))
+
+
+def _begun(file: LogFile) -> None:
+    """The older file is gone, and the newer one has its old name still."""
+    Path(f"{file.baseFilename}.1").unlink()
+
+
+def _half(file: LogFile) -> None:
+    """The newer file is the older one, and there is no newer one yet."""
+    file.doRollover()
+
+
+@pytest.mark.parametrize("rotate", [_whole, _begun, _half])
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_rotation_while_the_files_are_opened_loses_no_line_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotate: Callable[[LogFile], None], before: int
+) -> None:
+    file = _logged(tmp_path, ("a", "old"))
+    file.doRollover()
+    file.handle(_record("a", "new"))
+    opened, original = count(1), Path.open
+
+    def opening(path: Path, *args: Any, **more: Any) -> Any:
+        if "r+b" not in args and next(opened) == before:  # else it is whoever logs
+            rotate(file)
+        return original(path, *args, **more)
+
+    monkeypatch.setattr(Path, "open", opening)
+    found = _messages(tmp_path, "a")
+    file.close()
+    assert [one for one in found if one != "old"] in (["new"], ["new", "after"])  # the old ones may be gone
+
+
+def test_a_reader_finds_no_gap_in_the_lines_while_the_files_are_rotated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_files, "LOG_FILE_BYTES", 3_000)
+    file, ended = LogFile(tmp_path), Event()
+
+    def logs() -> None:
+        for number in range(5_000):
+            file.handle(_record("a", str(number)))
+        ended.set()
+
+    writer = Thread(target=logs)
+    writer.start()
+    while not ended.is_set():
+        found = [int(one) for one in _messages(tmp_path, "a")]
+        assert not found or found == list(range(found[0], found[-1] + 1))
+    writer.join()
+    file.close()
+    assert _messages(tmp_path, "a")[-1] == "4999"

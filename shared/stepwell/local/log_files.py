@@ -11,11 +11,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
@@ -76,7 +76,9 @@ class LogFile(RotatingFileHandler):
 
     def _forget(self, gone_of: Callable[[RunIds], RunIds]) -> None:
         (self._data / _NEW).unlink(missing_ok=True)  # a rewrite that a crash has ended
-        gone = gone_of({_run_of(line) for path in _files(self._data) for line in _lines(path)})  # which may log
+        with _opened(self._data) as files:
+            runs = {_run_of(line) for file in files for line in file}
+        gone = gone_of(runs)  # which may log
         if not gone:
             return
         with self._still():
@@ -110,22 +112,65 @@ class LocalRunLogs:
         after = place_in(asked.cursor) if asked.cursor else -1
         if after is None:
             raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
-        texts = (text for path in _files(self._data) for text in _lines(path))
         lines: list[LogLine] = []
-        for text in texts:
-            if asked.run_id not in text or _run_of(text) != asked.run_id:
-                continue
-            line = _line(json.loads(text))
-            if int(line.id) > after and line.at_ms >= asked.since_ms:
-                lines.append(line)
-            if len(lines) > asked.limit:
-                return LogPage(lines[:-1], lines[-2].id)
+        with _opened(self._data) as files:
+            for text in (text for file in files for text in file):
+                if asked.run_id not in text or _run_of(text) != asked.run_id:
+                    continue
+                line = _line(json.loads(text))
+                if int(line.id) > after and line.at_ms >= asked.since_ms:
+                    lines.append(line)
+                if len(lines) > asked.limit:
+                    return LogPage(lines[:-1], lines[-2].id)
         return LogPage(lines)
 
 
 def _files(data: Path) -> list[Path]:
-    """The older file first."""
-    return [path for path in (data / f"{LOGS_FILE}.1", data / LOGS_FILE) if path.is_file()]
+    """The older file first. They stay as they are while whoever logs waits."""
+    return [path for path in _paths(data) if path.is_file()]
+
+
+def _paths(data: Path) -> tuple[Path, Path]:
+    return data / f"{LOGS_FILE}.1", data / LOGS_FILE
+
+
+@contextmanager
+def _opened(data: Path) -> Iterator[list[TextIO]]:
+    """Opens the files as they are at one time, the older one first.
+
+    reader                               rotation
+    opens logs.jsonl.1, and reads it
+                                         logs.jsonl becomes logs.jsonl.1
+    opens logs.jsonl, which is new       the lines between are lost: so both are opened first, and looked at again
+    """
+    older, newer = _paths(data)
+    while True:  # a rotation takes a moment, and a whole file is written before the next one
+        with ExitStack() as closing:
+            found = {path: closing.enter_context(_open_file(path)) for path in (newer, older)}
+            if all(_is_still(path, file) for path, file in found.items()):
+                yield [file for file in (found[older], found[newer]) if file is not None]
+                return
+
+
+@contextmanager
+def _open_file(path: Path) -> Iterator[TextIO | None]:
+    """None if there is no file."""
+    try:
+        file = path.open(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        yield None
+        return
+    with file:
+        yield file
+
+
+def _is_still(path: Path, file: TextIO | None) -> bool:
+    """Whether the path leads to this file, or to none."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return file is None
+    return file is not None and os.path.samestat(there, os.fstat(file.fileno()))
 
 
 def _private(path: str, flags: int) -> int:
