@@ -7,14 +7,17 @@ import json
 import logging
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from stepwell.definition.targets import parse_url
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
-from stepwell.runtime.steps.http_call import Network
+from stepwell.runtime.steps.http_call import Deadline, Network, Sending, send
+from stepwell.runtime.steps.threads import AttemptTimeoutError
 from tests.runtime.http_kit import HOST, PUBLIC, Server, World, as_json, attempt, certificate, http_steps, reply
 
 SECRET = "sk_live_a/b+c=4242"  # noqa: S105
@@ -205,6 +208,25 @@ def test_a_body_that_comes_byte_by_byte_is_not_waited_for_longer_than_the_step_m
     with Server(_many(b"x"), tls=tls[0]) as server:
         failure = failed(attempt(http_steps(World(server, tls[1]).network, clock=lambda: next(clock))))
     assert (failure.type, failure.category) == ("step_timeout", "timeout")
+
+
+def test_headers_that_come_byte_by_byte_are_not_waited_for_longer_than_the_call_may_take(tls: Tls) -> None:
+    """A socket's own time limit begins anew with each byte, and an endpoint of webhooks has no step around it."""
+    over = threading.Event()
+
+    def drip(_: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nX-Slow: "
+        for _number in range(60):
+            yield b"x"
+            if over.wait(0.25):
+                return
+        yield b"\r\nContent-Length: 0\r\n\r\n"
+
+    with Server(drip, tls=tls[0]) as server:
+        network, deadline = World(server, tls[1]).network, Deadline(time.monotonic, 2)
+        with pytest.raises(AttemptTimeoutError):
+            send(Sending("GET", parse_url(f"https://{HOST}/"), {}, None, wants_body=False), network, deadline)
+        over.set()
 
 
 # -- where nothing is sent

@@ -11,6 +11,8 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from io import BufferedReader, RawIOBase
+from typing import Any
 
 from stepwell.definition.targets import HTTP_PORT, HTTPS_PORT, Target
 from stepwell.limits import ANSWER_BYTES, CONNECT_MS, SECOND_MS
@@ -124,32 +126,53 @@ class _Connection(http.client.HTTPConnection):
             self.sock.settimeout(self._deadline.left_seconds())
             self.sock = self._network.tls().wrap_socket(self.sock, server_hostname=self._target.host.strip("[]"))
 
+    def send(self, data: Any) -> None:
+        for start in range(0, len(data), _CHUNK):
+            self.sock.settimeout(self._deadline.left_seconds())
+            self.sock.sendall(data[start : start + _CHUNK])
+
+
+class _Received(RawIOBase):
+    """What comes over a connection until the deadline. A socket's own time limit begins anew with each byte."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock, self._deadline = sock, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._deadline.left_seconds())
+        return self._sock.recv_into(buffer)
+
+    def makefile(self, mode: str) -> BufferedReader:
+        """Returns what the standard library's client reads from."""
+        return BufferedReader(self, _CHUNK)
+
 
 def _exchange(connection: _Connection, sending: Sending, deadline: Deadline) -> Answer:
     connection.connect()
-    sock = connection.sock
-    sock.settimeout(deadline.left_seconds())
     connection.putrequest(sending.method, sending.target.path, skip_accept_encoding=True)
     for name, value in sending.headers.items():
         connection.putheader(name, value)
     connection.endheaders(sending.body)
-    response = http.client.HTTPResponse(sock, method=sending.method)
+    received: Any = _Received(connection.sock, deadline)
+    response = http.client.HTTPResponse(received, method=sending.method)
     try:
         response.begin()
         headers = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
-        return Answer(response.status, headers, _body(response, sock, deadline) if sending.wants_body else b"")
+        return Answer(response.status, headers, _body(response) if sending.wants_body else b"")
     finally:
         response.close()
 
 
-def _body(response: http.client.HTTPResponse, sock: socket.socket, deadline: Deadline) -> bytes:
-    """Returns the whole body, read in parts so that neither a slow one nor a large one goes on for ever."""
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """Returns the whole body, read in parts so that a large one does not go on for ever."""
     if (response.length or 0) > ANSWER_BYTES:
         raise _too_large()
     parts: list[bytes] = []
     size = 0
     while True:
-        sock.settimeout(deadline.left_seconds())
         part = response.read1(_CHUNK)
         if not part:
             break
