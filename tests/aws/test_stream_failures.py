@@ -11,7 +11,7 @@ import pytest
 
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
-from stepwell.limits import CLAIM_CHECK_BYTES, ITEM_BYTES
+from stepwell.limits import CLAIM_CHECK_BYTES, HOUR_MS, ITEM_BYTES
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.stores.blobs import of_run
 from tests.aws.stream_kit import Streamed, run_of, sort_of, streamed
@@ -306,3 +306,27 @@ def test_a_run_that_is_gone_when_its_records_come_is_not_told() -> None:
         expire(at, run_id)
         (taken,) = at.take(records)
         assert (taken.done, taken.placed, taken.passed_over) == (len(records), [], 0)
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_what_a_worker_that_outlives_a_deleted_run_writes_is_told_to_nobody(size: int) -> None:
+    """Its record takes a slot that the run's last record had, and would have that one's id."""
+    with streamed(CHAIN) as at:
+        at.world.steps.of["a"] = lambda call: run_now(at.world.parts.eraser.delete(call.run_id, force=True)).runs
+        run_id = chained(at)
+        assert not run_now(at.world.store.is_blank(run_id, "0"))
+        taken = at.take(size=size)
+        assert sum(one.passed_over for one in taken) == 0
+        assert at.types() == ["run.created", "run.started", "run.failed"]
+
+
+def test_a_run_that_takes_the_id_of_a_deleted_one_is_told_of() -> None:
+    with streamed(CHAIN) as at:
+        run_id = at.world.start(key="once")
+        at.world.deliver()
+        run_now(at.world.parts.eraser.delete(run_id))
+        at.world.pass_time(2 * HOUR_MS)
+        assert at.world.start(key="once") == run_id
+        at.world.deliver()
+        at.take()
+        assert at.types().count("run.completed") == 2

@@ -13,6 +13,7 @@ from stepwell.engine.records import Status
 from stepwell.errors import Conflict, EngineFault, NotFound, PortError, RunDeleted
 from stepwell.limits import ID_HELD_MS
 from stepwell.local.database import Database
+from stepwell.local.outgoing import TellingStore
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.calls.batching import Batch
 from stepwell.runtime.log.messages import Wake, to_json
@@ -191,6 +192,20 @@ def test_what_a_late_worker_writes_to_a_deleted_run_goes_a_quarter_of_an_hour_la
     assert "logs" in found(ANA, **places(world))
     world.pass_time(16 * 60_000)
     assert run_now(world.store.is_blank(run_id, "0"))
+
+
+def test_what_a_late_worker_writes_to_a_deleted_run_is_told_to_nobody(tmp_path: Path) -> None:
+    """Its record takes a slot that the run's last record had, and would have that one's id."""
+    world = World("workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]")
+    store = TellingStore(Database(tmp_path / "stepwell.db", "NORMAL"), world.blobs, mock.Mock())
+    store.live = mock.Mock(wanted=True)
+    world.store.inner = store
+    world.steps.of["a"] = lambda call: run_now(world.parts.eraser.delete(call.run_id, force=True)).runs
+    run_id = world.start()
+    world.deliver()
+    assert not run_now(world.store.is_blank(run_id, "0"))
+    told = [notice.entry.type for call in store.live.tell.call_args_list for notice in call.args[0]]
+    assert told == ["run.created", "run.started", "run.failed"]
 
 
 def test_a_run_whose_deletion_died_can_be_deleted_though_a_late_worker_has_written_to_it() -> None:

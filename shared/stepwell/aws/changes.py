@@ -1,4 +1,4 @@
-"""Parses the table's stream: a header changed or expired, or a record was appended to a log."""
+"""Parses the table's stream: a header changed, expired or was deleted, or a record was appended to a log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,14 @@ class Expired:
     has_blob: bool = False
 
 
-Change: TypeAlias = HeaderChanged | Appended | Expired
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A run was deleted. A worker that outlives it may still write to its log, which tells nobody anything."""
+
+    run_id: str
+
+
+Change: TypeAlias = HeaderChanged | Appended | Expired | Deleted
 
 
 def change_of(record: Mapping[str, Any]) -> Change | None:
@@ -51,8 +58,10 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
     change, kind = record["dynamodb"], record["eventName"]
     partition, sort = (change["Keys"][name]["S"] for name in (keys.PARTITION, keys.SORT))
     if sort == "RUN":
-        if HELD in change.get("NewImage", change.get("OldImage", {})):
-            return None  # the run was deleted, or its id is free again
+        if HELD in change.get("NewImage", {}):
+            return Deleted(_run_of(partition))
+        if "NewImage" not in change and HELD in change.get("OldImage", {}):
+            return None  # the id of a deleted run is free again
         if kind != "REMOVE":
             return _header_changed(_run_of(partition), change)
         by = (record.get("userIdentity") or {}).get("principalId")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from stepwell.aws.bus import Bus, batches
-from stepwell.aws.changes import Appended, Change, Expired, HeaderChanged, change_of, place_of
+from stepwell.aws.changes import Appended, Change, Deleted, Expired, HeaderChanged, change_of, place_of
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.live import Feed, open_feed
 from stepwell.aws.notifications import NotificationQueue, Outgoing, tens
@@ -43,7 +43,11 @@ class Taken:
     done: int
     placed: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of each notice's change
     broken: set[int] = field(default_factory=set)
-    left: dict[str, tuple[int, HeaderChanged | Expired]] = field(default_factory=dict)  # the last change of each run
+    left: dict[str, tuple[int, HeaderChanged | Expired | Deleted]] = field(default_factory=dict)  # the last of each run
+
+    def has_deleted(self, run_id: str) -> bool:
+        """Tells whether the batch has deleted the run, so that what follows is a late worker's."""
+        return run_id in self.left and isinstance(self.left[run_id][1], Deleted)
 
     @property
     def notices(self) -> list[Notice]:
@@ -105,8 +109,10 @@ class Stream:
 
     async def _tell(self, taken: Taken, position: int, record: Mapping[str, Any]) -> None:
         change = change_of(record)
+        if isinstance(change, Appended) and taken.has_deleted(change.run_id):
+            return
         taken.placed += [(position, notice) for notice in await self._notices(change)]
-        if isinstance(change, HeaderChanged | Expired):
+        if isinstance(change, HeaderChanged | Expired | Deleted):
             taken.left[change.run_id] = position, change
 
     async def _notices(self, change: Change | None) -> list[Notice]:
@@ -164,11 +170,13 @@ class Stream:
                 return
             await self._attempt(taken, position, what, partial(self._follow, change))
 
-    async def _follow(self, change: HeaderChanged | Expired) -> None:
+    async def _follow(self, change: HeaderChanged | Expired | Deleted) -> None:
         if isinstance(change, HeaderChanged):
             await self._snapshots.write_if_due(change.after)
             return
         self._teller.forget(change.run_id)
+        if isinstance(change, Deleted):
+            return  # the eraser has deleted what there was
         if await self._store.get_run(change.run_id) is None:  # otherwise a new run has this id
             count, has_blobs = self._store.erase(change.run_id, await self._forks_left(change.run_id))
             if has_blobs or change.has_blob:  # last, because the records that name the forks may be blobs

@@ -119,6 +119,12 @@ class TellingStore(SnapshottingStore):
         if self.outgoing is not None:
             self.outgoing.scrub()
 
+    async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
+        dropped = await super().drop_run(run_id, held_until_ms)
+        with self._telling:
+            self._teller.forget(run_id)
+        return dropped
+
     async def create_run(self, header: Header) -> Header | None:
         there = await super().create_run(header)
         if there is None:

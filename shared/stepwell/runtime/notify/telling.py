@@ -149,7 +149,10 @@ class Teller:
         return _notices(header, _status(token), entries)
 
     def forget(self, run_id: str) -> None:
-        """Forgets the header of a deleted run."""
+        """Forgets the header of a deleted run: what a late worker writes to its log is not told.
+
+        Its slots are free again, so such a record would have the id of another entry.
+        """
         self._headers.drop(run_id)
 
     def _remember(self, run_id: str, stand: _Stand) -> None:
