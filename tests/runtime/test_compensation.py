@@ -126,6 +126,16 @@ def test_a_step_whose_output_cannot_be_written_is_undone_as_it_has_had_its_effec
     assert call.input["output"] == {"card": 7}
 
 
+def test_it_is_not_tried_again_though_its_policy_names_validation() -> None:
+    """So no attempt that has had an effect is followed by one that fails otherwise."""
+    text = UNMAPPED.replace("m.charge,", "m.charge, retry: {max_retries: 3, on: [validation]},")
+    world, run_id = run(text, charge=lambda call: {"card": 7})
+    world.pass_time(MINUTE_MS)
+    assert [call.node for call in world.steps.calls].count("charge") == 1
+    assert undone(world) == ["charge", "reserve"]
+    assert world.header(run_id).status is Status.COMPENSATED
+
+
 def test_a_step_whose_output_failed_and_was_passed_over_is_undone_too() -> None:
     world, _ = run(UNMAPPED.replace("m.charge,", "m.charge, on_failure: skip,"), ship=broken)
     assert undone(world) == ["charge", "reserve"]
