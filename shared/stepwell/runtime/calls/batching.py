@@ -9,6 +9,7 @@ by its own redrives too, are left out: so a page is the same when it is read aga
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, field, replace
 from typing import Protocol
 
@@ -284,7 +285,8 @@ class Batches:
             page = await self._acts.runs(RunQuery(BATCH, TERMINAL, limit=limits.PAGE_ITEMS_MAX, cursor=cursor))
             for header in page.headers:
                 if header.run_id != job.run_id and header.input.get("tag") == batch.tag:
-                    await self._eraser.delete(header.run_id)
+                    with suppress(NotFound):  # another purge of this tag deleted it, or this step's last attempt did
+                        await self._eraser.delete(header.run_id)
             cursor, is_listed = page.next_cursor, not page.next_cursor
         await self._eraser.scrub()
 
