@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import types
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +25,23 @@ BAD = "workflow: bad\ntimeline:\n  - {name: a, rnu: python:m.a}\n"
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("command", "status"), [("check", 1), ("graph", 2)])
+@pytest.mark.parametrize("place", [0, 150, 299])
+def test_of_a_definition_in_one_long_line_only_what_is_around_the_place_is_shown(
+    cli: Cli, tmp_path: Path, command: str, status: int, place: int
+) -> None:
+    steps = [{"name": f"s{number}", "run": "python:m.f", "timeout": "1m"} for number in range(300)]
+    steps[place]["rnu"] = "python:m.g"
+    (tmp_path / "long.json").write_text(json.dumps({"workflow": "long", "timeline": steps}))
+    result = cli(command, str(tmp_path / "long.json"))
+    line, caret = next(
+        pair for pair in pairwise((result.stdout + result.stderr).splitlines()) if pair[0].startswith("    1 | ")
+    )
+    assert result.exit_code == status
+    assert line[caret.index("^") :].startswith('"rnu"')
+    assert len(line) < 180
 
 
 def test_check_shows_the_line_with_a_caret_and_a_hint_and_exits_with_1(cli: Cli) -> None:

@@ -17,6 +17,8 @@ from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
 from stepwell.project import Project, project_of
 
+EXCERPT_CHARACTERS = 160  # of a longer line
+
 
 def check(
     paths: Annotated[
@@ -145,9 +147,9 @@ class _Lines:
         lines = self._of(problem.file) if problem.file and problem.line else []
         if not lines or problem.line > len(lines):
             return []
-        number, text = f"{problem.line:>5} | ", printable(lines[problem.line - 1].replace("\t", " "))
-        caret = [" " * (len(number) + problem.column - 1) + "^"] if problem.column else []
-        return [number + text, *caret]
+        number, (text, column) = f"{problem.line:>5} | ", _cut(lines[problem.line - 1], problem.column)
+        caret = [" " * (len(number) + column - 1) + "^"] if column else []
+        return [number + printable(text.replace("\t", " ")), *caret]
 
     def _of(self, file: str) -> list[str]:
         if file not in self._read:
@@ -156,3 +158,13 @@ class _Lines:
             except (OSError, UnicodeDecodeError):
                 self._read[file] = []
         return self._read[file]
+
+
+def _cut(line: str, column: int) -> tuple[str, int]:
+    """Returns what of a line is around a column, and its column there: a definition in one line may have megabytes."""
+    if len(line) <= EXCERPT_CHARACTERS:
+        return line, column
+    begin = min(max(column - EXCERPT_CHARACTERS // 2, 0), len(line) - EXCERPT_CHARACTERS)
+    end = begin + EXCERPT_CHARACTERS
+    text = ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
+    return text, column - begin + (1 if begin else 0) if column else 0
