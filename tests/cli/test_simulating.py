@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,21 @@ from stepwell.testing.kit import Stepwell
 from .conftest import Cli, FakeApi
 
 FAULTS = Path(__file__).parents[2] / "examples" / "faults"
+
+PRINTING = """
+from stepwell import step, workflow
+
+@step
+def charge(): ...
+
+@workflow
+async def told(ctx):
+    print("hello from the function")
+    try:
+        return await ctx.step(charge)
+    except Exception as error:
+        raise LookupError("no charge") from error
+"""
 
 
 def simulate(*args: str) -> Result:
@@ -157,9 +174,49 @@ def test_a_function_that_always_fails_in_its_own_code_is_not_simulated(tmp_path:
     (tmp_path / "repair.py").write_text(FUNCTION.replace("ctx.approval(", "ctx.aproval("))
     told = simulate("repair", str(tmp_path))
     assert told.exit_code == 5, told.output
-    assert "nothing is simulated: every run failed in the function's own code\n  hint: " in told.stdout
+    assert "nothing is simulated: every run failed in repair itself, with AttributeError\n  hint: " in told.stdout
     quiet = simulate("repair", str(tmp_path), "--json")
     assert (quiet.exit_code, json.loads(quiet.stdout)["runs"]) == (5, 20)
+
+
+def test_a_function_that_gets_no_input_says_to_give_it(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PRINTING.replace("told(ctx)", "told(ctx, order_id: str)"))
+    told = simulate("told", str(tmp_path))
+    assert told.exit_code == 5, told.output
+    assert "every run failed in told itself, with step_input\n  hint: give the input that" in told.stdout
+    assert simulate("told", str(tmp_path), "-i", '{"order_id": "A-1"}').exit_code == 0
+
+
+def test_a_traceback_is_shown_once_and_not_for_each_run(tmp_path: Path) -> None:
+    """In a process of its own: here pytest takes what is logged."""
+    (tmp_path / "repair.py").write_text(FUNCTION.replace("ctx.approval(", "ctx.aproval("))
+    command = [sys.executable, "-c", "from stepwell.cli.main import main; main()", "simulate", "repair", str(tmp_path)]
+    told = subprocess.run([*command, "--runs", "20"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    assert (told.returncode, told.stderr.count("Traceback")) == (5, 1), told.stderr
+
+
+def test_what_a_function_prints_keeps_out_of_the_answer_and_comes_once(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PRINTING)
+    told = simulate("told", str(tmp_path), "--json")
+    assert (told.exit_code, json.loads(told.stdout)["runs"]) == (0, 20)
+    assert told.stderr.count("hello from the function") == 1
+
+
+def test_a_function_that_raises_an_error_of_its_own_for_a_step_that_always_fails_is_simulated(tmp_path: Path) -> None:
+    """As it was asked to: the step's failures lead there."""
+    (tmp_path / "shop.py").write_text(PRINTING)
+    told = simulate("told", str(tmp_path), "--step", "charge=1s,100%")
+    assert (told.exit_code, "100.0%  failed: LookupError in told" in told.stdout) == (0, True), told.output
+    assert "nothing is simulated" not in told.output
+
+
+def test_code_that_cannot_be_imported_is_not_simulated(tmp_path: Path) -> None:
+    """A run would wait for other code, which nobody deploys."""
+    (tmp_path / "shop.py").write_text("from stepwell import lacking\n" + PRINTING)
+    told = simulate("told", str(tmp_path))
+    assert told.exit_code == 2, told.output
+    assert "the code of told cannot go on: ImportError: cannot import name 'lacking'" in told.stderr
+    assert "[not_simulated]" in told.stderr
 
 
 def test_a_function_whose_step_always_fails_is_simulated(tmp_path: Path) -> None:

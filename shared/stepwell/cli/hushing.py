@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import TextIOBase
+from traceback import format_tb
+
+_RUN = re.compile(r"\b(simulated-\d+|run_[0-9a-f]+)\b")  # the ids of simulated runs and their children
 
 
 class _Once(TextIOBase):
@@ -29,14 +33,15 @@ class _Once(TextIOBase):
 
 
 class _OnceLogged(logging.Filter):
-    """Lets each message pass once, with its traceback."""
+    """Lets each message pass once, with its traceback. The same of another simulated run is no other one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: set[str] = set()
+        self._seen: set[tuple[str, ...]] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        told = record.getMessage()
+        frames = format_tb(record.exc_info[2]) if record.exc_info else []
+        told = (_RUN.sub("", record.getMessage()), *frames)
         is_new = told not in self._seen
         self._seen.add(told)
         return is_new

@@ -12,6 +12,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, WorkflowName, read_json, read_pairs
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
+from stepwell.cli.hushing import each_once
 from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -74,9 +75,10 @@ def simulate(
         assumptions = _with_history(assumptions, workflow, from_history, url)
     prices = prices_for(read_settings().prices, place)
     functions, defaults = _code(place)
-    found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, limits=limits,
-                      functions=functions, defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
-                      progress=progress("runs"), met=met)  # fmt: skip
+    with each_once():
+        found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, limits=limits,
+                          functions=functions, defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
+                          progress=progress("runs"), met=met)  # fmt: skip
     refuse_unknown(own, (graph, *others), place, met)
     if as_json:
         print_json({**found.to_json(), "source": assumptions.source})
@@ -84,16 +86,28 @@ def simulate(
         _show(found, assumptions.source)
     if found.contradictions:
         raise typer.Exit(exits.FAILED)
-    if _fails_by_itself(found, graph):
+    if _fails_by_itself(found, graph, assumptions):
         if not as_json:
-            hint = "give what its steps return: --assume FILE, with `returns`; docs/verify.md"
-            console().print(f"nothing is simulated: every run failed in the function's own code\n  hint: {hint}",
-                            style="red", soft_wrap=True)  # fmt: skip
+            _tell_of_own(workflow, list(dict.fromkeys(one.error for one in found.outcomes)))
         raise typer.Exit(exits.UNPROVEN)
 
 
-def _fails_by_itself(found: Simulation, graph: Graph) -> bool:
-    """Whether every run failed in a durable function's own code, which an assumption about a step cannot cause."""
+def _tell_of_own(workflow: str, errors: Sequence[str]) -> None:
+    """Says that the function, and no step, is what failed, and what to do."""
+    hint = ("correct it; or if it lacks something in what a step returned, give that: --assume FILE, with `returns`; "
+            "docs/verify.md")  # fmt: skip
+    if errors == ["step_input"]:
+        hint = "give the input that the function takes: -i FILE|JSON"
+    told = f"nothing is simulated: every run failed in {workflow} itself, with {', '.join(errors)}"
+    console().print(f"{printable(told)}\n  hint: {hint}", style="red", soft_wrap=True)
+
+
+def _fails_by_itself(found: Simulation, graph: Graph, given: Assumptions) -> bool:
+    """Whether every run failed in a durable function's own code, though no step or wait was to fail each time."""
+    chances = [chance for one in (given.default, *given.steps.values()) for chance in (one.fails, one.times_out)]
+    chances += [chance for one in given.waits.values() for chance in (one.never, one.rejects)]
+    if 1 in chances:
+        return False
     own = {name for name, node in graph.nodes.items() if node.durable is not None}
     return graph.replays and all(one.status in {"failed", "open"} and one.error and one.step in {*own, ""}
                                  for one in found.outcomes)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
@@ -16,6 +16,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import ROOT, End, Failure, Goto, Kind, Parked, Record, Status, Topic
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.token_batches import decode_records
+from stepwell.engine.waits.code import is_for_code
 from stepwell.errors import Conflict, StepwellError
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
@@ -60,6 +61,7 @@ class Played:
     timeouts: Counter[str] = field(default_factory=Counter)
     cost: Cost | None = None
     is_cut: bool = False  # the time for the simulation was up
+    stuck: Mapping[str, Any] | None = None  # the error of a function's code that no worker can go on with
 
 
 class SimulatedSteps:
@@ -162,7 +164,7 @@ class Play:
         run_now(self._parts.service.start(Start(workflow, given, run_id=self._run_id)))
         try:
             for _ in range(MOST_MOVES):
-                if self._store.ended_ms >= 0 or not self._move():
+                if self._store.ended_ms >= 0 or self.played.stuck or not self._move():
                     break
                 if is_late():
                     self.played.is_cut = True
@@ -228,7 +230,9 @@ class Play:
                 played.timeouts[record.node] += 1
             if token == ROOT:
                 self._told_of_root(record)
-        if record.kind is Kind.WAITING and record.parked is not None:
+        if is_for_code(record) and record.parked is not None:
+            played.stuck = record.parked.data  # nobody deploys other code meanwhile
+        elif record.kind is Kind.WAITING and record.parked is not None:
             self._expect(run_id, token, record, record.parked)
 
     def _told_of_root(self, record: Record) -> None:

@@ -10,6 +10,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Limit
+from stepwell.errors import InvalidInput
 from stepwell.prices import Prices
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.starts.starting import check_whole
@@ -47,7 +48,7 @@ def simulate(
     which a run has to itself; another one limits nothing. `functions`: makes what runs durable functions, for one run.
     `defaults`: what `@step` says of a function. `seconds`: of real time; later runs are left out. `prices`: None for
     the built-in ones. `met`: gets the names of all steps and waits that runs came to. Raises InvalidInput for an input
-    that `input_schema` refuses.
+    that `input_schema` refuses, and for code that cannot be imported or replayed.
     """
     if given.input is not None:
         check_whole(graph, given.input)
@@ -66,6 +67,10 @@ def simulate(
         play = Play(catalog, steps, given, luck, compile_expression, f"simulated-{number}")
         played = play.play(graph.name, {} if given.input is None else given.input, with_cost=number < COSTED,
                            is_late=lambda: time.monotonic() > until)  # fmt: skip
+        if played.stuck is not None:
+            why = f"{played.stuck.get('type')}: {played.stuck.get('message')}"
+            raise InvalidInput(f"the code of {graph.name} cannot go on: {why}", code="not_simulated",
+                               hint="correct the code, and simulate again; see stepwell check FOLDER")  # fmt: skip
         if played.is_cut:
             break
         tally.add(played)
