@@ -292,3 +292,9 @@ def test_a_link_keeps_its_name_when_another_one_is_used() -> None:
     left = world.get(f"/runs/{run_id}").json["waiting_data"]["approval_links"]
     assert left == {"ana/approval_2": links["ana/approval_2"]}
     assert world.open("GET", links["leo"]).status == 410
+
+
+def test_a_wait_for_several_approvals_is_explained_once() -> None:
+    world, run_id, _ = asked(TWICE)
+    told = world.get(f"/runs/{run_id}/explain").json["wakers"]
+    assert [waker["what"] for waker in told] == ["call", "timer"]

@@ -12,7 +12,7 @@ from stepwell.engine.waits.kind import Waker, kind_named
 
 
 def wakers_of(parked: Parked, node: str, run_id: str, branch: str = "") -> list[Waker]:
-    """Returns what can end the wait, beside child runs. `branch` names the token to callers; "" is the root."""
+    """Returns what can end the wait beside child runs, each once. `branch` names the token to callers; "": the root."""
     reason = kind_named(parked.kind).reason(parked, node, run_id)
     if reason is not None:
         return list(reason.wakers)
@@ -20,7 +20,7 @@ def wakers_of(parked: Parked, node: str, run_id: str, branch: str = "") -> list[
     if parked.until_ms is not None:
         ends = "the wait times out" if parked.timer_arm is None else "the time it waits for is over"
         found.append(Waker("timer", f"{ends} then", parked.until_ms))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def can_wake(parked: Parked, wakers: Sequence[Waker]) -> bool:
