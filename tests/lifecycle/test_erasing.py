@@ -20,6 +20,7 @@ from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.ports.headers import RunQuery
+from stepwell.runtime.stores.blobs import of_run
 from tests.aws.kit import aws_world
 from tests.contract.emulated import items_of
 from tests.lifecycle.bulk import Mortal, pass_time
@@ -268,6 +269,36 @@ def test_a_run_under_way_is_refused_unless_it_may_be_terminated() -> None:
     assert run_now(world.parts.eraser.delete(open_, force=True)).runs == 3  # with its child runs
     with pytest.raises(NotFound):
         world.header(open_)
+
+
+LARGE = """
+workflow: flow
+nodes:
+  a: {run: python:m.a, transitions: [{to: b}]}
+  b: {transitions: [{to: c, foreach: "{{ [1, 2] }}"}]}
+  c: {run: python:m.c, transitions: [{to: d}]}
+  d: {wait: {for: event, name: paid, key: k}, transitions: [{to: e}]}
+  e: {fan_in: {policy: all}}
+"""
+
+
+@pytest.mark.parametrize("large", ["a", "c"])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_run_whose_blob_is_lost_can_be_deleted(large: str, is_over: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Only of what the lost record began something may be left."""
+    world = World(LARGE)
+    world.steps.of[large] = lambda _: "x" * 1_000_000
+    run_id = world.start()
+    world.deliver()
+    if is_over:
+        run_now(world.service.cancel(run_id))
+        world.deliver()
+    run_now(world.blobs.drop(of_run(run_id)))
+    assert run_now(world.parts.eraser.delete(run_id, force=not is_over)).runs == 1
+    assert runs_of(world) == []
+    assert run_now(world.store.is_blank(run_id, "0"))
+    assert run_now(world.store.is_blank(run_id, "0/1.0"))
+    assert "does not exist" in caplog.text
 
 
 def test_a_child_run_whose_parent_goes_on_is_refused() -> None:

@@ -23,7 +23,7 @@ from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, NewerFormat, PortError, UserError
 from stepwell.runtime.calls.snapshots import Snapshots, View
-from stepwell.runtime.forks.forked import ForkSizes, forks_of
+from stepwell.runtime.forks.forked import forks_of
 from stepwell.runtime.notify.endpoints import endpoints_of
 from stepwell.runtime.notify.notifications import notifications_of
 from stepwell.runtime.notify.telling import Notice, Teller
@@ -178,22 +178,12 @@ class Stream:
         if isinstance(change, Deleted):
             return  # the eraser has deleted what there was
         if await self._store.get_run(change.run_id) is None:  # otherwise a new run has this id
-            count, has_blobs = self._store.erase(change.run_id, await self._forks_left(change.run_id))
+            count, has_blobs = self._store.erase(change.run_id, await forks_of(self._store, self._blobs, change.run_id))
             if has_blobs or change.has_blob:  # last, because the records that name the forks may be blobs
                 await self._blobs.drop(of_run(change.run_id))
             if has_blobs:
                 self._store.forget_blobs(change.run_id)
             _logger.info("run %s has expired: %d items erased", change.run_id, count)
-
-    async def _forks_left(self, run_id: str) -> ForkSizes:
-        """Returns the forks of an expired run; none if a blob is gone, which may have named some."""
-        try:
-            return await forks_of(self._store, self._blobs, run_id)
-        except PortError as error:
-            if error.code != BROKEN_BLOB:
-                raise
-            _logger.warning("run %s is erased without its branches, if any are left: %s", run_id, error)
-            return []
 
 
 def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | None = None) -> Stream:

@@ -17,14 +17,14 @@ from typing import Protocol, TypeAlias
 
 from stepwell.engine.records import ROOT, Topic
 from stepwell.engine.waits import is_callback, run_of, run_topic
-from stepwell.errors import Conflict, EngineFault, NotFound
+from stepwell.errors import Conflict, EngineFault, NotFound, PortError
 from stepwell.limits import ID_HELD_MS, MINUTE_MS
 from stepwell.runtime.calls import kin, updates
 from stepwell.runtime.forks.forked import Left, add_late, left_by
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Erase, Shut, to_json
-from stepwell.runtime.ports import Lane, Ports, Waiter
+from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, Waiter
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.steps import output
@@ -166,21 +166,24 @@ class Eraser:
     async def _end_page(self, shut: Shut) -> None:
         try:
             await self._shut(shut, shut.id)
-        except EngineFault as fault:  # a deletion that died has left it so, and has ended its run
+        except (EngineFault, PortError) as fault:  # a deletion that died has left it so, and has ended its run
+            _raise_unless_lost(fault)
             _logger.warning("run %s is deleted, though a log of %s is not whole: %s", shut.run_id, shut.parent, fault)
 
     async def _end(self, header: Header, who: str) -> None:
         """Ends the run, also one that has ended: its last worker may have died before it returned the permit.
 
-        A deletion that died has done so, and may have left a log that is not whole.
+        A deletion that died has done so, and may have left a log that is not whole. A run whose blob is lost cannot be
+        ended, and no worker can go on with it.
         """
         try:
             await self._terminate(header.run_id, "it is deleted", who)
             at = await self._logbook.load(header.run_id, ROOT)
         except NotFound:  # another deletion was first
             return
-        except EngineFault as fault:
-            if not header.status.terminal:
+        except (EngineFault, PortError) as fault:
+            _raise_unless_lost(fault)
+            if isinstance(fault, EngineFault) and not header.status.terminal:
                 raise
             _logger.warning("run %s is deleted, though its log is not whole: %s", header.run_id, fault)
             return
@@ -217,6 +220,12 @@ class Eraser:
         items = await erasure.erase_logs(run_id, left.forks)
         await self._ports.blobs.drop(of_run(run_id))
         return items
+
+
+def _raise_unless_lost(fault: EngineFault | PortError) -> None:
+    """Raises an error of a port, but for a blob that is lost: no later call finds it."""
+    if isinstance(fault, PortError) and fault.code != BROKEN_BLOB:
+        raise fault
 
 
 def _latest(waits: list[Waiter]) -> tuple[tuple[str, str, str, int, int], ...]:

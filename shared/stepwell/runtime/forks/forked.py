@@ -5,7 +5,8 @@ A wait for child runs leaves the set of those that ended, as a fork of one page 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,9 +17,12 @@ from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Parked, Pause, Record, Topic
 from stepwell.engine.waits import event_topic
 from stepwell.engine.waits.kind import coming_of
+from stepwell.errors import PortError
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.log.lanes import Lanes
-from stepwell.runtime.ports import Blobs, EventRef, Log, Waiter
+from stepwell.runtime.ports import BROKEN_BLOB, Blobs, EventRef, Log, Saved, Waiter
+
+_logger = logging.getLogger("stepwell.eraser")
 
 ForkSizes: TypeAlias = list[tuple[str, int, int]]
 
@@ -38,6 +42,21 @@ class Left:
     sent: list[EventRef] = field(default_factory=list)
 
 
+class _Readable(Lanes):
+    """Passes over records whose blob is lost: they must not keep a run from being deleted."""
+
+    async def decoded(self, saved: Sequence[Saved]) -> list[Record]:
+        found: list[Record] = []
+        for one in saved:
+            try:
+                found += await super().decoded([one])
+            except PortError as error:
+                if error.code != BROKEN_BLOB:
+                    raise
+                _logger.warning("what record %d of a deleted run began may be left: %s", one.slot, error)
+        return found
+
+
 async def forks_of(log: Log, blobs: Blobs, run_id: str) -> ForkSizes:
     """Returns (id, width, pages) of each fork. One query for each page."""
     return (await left_by(log, blobs, run_id)).forks
@@ -45,14 +64,14 @@ async def forks_of(log: Log, blobs: Blobs, run_id: str) -> ForkSizes:
 
 async def left_by(log: Log, blobs: Blobs, run_id: str) -> Left:
     """Reads all logs of the run: one query for each page of a fork."""
-    left, lanes = Left(), Lanes(log, blobs)
+    left, lanes = Left(), _Readable(log, blobs)
     await _add_log(lanes, run_id, ROOT, await lanes.token(run_id, ROOT), left)
     return left
 
 
 async def add_late(log: Log, blobs: Blobs, run_id: str, forks: Iterable[tuple[str, int, int]], left: Left) -> None:
     """Adds what late workers left from branches of these forks, whose own records are deleted already."""
-    lanes = Lanes(log, blobs)
+    lanes = _Readable(log, blobs)
     for fork, width, _ in forks:
         for first in range(0, width, PAGE_BRANCHES):
             page = range(first, min(first + PAGE_BRANCHES, width))
@@ -76,7 +95,13 @@ async def _add_log(lanes: Lanes, run_id: str, token: str, records: Iterable[Reco
 
 async def _add_fork(lanes: Lanes, run_id: str, fork: str, opened: Fork, left: Left) -> None:
     for page in opened.pages:
-        logs, _ = await lanes.branches(run_id, opened, fork, opened.page_indexes(page))
+        try:
+            logs, _ = await lanes.branches(run_id, opened, fork, opened.page_indexes(page))
+        except PortError as error:
+            if error.code != BROKEN_BLOB:
+                raise
+            _logger.warning("what branches of %s in lanes began may be left: %s", fork, error)
+            continue
         for branch, records in logs.items():
             await _add_log(lanes, run_id, branch, records, left)
     left.forks.append((fork, opened.width, len(opened.pages)))
