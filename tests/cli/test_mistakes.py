@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 import typer.main
 
 from stepwell import errors
 from stepwell.cli.hints import HINTS
 from stepwell.cli.main import app
+from stepwell.client import Client, Unreachable
 from tests.docs.errors import every
 from tests.docs.options import leaves
 
@@ -22,7 +24,40 @@ def test_a_server_that_is_down_comes_with_how_to_start_it(cli: Cli) -> None:
     assert (result.exit_code, result.stdout) == (4, "")
     assert "error: cannot reach http://127.0.0.1:9" in result.stderr
     assert "[unreachable]" in result.stderr
-    assert "hint: start it with: stepwell dev" in result.stderr
+    assert "hint: check --url or STEPWELL_URL; or start it with: stepwell dev --port 9\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("http://127.0.0.1:8787", "start it with: stepwell dev"),
+        ("http://localhost", "check --url or STEPWELL_URL; or start it with: stepwell dev"),
+        ("http://localhost:9000", "check --url or STEPWELL_URL; or start it with: stepwell dev --port 9000"),
+        ("https://api.example.com:8787", "check --url or STEPWELL_URL"),
+    ],
+)
+def test_how_to_start_a_server_that_is_down_names_the_port_of_its_url(url: str, hint: str) -> None:
+    """`stepwell dev` alone would start another one."""
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    down = httpx.MockTransport(refuse)
+    with pytest.raises(Unreachable) as raised, Client(url, transport=down, retries=0) as client:
+        client.health()
+    assert raised.value.hint == hint
+
+
+def test_choices_are_told_in_one_line(cli: Cli) -> None:
+    """typer puts each in a line with a tab."""
+    told = cli("batch").stderr
+    assert "Choose from: cancel, terminate, pause, unpause, redrive" in told
+    assert "\\x09" not in told
+
+
+@pytest.mark.parametrize(("option", "command"), [("--payload", ["event", "paid"]), ("-i", ["run", "order"])])
+def test_the_hint_for_broken_json_names_the_option_that_has_it(cli: Cli, option: str, command: list[str]) -> None:
+    assert f"single quotes: {option} '{{" in cli(*command, option, "{broken").stderr
 
 
 def test_an_unknown_run_is_told_with_its_code(api: FakeApi, cli: Cli) -> None:

@@ -166,7 +166,7 @@ def _parse(text: str, where: str) -> Any:
         return json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        hint = "put JSON in single quotes: -i '{\"amount\": 5}'" if where.startswith("-") else None
+        hint = f"put JSON in single quotes: {where} '{{\"amount\": 5}}'" if where.startswith("-") else None
         raise UserError(f"{where} is not JSON: {error.msg} at {place}", code="bad_json", hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not JSON: {error}", code="bad_json") from error

@@ -122,7 +122,8 @@ def _refused(error: Any, given: Sequence[str]) -> Exception:
     """Prints a usage error like all errors, and returns the exit; returns the error itself if it shows a help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         return cast("Exception", error)
-    message = error.format_message().replace("Value error, ", "")  # pydantic's words in new versions of typer
+    message = " ".join(error.format_message().split())  # choices come in lines of their own
+    message = message.replace("Value error, ", "")  # pydantic's words in new versions of typer
     command = error.ctx.command_path if error.ctx else "stepwell"
     hint = f"{command} --help shows the arguments and options"
     return _told(UserError(message.rstrip("."), code="bad_usage", hint=hint), given)

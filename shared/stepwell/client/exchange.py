@@ -22,6 +22,7 @@ from stepwell.client.errors import Unreachable, problem_of
 from stepwell.client.requests import Flow, NotOurs, Request
 from stepwell.errors import InvalidInput, StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
+from stepwell.settings import DEFAULT_PORT
 from stepwell.values import dataclass
 
 T = TypeVar("T")
@@ -174,7 +175,13 @@ class Api:
         """What to do without an answer. A call that was sent and acts may have been taken, whatever became of it."""
         if request.method != "GET" and isinstance(answer, httpx.TransportError) and not isinstance(answer, _NOT_SENT):
             return LOOK
-        return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
+        if not self.local:
+            return "check --url or STEPWELL_URL"
+        port = parts_of(self.url).port  # the dev server is at its own, unless it is given another one
+        if port == DEFAULT_PORT:
+            return "start it with: stepwell dev"
+        option = f" --port {port}" if port else ""
+        return f"check --url or STEPWELL_URL; or start it with: stepwell dev{option}"
 
 
 def _may_have_acted(answer: Answer) -> bool:
