@@ -11,7 +11,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.children import child_id
 from stepwell.engine.records import Kind, Status
-from stepwell.errors import Conflict, PortError
+from stepwell.errors import Conflict, NotFound, PortError
 from stepwell.limits import CHILD_DEPTH, HOUR_MS, MINUTE_MS
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
@@ -469,3 +469,22 @@ def test_no_record_is_older_than_what_it_follows_from_whatever_the_clocks_of_the
     waiting, resumed = run_now(world.service.records(run_id))
     (done,) = run_now(world.service.records(child.run_id))
     assert waiting.at_ms <= child.created_ms <= done.at_ms <= resumed.at_ms
+
+
+def test_a_child_with_a_short_retention_is_kept_until_its_parent_has_its_result() -> None:
+    parent = "workflow: flow\ntimeline: [{name: both, children: [{workflow: quick}, {workflow: slow}], timeout: 1d}]"
+    quick = "workflow: quick\nretention: 1h\ntimeline: [{name: count, run: python:m.count}]"
+    slow = "workflow: slow\ntimeline: [{name: ask, wait: {for: event, name: asked, key: k}}]"
+    world = World(parent, quick, slow)
+    run_id, alone = world.start(), world.start("quick")
+    world.deliver()
+    world.pass_time(20 * HOUR_MS)
+    assert world.store.inner.purge(world.clock.now_ms()) == 1  # the one that is nobody's child
+    with pytest.raises(NotFound):
+        world.header(alone)
+    run_now(world.service.send_event("asked", None, key="k"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert world.token(run_id).result["quick"] == "count"
+    world.pass_time(6 * HOUR_MS)
+    assert world.store.inner.purge(world.clock.now_ms()) == 1

@@ -43,13 +43,16 @@ from stepwell.engine.marks import (
 from stepwell.engine.members import indexes_of, tally_of
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Fork, Status
+from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import LeaseLost
+from stepwell.limits import HOUR_MS
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.due import due_when_shown, whole_minute
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import Header, StatusChange
+from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.stores.answers import unpaused
 
 _FAILED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COMPENSATED})  # what leaves an error; a cancel has none
@@ -76,7 +79,7 @@ class Showing:
             waiting_node=effect.node,
             waiting_since_ms=parked.since_ms if parked else 0,
             waiting_until_ms=parked.until_ms if parked else None,
-            expires_ms=effect.expires_ms,
+            expires_ms=_kept_until_ms(at, effect),
             due_ms=due_when_shown(at, effect),
             ends_pause=effect.status.terminal or effect.status is Status.COMPENSATING or at.token.cleaning is not None,
             failure="" if error is None else failure_of(error),
@@ -315,6 +318,17 @@ class Showing:
             waiting_until_ms=parked.until_ms,
             of_branch=True,
         )
+
+
+def _kept_until_ms(at: Standing, effect: ShowStatus) -> int:
+    """Returns when the run expires, 0 if it has not ended; a child no earlier than its parent's wait has ended.
+
+    The parent reads the results of all its children when the last one of them has ended.
+    """
+    caller = Caller.of(at.header)
+    if not effect.expires_ms or caller is None or caller.index < 0:
+        return effect.expires_ms
+    return max(effect.expires_ms, effect.at_ms + kind_named("children").longest_ms + HOUR_MS)
 
 
 def _running(change: StatusChange) -> StatusChange:
