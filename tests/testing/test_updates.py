@@ -368,6 +368,33 @@ def test_code_whose_handler_is_gone_or_fails_is_stuck_until_it_is_mended(tmp_pat
     assert run.result == [1, ["cup"]]
 
 
+@pytest.mark.parametrize("is_paid", [True, False])
+def test_an_update_waits_for_mended_code_and_a_later_event_may_be_taken_before_it(
+    tmp_path: Path, is_paid: bool
+) -> None:
+    module = tmp_path / "shop_updates.py"
+    module.write_text(CODE)
+    kit = Stepwell(tmp_path)
+    run = kit.start("shop")
+    module.write_text("raise ValueError('broken')")
+    kit._steps.reload()
+    run_now(kit.service.update(run.id, "add_item", {"item": "cup"}, "one"))
+    kit.settle()
+    if is_paid:
+        run.event("pay")
+    kit.advance("5m")
+    assert run_now(kit.service.update_answer(run.id, "one")) is None
+    module.write_text(CODE)
+    kit._steps.reload()
+    kit.advance("2m")
+    if is_paid:
+        assert run.result == [0, []]
+        with pytest.raises(Conflict, match="ended"):
+            run_now(kit.service.update_answer(run.id, "one"))
+    else:
+        assert run_now(kit.service.update_answer(run.id, "one")) == Answered(1)
+
+
 def test_a_child_that_ends_as_its_parent_is_updated_is_not_lost(kit: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     run = kit.start("shop", {"wait": "children"})
     kit.settle()
