@@ -48,6 +48,19 @@ def test_how_to_start_a_server_that_is_down_names_the_port_of_its_url(url: str, 
     assert raised.value.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ("GET /runs/{id} shows its state", "stepwell show RUN shows its state"),
+        ("by its id in GET /runs/{id}/branches", "by its id in stepwell show RUN --branches all"),
+        ("GET /runs/{id}/history: the slot of an entry", "stepwell history RUN: the slot of an entry"),
+    ],
+)
+def test_a_hint_with_a_route_of_the_api_has_the_command_instead(api: FakeApi, cli: Cli, hint: str, told: str) -> None:
+    api.on("GET", "/runs/r9/explain", problem(409, "some_code", "not so", hint=hint))
+    assert cli("explain", "r9").stderr.endswith(f"  hint: {told}\n")
+
+
 def test_choices_are_told_in_one_line(cli: Cli) -> None:
     """typer puts each in a line with a tab."""
     told = cli("batch").stderr

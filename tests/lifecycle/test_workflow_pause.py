@@ -347,8 +347,10 @@ def test_a_second_pause_changes_nothing_and_only_what_is_paused_goes_on() -> Non
         with pytest.raises((Conflict, NotFound)) as refused:
             go_on(world, workflow)
         assert refused.value.code == code
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound) as unknown:
         stop(world, "nobody")
+    assert str(unknown.value.hint).startswith("deployed: ")
+    assert "flow" in str(unknown.value.hint)
     with pytest.raises(InvalidInput):
         stop(world, "stepwell:batch")
 

@@ -112,9 +112,18 @@ HINTS: Mapping[str, str] = {
     "update_refused": "correct the input as the message says, and send the update again",
     "wrong_type": "let the step return what its annotation says, or change the annotation",
 }
+# What the API's hints name for callers over HTTP, and the command that does the same; the longer routes first.
+ROUTES: Mapping[str, str] = {
+    "GET /runs/{id}/branches": "stepwell show RUN --branches all",
+    "GET /runs/{id}/history": "stepwell history RUN",
+    "GET /runs/{id}": "stepwell show RUN",
+}
 _ANY = "docs/reference/errors.md says more about this code; stepwell doctor checks this machine"
 
 
 def hint_of(error: StepwellError) -> str:
-    """Returns the error's own hint, else that of its code."""
-    return str(error.hint or HINTS.get(error.code, _ANY))
+    """Returns the error's own hint with commands for the routes that it names, else that of its code."""
+    hint = str(error.hint or HINTS.get(error.code, _ANY))
+    for route, command in ROUTES.items():
+        hint = hint.replace(route, command)
+    return hint

@@ -64,4 +64,4 @@ class WorkflowPauses:
             return
         if not (await self._ports.runs.list_runs(RunQuery(workflow, limit=1))).headers:
             raise NotFound(f"there is no workflow {workflow!r}", code="unknown_workflow",
-                           hint="GET /workflows lists them")  # fmt: skip
+                           hint=f"deployed: {', '.join(sorted(self._catalog.current)) or 'none'}")  # fmt: skip
