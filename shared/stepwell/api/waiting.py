@@ -17,7 +17,7 @@ from stepwell.engine.approvals import asked, name_of, open_approvals
 from stepwell.engine.parts import parts_of
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
-from stepwell.engine.waits.approval import asking, has_votes, votes_of
+from stepwell.engine.waits.approval import asking, asks_several, has_votes, votes_of
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
@@ -137,6 +137,6 @@ def _votes(token: Token, parked: Parked) -> dict[str, Json]:
 
 def _approvals(token: Token, parked: Parked) -> dict[str, Json]:
     """Returns the open approvals of a wait for several, by name, and who may answer each: nobody named is anybody."""
-    if sum(arm.kind == "approval" for arm in parked.arms) < 2:
+    if not asks_several(parked):
         return {}
     return {"approvals": {name_of(token, arm): list(asked(token, arm)) for arm in open_approvals(token)}}

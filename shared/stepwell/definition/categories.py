@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 
+from stepwell.definition.graph import NEVER_RETRIED
 from stepwell.errors import Problem
 
 CATEGORIES = ("transient", "step", "timeout", "external", "worker_lost", "validation", "governance")
-NEVER_RETRIED = frozenset({"validation", "governance"})
 _NEAR = 0.8  # how alike a category and its misspelling are: `step_timeout` and `timeout` are less so
 
 

@@ -15,6 +15,7 @@ Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str
 
 END = "end"  # the target that ends the run
 DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
+NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors, whatever a retry policy names
 
 
 def dependency_id(name: str, at: int) -> str:

@@ -6,8 +6,7 @@ Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponent
 from __future__ import annotations
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.categories import NEVER_RETRIED
-from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
+from stepwell.definition.graph import DEFAULT_POOL, NEVER_RETRIED, Retry, Step
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure
 from stepwell.limits import STEP_TIMEOUT_MS

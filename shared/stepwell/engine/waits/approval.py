@@ -142,6 +142,11 @@ def asking(parked: Parked, received: Iterable[Resumption]) -> list[tuple[int, st
     return [(index, name) for index, arm in arms for name in approvers(arm, came)]
 
 
+def asks_several(parked: Parked) -> bool:
+    """Tells whether the wait is for more than one approval, open or not."""
+    return sum(arm.kind == APPROVAL.name for arm in parked.arms) > 1
+
+
 def has_votes(arm: Arm) -> bool:
     """Tells whether the approval asks several people, or named ones."""
     return bool(arm.parts) or arm.need > 1
