@@ -75,7 +75,7 @@ Mutant: TypeAlias = Callable[[], AbstractContextManager[None]]
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 FEW_SCHEDULES = 100  # within which each is caught, counted from where it was caught last
 NEAR = {  # where a rare one was caught last: looked at first, then all the others
-    "arrivals_reordered": 148,
+    "arrivals_reordered": 152,
     "abandoned_left_at_rest": 458,
     "begun_once": 91,
     "gathering_rests": 241,
