@@ -16,7 +16,7 @@ export function answersOf(run: Run): Record<string, Action> {
 
 function answersTo(kind: string, run: Run, { id, step }: Token): Record<string, Action> {
   const data = valuesOf(run.waiting_data);
-  const approvals = Object.keys(valuesOf(data["approvals"] ?? null));
+  const approvals = Object.keys(valuesOf(data["approvals"] ?? null)).filter((name) => /^approval(_\d+)?$/.test(name)); // else data of the workflow's own
   const wait = id !== "0" ? id : approvals.length ? step : "";
   switch (kind) {
     case "approval":

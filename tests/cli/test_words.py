@@ -101,6 +101,7 @@ def test_the_next_command_of_several_approvals_is_for_the_one_whose_data_are_sho
         ({"approvers": ["bo", "eva m"], "votes": []}, " --by bo"),
         ({"approvers": ["bo", "eva m"], "votes": [{"decision": "approve", "by": "bo"}]}, " --by 'eva m'"),
         ({"approvers": [], "votes": []}, ""),
+        ({"approvals": {"finance": ["bo"]}, "approvers": ["bo"], "votes": []}, " --by bo"),  # the workflow's own data
         ("text", ""),
     ],
 )

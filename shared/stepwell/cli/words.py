@@ -11,6 +11,7 @@ from typing import Any
 
 from stepwell.definition.durations import span
 
+_APPROVAL = re.compile(r"approval(?:_\d+)?")  # the name of one of several in a wait
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
@@ -156,8 +157,10 @@ def next_command(run: Mapping[str, Any], user: str = "") -> str:
 def _of_several(data: Any, user: str) -> tuple[str, str] | None:
     """One of several approvals of a wait, as `/approval_2`, and who may answer it: first one that the user may."""
     approvals = data.get("approvals") if isinstance(data, Mapping) else None
-    if not isinstance(approvals, Mapping) or not all(isinstance(named, list) for named in approvals.values()):
+    if not isinstance(approvals, Mapping):
         return None
+    if not all(_APPROVAL.fullmatch(str(name)) and isinstance(named, list) for name, named in approvals.items()):
+        return None  # it is data of the workflow's own
     found = sorted(approvals.items(), key=lambda one: bool(one[1]) and user not in one[1])
     return next(((f"/{name}", _first(named, user)) for name, named in found), None)
 
