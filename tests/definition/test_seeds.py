@@ -338,7 +338,7 @@ def test_a_name_of_another_engine_is_refused_with_ours(name: str, value: str, hi
         ("timeout_ms: 3000", "write timeout: 5s, with its unit"),
         ("transitions: [{to: a, condition: 'state.x'}]", "write when: the condition"),
         ("step: python:shop.ship", "write run: python:module.function"),
-        ("next: a", "in nodes, write transitions: [{to: NODE}]"),
+        ("next: a", "write transitions: [{to: NODE}]"),
         ("merge: append", "write it in fan_in, beside its policy"),
         ("on_early_complete: abandon", "write it in fan_in, beside its policy"),
         ("transitions: [{to: a, from_node_id: a}]", "remove it: a transition stands at the node that it leads from"),

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from stepwell.definition import model_parts, models
 from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
+from stepwell.definition.borrowed_keys import meant_by
 from stepwell.definition.graph import Json
 from stepwell.definition.text import closest, pointer, pointer_part
 from stepwell.errors import Problem
@@ -40,20 +41,16 @@ _INSTEAD = {
     "`for: agent`": "a node that runs a workflow waits for it: write run: workflow:name in place of `wait`",
 }
 _FOREIGN = {"to_node_id": "to", "input_mapping": "input", "output_mapping": "output"}  # taken where the other is
-# Keys of other engines, and how they are spelled here.
-_SPELLINGS = {
-    "from_node_id": "remove it: a transition stands at the node that it leads from",
-    "from": "remove it: a transition stands at the node that it leads from",
-    "timeout_ms": "write timeout: 5s, with its unit",
-    "execution": "write its retry_policy and its timeout at the node itself",
-    "workflow_call": "write run: workflow:name",
-    "m_of_n": "write fan_in: {policy: {m_of_n: 2}}",
-    "condition": "write when: the condition",
-    "step": "write run: python:module.function",
-    "next": "in nodes, write transitions: [{to: NODE}]",
-    **dict.fromkeys(("merge", "target", "on_early_complete", "tolerate"), "write it in fan_in, beside its policy"),
+_SHORT = {  # what is written shorter by mistake
+    "fan_in": "write fan_in: {policy: all}, or any, or {m_of_n: 2}",
+    "nodes": "write each node under its name: nodes: {NAME: {run: …}}; `timeline:` has a list of steps",
+    "retry": "write retry: {max_retries: 3}",
+    "wait": "write wait: {for: approval}, or {for: event, name: NAME}; a pause is sleep: 5m",
+    "concurrency": "write concurrency: {limit: 10}",
+    "compensate": "write compensate: {run: python:module.function}",
+    "transitions": "write transitions: [{to: NODE}]",
+    "triggers": "write triggers: [{event: NAME}]",
 }
-_SHORT = {"fan_in": "write fan_in: {policy: all}, or any, or {m_of_n: 2}"}  # what a mapping is written as by mistake
 _FORMS = {  # how a value of a kind is written
     "a list": "begin each entry in a line of its own with `- `, or write [a, b]",
     "a mapping": "write names with values, such as `name: value`, without `- ` before the names",
@@ -137,7 +134,7 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
             shape.problems.append(unsupported(feature, place))
             shape.cuts += [path] if model is models.WaitDef else []
         elif name not in fields:
-            hint = _SPELLINGS.get(_snake(key)) or closest(_snake(key), fields)
+            hint = meant_by(model.__name__, _snake(key), value, fields) or closest(_snake(key), fields)
             shape.problems.append(Problem("unknown_key", f"unknown key `{key}`", place, hint))
         elif (name := _synonym(model, name, data)) in made:
             shape.problems.append(Problem("duplicate_key", f"`{name}` is written twice", place, "keep one spelling"))
