@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.api.views import read_run
 from stepwell.definition.graph import Json, Limit
 from stepwell.limits import DAY_MS, FORK_LANE, SURVEY_WIDTH
 from stepwell.prices import Prices, usd_on_durable_functions, usd_on_step_functions
@@ -181,7 +182,7 @@ def test_of_a_fork_too_wide_to_be_read_the_first_page_stands_for_the_others() ->
 
 @pytest.mark.parametrize(
     ("definition", "items", "more"),
-    [(FORK, 100, 0), (FORK, 250, 0), (CHAIN, 100, 1)],
+    [(FORK, 100, 0), (FORK, 250, 0), (CHAIN, 100, 0)],
     ids=["fork", "fork of three pages", "chain"],
 )
 def test_a_ledger_takes_no_write_and_at_most_one_read_more_than_the_view(
@@ -196,6 +197,14 @@ def test_a_ledger_takes_no_write_and_at_most_one_read_more_than_the_view(
         run_now(world.service.surveyed_with_cost(at))
         assert world.meter.total == 0
         assert world.meter.requests.total() - before == before + more
+
+
+def test_a_run_without_forks_is_shown_with_its_cost_by_one_read_each_of_its_header_its_snapshot_and_its_log() -> None:
+    with aws_world(CHAIN) as world:
+        run_id = lived(world, {"items": []})
+        world.meter.clear()
+        run_now(read_run(world.service, run_id))
+        assert world.meter.requests == {"query": 2, "get_item": 1}
 
 
 @pytest.mark.parametrize(("steps", "functions", "durable"), [(10, 302, 91), (100, 2_570, 831)])

@@ -22,7 +22,6 @@ from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.calls.exporting import read_export
-from stepwell.runtime.calls.ledger import Ledger, Logs
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
@@ -135,7 +134,7 @@ def test_a_history_may_be_read_from_any_slot_and_up_to_any_limit() -> None:
 
 def test_the_ledger_counts_a_batch_as_the_item_that_it_is() -> None:
     (plain, first), (batched, second) = done(chain(10, "step")), done(chain(10))
-    one, other = (run_now(Ledger(Logs(logbook(world), world.store)).cost(run_now(world.service.standing(run_id))))
+    one, other = (run_now(world.service.surveyed_with_cost(run_now(world.service.standing(run_id))))[1]
                   for world, run_id in ((plain, first), (batched, second)))  # fmt: skip
     assert one.write_units - other.write_units >= 8
     assert (other.records, other.steps) == (one.records, one.steps) == (10, 10)

@@ -54,8 +54,9 @@ class Cost:
 class Logs:
     """A run's logs and joins, each read once for all readers."""
 
-    def __init__(self, logbook: Logbook, log: Log) -> None:
-        self._logbook, self._log = logbook, log
+    def __init__(self, logbook: Logbook, log: Log, at: Standing) -> None:
+        """`at`: the run's root token, whose log may have been read."""
+        self._logbook, self._log, self._at = logbook, log, at
         self._joins: dict[str, Joined] = {}
         self._histories: dict[tuple[str, int, int | None], Sequence[Record]] = {}
         self._pages: dict[tuple[str, int], Page] = {}
@@ -63,6 +64,8 @@ class Logs:
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Returns a token's records after a slot, up to `limit` or all. Outputs that they refer to are not read."""
         place = (token_id, after, limit)
+        if token_id == self._at.token.id and self._at.read:
+            return [record for record in self._at.read if record.slot > after][:limit]
         if place not in self._histories:
             self._histories[place] = await self._logbook.lanes.token(run_id, token_id, after, limit)
         return self._histories[place]

@@ -205,12 +205,12 @@ class Service:
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """Returns the run's forks with their branches, to show what ran in them."""
-        logs = Logs(self._logbook, self.ports.log)
+        logs = Logs(self._logbook, self.ports.log, at)
         return await Surveyor(logs, logs).survey(at)
 
     async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
         """Returns the survey, and what the run has cost. Each log is read once for both."""
-        logs = Logs(self._logbook, self.ports.log)
+        logs = Logs(self._logbook, self.ports.log, at)
         return await Surveyor(logs, logs).survey(at), await Ledger(logs).cost(at)
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
@@ -374,10 +374,13 @@ class Service:
         return await self._performer.sending.publish(topic, event_id, payload)
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
-        await self.header(run_id)
+        check_run_id(run_id)
+        if token != ROOT:  # a fork that is kept outlives its run
+            await self.header(run_id)
         at = await self._logbook.load(run_id, token)
         if at is None and token != ROOT:
             raise NotFound(f"run {run_id} has no branch {token}", code="unknown_branch")
         if at is None:
-            raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
+            await self.header(run_id)
+            raise NotFound(f"run {run_id!r} is just being created", code="unknown_run", hint="ask again in a moment")
         return at

@@ -75,7 +75,7 @@ class Spending:
 
     async def _look(self, root: Standing) -> tuple[float, int]:
         """Returns what the run has cost in USD, and the number of its attempts."""
-        cost = await Ledger(Logs(self._logbook, self._log)).cost(root)
+        cost = await Ledger(Logs(self._logbook, self._log, root)).cost(root)
         return usd_here(asdict(cost), self._catalog.prices), cost.steps
 
 

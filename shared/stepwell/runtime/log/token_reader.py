@@ -62,11 +62,12 @@ class TokenReader:
             return await self._folded(at, at.token, await self._log.read_log(at.run_id, at.token.id))
         return await self._folded(changed(at, saved_slot=saved.slot), saved, records, len(snapshot))
 
-    async def _folded(self, at: Standing, token: Token, records: Sequence[Saved], known_bytes: int = 0) -> Standing:
+    async def _folded(self, at: Standing, token: Token, saved: Sequence[Saved], known_bytes: int = 0) -> Standing:
         token = token if token.branch is at.token.branch else changed(token, branch=at.token.branch)
-        at = changed(at, token=fold(await self.decoded(records), token))
+        records = await self.decoded(saved)
+        at = changed(at, token=fold(records, token), read=tuple(records) if token.slot < 0 else ())
         if at.token.slot - at.saved_slot >= self._least:
-            self._keep(at, known_bytes + sum(len(one.body) for one in records))
+            self._keep(at, known_bytes + sum(len(one.body) for one in saved))
         return at
 
     def saved(self, at: Standing) -> None:
