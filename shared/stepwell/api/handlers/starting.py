@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.requests import NoQuery, RerunBody, StartBody, StartIdleBody, WaitQuery
-from stepwell.api.views import read_run
+from stepwell.api.views import RunView, read_run, view_of
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
 from stepwell.runtime.admission import check_run_id
@@ -39,7 +39,10 @@ async def start_run(call: Call) -> Answer:
     run_id = started.header.run_id
     if wait > 0 and not body.create_only:
         await service.wait_for_end(run_id, math.ceil(wait * 1000))
-    answer = await shown(call, run_id, 201 if started.created else 200)
+        at = await service.standing(run_id)
+    else:
+        at = await service.begun(started)
+    answer = _answer(await view_of(service, at), 201 if started.created else 200)
     return replace(answer, body={**answer.body, "folded": started.folded})
 
 
@@ -59,7 +62,10 @@ async def rerun_run(call: Call) -> Answer:
 
 async def shown(call: Call, run_id: str, status: int) -> Answer:
     """Answers with the run's current view."""
-    view = await read_run(call.parts.service, run_id)
+    return _answer(await read_run(call.parts.service, run_id), status)
+
+
+def _answer(view: RunView, status: int) -> Answer:
     headers = {"Location": view["links"]["self"]} if status == 201 else {}
     return Answer(status, view, headers=headers)
 

@@ -64,7 +64,7 @@ class Logs:
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Returns a token's records after a slot, up to `limit` or all. Outputs that they refer to are not read."""
         place = (token_id, after, limit)
-        if token_id == self._at.token.id and self._at.read:
+        if token_id == self._at.token.id and self._at.read is not None:
             return [record for record in self._at.read if record.slot > after][:limit]
         if place not in self._histories:
             self._histories[place] = await self._logbook.lanes.token(run_id, token_id, after, limit)

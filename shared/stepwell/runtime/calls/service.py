@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from typing import NoReturn
 
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Graph, Json
@@ -16,6 +17,7 @@ from stepwell.engine.forks import split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Topic
+from stepwell.engine.token import NEW
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound, RunDeleted
@@ -36,7 +38,7 @@ from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.run_forks import RunForker
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
-from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
@@ -198,7 +200,17 @@ class Service:
         That is the steps of a DAG, the branches of a fork of one page, the holders of locks and permits that they wait
         for, and the rollback of a run that is being undone.
         """
-        at = await self._logbook.with_branches(await self._standing(run_id))
+        return await self._to_show(await self._standing(run_id))
+
+    async def begun(self, started: Started) -> Standing:
+        """Returns the run of a start, as `standing` does: a new one as it was created, which takes no read."""
+        header, run = started.header, run_info(started.header)
+        if not started.created or run.gathers:
+            return await self.standing(header.run_id)
+        return await self._to_show(Standing(header, run, await self.graph_of(header), NEW, -1, read=()))
+
+    async def _to_show(self, at: Standing) -> Standing:
+        at = await self._logbook.with_branches(at)
         at = await self._performer.permits.with_reason(await self._performer.locks.with_owners(at, LOCK_OWNERS))
         at = await self._performer.throttling.with_holders(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
@@ -294,20 +306,21 @@ class Service:
     async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool:
         """Cancels the run. Returns False if it had ended already. Raises NotFound, Conflict while it compensates."""
         check_json([reason, who], "reason")
-        await self.header(run_id)
-        answer = await self._coordinator.end(run_id, Cancelled(reason, who), f"cancel:{self._new_id()}")
-        if answer is not None and isinstance(answer.action, Refuse):
+        answer = await self._ended(run_id, Cancelled(reason, who), "cancel")
+        if isinstance(answer.action, Refuse):
             raise refused(answer.action)
-        return answer is not None and answer.is_mine
+        return answer.is_mine
 
     async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
         """Fails the run now, without compensation. Returns False if it had ended already. Raises NotFound."""
         check_json([reason, who], "reason")
-        await self.header(run_id)
         failure = Failure(TERMINATED, "governance", reason or "the run was terminated")
-        given = Terminated(failure, reason, who)
-        answer = await self._coordinator.end(run_id, given, f"terminate:{self._new_id()}")
-        return answer is not None and answer.is_mine
+        return (await self._ended(run_id, Terminated(failure, reason, who), "terminate")).is_mine
+
+    async def _ended(self, run_id: str, given: Cancelled | Terminated, verb: str) -> Answer:
+        check_run_id(run_id)
+        answer = await self._coordinator.end(run_id, given, f"{verb}:{self._new_id()}")
+        return answer or await self._not_found(run_id)
 
     async def pause(self, run_id: str, reason: str = "", who: str = "") -> None:
         """Stops the run before its next step. Raises NotFound, Conflict if it has ended or is being undone."""
@@ -380,7 +393,8 @@ class Service:
         at = await self._logbook.load(run_id, token)
         if at is None and token != ROOT:
             raise NotFound(f"run {run_id} has no branch {token}", code="unknown_branch")
-        if at is None:
-            await self.header(run_id)
-            raise NotFound(f"run {run_id!r} is just being created", code="unknown_run", hint="ask again in a moment")
-        return at
+        return at or await self._not_found(run_id)
+
+    async def _not_found(self, run_id: str) -> NoReturn:
+        await self.header(run_id)
+        raise NotFound(f"run {run_id!r} is just being created", code="unknown_run", hint="ask again in a moment")

@@ -201,7 +201,7 @@ class Logbook:
             at = await self._turned_back(at, slot) or await self._as_it_was(at, slot)
         if at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
             return None
-        return ForkedParent(changed(at, read=()), Branches(self.moment(at, ""), at.token))  # it is kept
+        return ForkedParent(changed(at, read=None), Branches(self.moment(at, ""), at.token))  # it is kept
 
     async def with_branches(self, at: Standing) -> Standing:
         """Returns the run with the members of its first node once they may begin, or with its fork's branches.

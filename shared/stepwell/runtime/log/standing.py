@@ -40,7 +40,7 @@ class Standing:
     graph: Graph
     token: Token
     saved_slot: int  # the slot of its last snapshot, -1 for none
-    read: tuple[Record, ...] = ()  # its whole log, if that was just read: nobody who shows it need read it again
+    read: tuple[Record, ...] | None = None  # its whole log, if that is known: who shows it need not read it again
     branches: tuple[Token, ...] = ()  # to be shown: its first node's members, or its small fork's branches
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
     may_begin: bool = False  # a branch without a record that nothing holds back, once that was checked
@@ -109,7 +109,7 @@ class Standing:
     def after(self, record: Record) -> Standing:
         token = apply(self.token, record)
         run = with_input(self.run, token)
-        return changed(self, token=token, run=run, read=(), turn=None, is_marked=False, spent=None)
+        return changed(self, token=token, run=run, read=None, turn=None, is_marked=False, spent=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class TokenReader:
     async def _folded(self, at: Standing, token: Token, saved: Sequence[Saved], known_bytes: int = 0) -> Standing:
         token = token if token.branch is at.token.branch else changed(token, branch=at.token.branch)
         records = await self.decoded(saved)
-        at = changed(at, token=fold(records, token), read=tuple(records) if token.slot < 0 else ())
+        at = changed(at, token=fold(records, token), read=tuple(records) if token.slot < 0 else None)
         if at.token.slot - at.saved_slot >= self._least:
             self._keep(at, known_bytes + sum(len(one.body) for one in saved))
         return at
