@@ -67,6 +67,19 @@ def test_a_sleep_is_exact_however_long_it_is(stepwell: Stepwell, nap: str, wakes
     assert sum(entry["type"] == "timer.fired" for entry in run.history) == wakes
 
 
+def test_a_wait_for_a_sleep_lasts_up_to_a_year_alone_and_beside_an_event(stepwell: Stepwell) -> None:
+    event, sleep = "{for: event, name: paid}", "{for: sleep, timeout: 365d}"
+    stepwell.define(
+        f"workflow: nap\ntimeline:\n  - {{name: a, wait: {sleep}}}\n  - {{name: b, wait: {{any: [{event}, {sleep}]}}}}"
+    )
+    run = stepwell.start("nap")
+    assert (run.phase, run.waiting_for) == ("sleeping", "sleep")
+    stepwell.advance("365d")
+    assert run.phase == "waiting_for_event"
+    stepwell.advance("365d")
+    assert run.result == {"index": 1, "for": "sleep", "name": "sleep", "result": None}
+
+
 def test_nothing_wakes_before_its_time(stepwell: Stepwell) -> None:
     stepwell.define("workflow: nap\ntimeline: [{name: nap, sleep: 30d}]")
     run = stepwell.start("nap")

@@ -64,7 +64,7 @@ SCHEMAS: dict[str, WaitSchema] = {
         has_url=True,
     ),
     "delay": WaitSchema("its timer", 30 * DAY_MS, keys=("timeout", "data"), is_timer=True),
-    "sleep": WaitSchema("its timer", YEAR_MS, is_timer=True),
+    "sleep": WaitSchema("its timer", YEAR_MS, keys=("timeout", "data"), is_timer=True),
     "children": WaitSchema("the child runs", DAY_MS, 5 * MINUTE_MS),
     "workflow": WaitSchema("the child run", DAY_MS, HOUR_MS),  # a `run: workflow:name`
     "agent": WaitSchema("the agent that was triggered", DAY_MS, HOUR_MS),  # a `trigger_agent` that waits
