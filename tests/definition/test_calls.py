@@ -152,7 +152,6 @@ MISTAKES = [
     ("children and run", "run: x, children: [{workflow: f}]", "conflict", "two nodes"),
     ("children and a wait", "children: [{workflow: f}], wait: {for: approval}", "conflict", "two nodes"),
     ("one input of children", "children: [{workflow: f}], input: {a: 1}", "misplaced_key", "inside each child"),
-    ("siblings of one", "run: 'workflow:f', siblings: finish", "misplaced_key", "`children`"),
     ("at_most_once", "run: 'workflow:f', at_most_once: true", "misplaced_key", "`at_most_once`"),
     ("pool", "run: 'workflow:f', pool: big", "misplaced_key", "`pool`"),
     ("pool of children", "children: [{workflow: f}], pool: big", "misplaced_key", "`pool`"),
@@ -177,6 +176,16 @@ def test_a_mistake_about_child_runs_is_told_once(body: str, code: str, said: str
     (problem,) = made.errors
     assert (problem.code, problem.line) == (code, 3)
     assert said in problem.message + problem.hint
+
+
+@pytest.mark.parametrize("written_as", FORMATS)
+@pytest.mark.parametrize("kind", ["", ", detached: true"])
+def test_siblings_of_a_single_child_run_are_a_warning(kind: str, written_as: str) -> None:
+    made = checked(f"run: 'workflow:f', siblings: finish{kind}", written_as)
+    assert made.graph is not None
+    (problem,) = made.problems
+    assert (problem.code, problem.severity) == ("misplaced_key", "warning")
+    assert "several `children`" in problem.hint
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,15 @@ _HINTS = {
     ("list of children", "input"): "put it inside each child",
     ("child run", "throttle"): "limit the workflow that it runs: `concurrency` in its own definition",
     ("child run", "siblings"): "it is for several `children`; remove it",
+    ("detached run", "siblings"): "it is for several `children`; remove it",
     ("child run", "at_most_once"): "a child run always starts once; remove it",
     ("detached run", "timeout"): "an independent run has the `timeout` of its own definition",
     ("detached run", "lock"): "put it into the workflow's own definition",
     ("node that does nothing", "lock"): "put it on a node that runs, waits or sleeps",
     ("wait", "timeout"): "put it inside `wait`",
 }
+
+_HARMLESS = {("child run", "siblings"), ("detached run", "siblings")}  # one child has none, so that nothing is lost
 
 
 def node_of(context: Context, name: str, data: Mapping[str, Json], path: str, rules: tuple[Rule, ...]) -> Node:
@@ -89,7 +92,8 @@ def _check_keys(context: Context, name: str, data: Mapping[str, Json], path: str
             )
         else:
             message, hint = f"`{key}` means nothing to a {what}", f"it belongs to a {' or a '.join(takers)}; remove it"
-        context.add("misplaced_key", message, f"{path}/{key}", _HINTS.get((what, key), hint))
+        severity = "warning" if (what, key) in _HARMLESS else "error"
+        context.add("misplaced_key", message, f"{path}/{key}", _HINTS.get((what, key), hint), severity)
 
 
 def _what(data: Mapping[str, Json]) -> str:
