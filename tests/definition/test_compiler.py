@@ -265,6 +265,33 @@ def test_start_is_a_mode_or_a_node(start: str, mode: str, first: str) -> None:
     assert (graph.start_mode, graph.start) == (mode, first)
 
 
+@pytest.mark.parametrize("written", ["end: {}", "end:", "end: {description: all is done}"])
+def test_a_graph_may_write_down_its_end_as_a_node(written: str) -> None:
+    text = f"workflow: w\nnodes:\n  {written}\n  a: {{run: x, timeout: 1s, transitions: [{{to: end}}]}}\nstart: a\n"
+    compiled = compile_definition(text)
+    assert compiled.graph is not None, [str(problem) for problem in compiled.problems]
+    assert not compiled.problems
+    assert [*compiled.graph.nodes] == ["a"]
+    assert compiled.graph.nodes["a"].rules[0].to == END
+    again = compile_document(json.loads(json.dumps(compiled.graph.document)), trusted=True)
+    assert [*again.nodes] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "{end: {}}",
+        "{end: {run: x, timeout: 1s}, a: {transitions: [{to: end}]}}",
+        "{a: {transitions: [{to: end}]}, end: {sleep: 1s}}",
+        "{a: {transitions: [{to: end}]}, end: {transitions: [{to: a}]}}",
+        "{a: {fan_out: all, transitions: [{to: end}]}, end: {fan_in: {policy: all}}}",
+    ],
+)
+def test_a_node_that_does_something_has_another_name_than_the_end(nodes: str) -> None:
+    codes = {problem.code for problem in compile_definition(f"workflow: w\nnodes: {nodes}\nstart: auto").errors}
+    assert "reserved_name" in codes
+
+
 def test_a_loop_of_nodes_without_a_bound_is_fine() -> None:
     """max_visits bounds it."""
     compiled("workflow: w\nnodes: {a: {transitions: [{to: a, when: 'true'}, {to: end}]}}")

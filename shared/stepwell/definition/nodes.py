@@ -17,6 +17,8 @@ def compile_nodes(context: Context, document: Mapping[str, Json]) -> dict[str, N
     nodes: dict[str, Node] = {}
     for name, data in named.items():
         path = f"/nodes/{pointer_part(name)}"
+        if _is_the_end(document, name, data):
+            continue
         check_name(context, name, path, "node")
         if data.get("fan_out") == "all" and not data.get("transitions"):
             hint = "add transitions: each that applies gets a branch"
@@ -28,6 +30,13 @@ def compile_nodes(context: Context, document: Mapping[str, Json]) -> dict[str, N
             fan_in=fan_in_of(context, name, data["fan_in"], f"{path}/fan_in") if "fan_in" in data else None,
         )
     return nodes
+
+
+def _is_the_end(document: Mapping[str, Json], name: str, data: Mapping[str, Json]) -> bool:
+    """Tells whether the node only writes down the end, which rules reach under this name without it: `end: {}`."""
+    named = document["nodes"]
+    start = document["start"] if document.get("start") in named else next(iter(named))
+    return name == END != start and not data.keys() - {"description"}
 
 
 def start_of(context: Context, document: Mapping[str, Json]) -> str:
