@@ -142,3 +142,58 @@ def test_a_time_out_takes_the_event_whose_message_was_lost() -> None:
     run_now(dispatch(world.parts, timer.lane, timer.message, Unlimited()))
     world.deliver()
     assert world.token(run_id).result == {"n": 1}
+
+
+EVENT_READ = """
+workflow: flow
+nodes:
+  a:
+    wait: {any: [{for: event, name: e, match: event.n > 0}, {for: delay, timeout: 1h}]}
+    output: {wait: "{{ result }}", n: "{{ has(event.n) ? event.n : 0 }}"}
+    transitions: [{to: big, when: event.n > 10}, {to: small, when: "event.kind == 'x' || event.n > 0"}, {to: none}]
+  big: {}
+  small: {}
+  none: {}
+"""
+
+
+@pytest.mark.parametrize(("number", "way"), [(11, "big"), (1, "small")])
+def test_the_output_and_the_rules_of_a_wait_read_the_event_that_ended_it(number: int, way: str) -> None:
+    world = World(EVENT_READ)
+    run_id = approving(world)
+    run_now(world.service.send_event("e", {"n": number}))
+    world.deliver()
+    token = world.token(run_id)
+    assert (token.node, token.scope["n"]) == (way, number)
+
+
+def test_a_rule_that_reads_an_event_does_not_apply_where_none_has_ended_the_wait() -> None:
+    world = World(EVENT_READ.replace('n: "{{ has(event.n) ? event.n : 0 }}"', "n: 0"))
+    run_id = approving(world)
+    world.pass_time(3_600_000)
+    assert world.token(run_id).node == "none"
+    timed = "{for: event, name: e, timeout: 1h}, diverge: [{when: event.n > 0, skip_to: end}, {when: true, fail: late}]"
+    world = World(f"workflow: flow\ntimeline: [{{name: a, wait: {timed}}}]")
+    run_id = approving(world)
+    world.pass_time(3_600_000)
+    end = world.token(run_id).end
+    assert end is not None
+    assert end.error is not None
+    assert end.error.type == "late"
+
+
+def test_a_fork_over_what_an_event_brings_reads_the_result() -> None:
+    """Its branches work their items out again, when the event is no longer at hand."""
+    text = """
+workflow: flow
+nodes:
+  a: {wait: {for: event, name: e}, transitions: [{to: b, foreach: COLLECTION}]}
+  b: {transitions: [{to: c}]}
+  c: {fan_in: {}}
+"""
+    for collection, status in (("result.all", "completed"), ("event.all", "failed")):
+        world = World(text.replace("COLLECTION", collection))
+        run_id = approving(world)
+        run_now(world.service.send_event("e", {"all": [1, 2]}))
+        world.deliver()
+        assert world.header(run_id).status == status

@@ -94,7 +94,7 @@ def _ident(name: str, variables: frozenset[str]) -> Code:
 _ABSENT = {
     "error": "it is set when an attempt has failed",
     "branch": "it is set inside a fork",
-    "event": "it is set in `match` and after a wait for an event",
+    "event": "it is set in `match`, and in the output and the rules of a wait that an event has ended",
     "result": "it is set once a step has ended",
 }
 

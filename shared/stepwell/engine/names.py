@@ -71,6 +71,10 @@ class Names(Mapping[str, Json]):
     def __init__(self, moment: Moment, token: Token, *, event: Json = None) -> None:
         self._moment, self._token, self._event = moment, token, event
 
+    def without_event(self) -> Names:
+        """Returns the names of the token alone."""
+        return Names(self._moment, self._token)
+
     def __iter__(self) -> Iterator[str]:
         return iter(_NAMES)
 

@@ -32,6 +32,7 @@ class Ended:
     stands: bool = False  # the node makes no result of its own: `result` is the last step's, and is not stored again
     timed_out: bool = False  # the failure is a wait's time-out: unhandled, the run ends `timed_out`
     is_done: bool = False  # the failure is that of what it was to write: the step itself has succeeded
+    event: Json = None  # the payload of the event that ended its wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class _Seen:
         scope = {**self._token.scope, **ended.writes}
         result = ended.result if ended.failure is None else None
         token = changed(self._token, scope=scope, result=result, error=ended.failure, steps=self._steps())
-        return Names(self._moment, token)
+        return Names(self._moment, token, event=ended.event)
 
     def _steps(self) -> Mapping[str, StepView]:
         """Returns the steps with the one that has just ended, as the fold will show it."""
@@ -176,7 +177,8 @@ class _Seen:
 
     @property
     def seen(self) -> Names:
-        return self._names
+        """The names that a fork's branches see again: those of the token, without the event."""
+        return self._names if self._ended.event is None else self._names.without_event()
 
     def _that_hold(self, rules: Iterable[Rule]) -> Iterator[Rule]:
         for rule in rules:
@@ -202,10 +204,15 @@ class _Seen:
         return value
 
     def _asks_for_what_is_not_there(self, rule: Rule) -> bool:
-        """`error.type == …` after a result, `result.amount > …` after an error: no match, not a mistake."""
+        """`error.type == …` after a result, `result.amount > …` after an error: no match, not a mistake.
+
+        Nor is `event.amount > …` where no event has ended the wait.
+        """
         if rule.when is None:
             return False
         failed = self._ended.failure is not None
+        if "event" in rule.when.names and self._ended.event is None:
+            return failed or self._moment.graph.nodes[self._ended.node].wait is not None
         return (failed and "result" in rule.when.names) or (not failed and rule.when.reads_error)
 
 

@@ -15,7 +15,7 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.routing import Ended
 from stepwell.engine.token import Token
 from stepwell.engine.waits import outcome
-from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.waits.kind import coming_of, kind_named
 from stepwell.engine.writing import ended_node, node_named, record, waiting_record, with_writes
 from stepwell.errors import EngineFault
 
@@ -69,9 +69,10 @@ def _resumed_value(resumption: Resumption) -> Json:
 
 def _after_wait(moment: Moment, token: Token, node: Node, resumption: Resumption, parked: Parked) -> Record:
     """Returns the record of a completed wait: the node's result and its writes."""
+    event = resumption.payload if coming_of(resumption).trigger == "event" else None
     if node.step is not None:
         result = outcome.result_of(None, parked, resumption, token.received)
-        ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
+        ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure, event=event)
         brought = moment.turn.writes if moment.turn else results.of_pause(node.name, node.step, result)
         ended = with_writes(moment, token, ended, node.step.output, brought)
     elif node.call is not None:
@@ -87,7 +88,7 @@ def _after_wait(moment: Moment, token: Token, node: Node, resumption: Resumption
         result = outcome.result_of(node.wait, parked, resumption, token.received)
         set_by_wait = outcome.writes_of(node.name, parked, resumption, token.received, result)
         writes = results.of_wait(moment, token, node.wait, node.name, set_by_wait)
-        ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
+        ended = with_writes(moment, token, Ended(node.name, 0, result, event=event), node.wait.output, writes)
     return ended_node(moment, token, ended, Kind.MOVED)
 
 

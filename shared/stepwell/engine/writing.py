@@ -113,7 +113,7 @@ def with_writes(
 
 
 def _mapped(moment: Moment, token: Token, ended: Ended, output: Expression) -> Mapping[str, Json]:
-    made = output.evaluate(Names(moment, replace(token, result=ended.result)))
+    made = output.evaluate(Names(moment, replace(token, result=ended.result), event=ended.event))
     if not isinstance(made, dict):
         raise ExpressionError(f"the output of {ended.node} is not an object of names and values")
     return made
