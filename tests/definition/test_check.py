@@ -187,6 +187,27 @@ MISTAKES = [
         "`charge`",
     ),
     (
+        "an event in an input",
+        TIMELINE + "  - name: a\n    run: x\n    input: '{{ event.id }}'",
+        "no_event",
+        5,
+        "read state or result",
+    ),
+    (
+        "an event in a key",
+        TIMELINE + "  - name: a\n    wait: {for: event, key: '{{ event.id }}'}",
+        "no_event",
+        4,
+        "`key`",
+    ),
+    (
+        "an event to fork over",
+        NODES + "  a: {wait: {for: event}, transitions: [{to: b, foreach: event.all}]}\n  b: {}",
+        "no_event",
+        3,
+        "`foreach`",
+    ),
+    (
         "unknown backoff",
         TIMELINE + "  - name: a\n    run: x\n    retry: {backoff: expo}",
         "bad_value",

@@ -180,20 +180,3 @@ def test_a_rule_that_reads_an_event_does_not_apply_where_none_has_ended_the_wait
     assert end is not None
     assert end.error is not None
     assert end.error.type == "late"
-
-
-def test_a_fork_over_what_an_event_brings_reads_the_result() -> None:
-    """Its branches work their items out again, when the event is no longer at hand."""
-    text = """
-workflow: flow
-nodes:
-  a: {wait: {for: event, name: e}, transitions: [{to: b, foreach: COLLECTION}]}
-  b: {transitions: [{to: c}]}
-  c: {fan_in: {}}
-"""
-    for collection, status in (("result.all", "completed"), ("event.all", "failed")):
-        world = World(text.replace("COLLECTION", collection))
-        run_id = approving(world)
-        run_now(world.service.send_event("e", {"all": [1, 2]}))
-        world.deliver()
-        assert world.header(run_id).status == status

@@ -11,6 +11,7 @@ from stepwell.definition.graph import END, Node, Rule
 from stepwell.definition.text import closest, pointer_part
 
 MANY_STEPS = 10
+_WITH_EVENT = ("match", "output", "when", "next_when")  # the keys that may read `event`
 
 
 def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> None:
@@ -29,6 +30,16 @@ def check_steps_read(context: Context, nodes: Mapping[str, Node]) -> None:
     for name, path in context.steps_read:
         if name not in nodes:
             context.add("unknown_step", f"`steps.{name}` names no node", path, closest(name, nodes))
+
+
+def check_events_read(context: Context) -> None:
+    """Reports `event` where it never has a value. A definition that is deployed already reads null there."""
+    for path in () if context.trusted else context.event_read:
+        if not path.startswith("/triggers/") and path.rpartition("/")[2] not in _WITH_EVENT:
+            hint = (
+                "`event` exists in `match`, and in the output and the rules of a wait; elsewhere read state or result"
+            )
+            context.add("no_event", f"`event` is read in `{path.rpartition('/')[2]}`, where there is none", path, hint)
 
 
 def _check_way_out(

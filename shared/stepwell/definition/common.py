@@ -45,6 +45,7 @@ class Context:
         self.problems: list[Problem] = []
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and the place that reads it
         self.branch_read: list[str] = []  # the places that read `branch`
+        self.event_read: list[str] = []  # the places that read `event`
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
         self.called: list[Called] = []
         self.default_retry: Retry | None = None  # of steps without a policy
@@ -115,6 +116,7 @@ class Context:
         """Records the names that the expression reads."""
         self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
         self.branch_read += [path] if "branch" in expression.names else []
+        self.event_read += [path] if "event" in expression.names else []
         self.state_read += [(name, path) for name in sorted(state_read(expression))]
         return expression
 

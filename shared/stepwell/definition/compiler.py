@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
-from stepwell.definition.checks import check_graph, check_steps_read, lint
+from stepwell.definition.checks import check_events_read, check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
@@ -214,6 +214,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         return None
     paths = _paths(document, nodes)
     check_steps_read(context, nodes)
+    check_events_read(context)
     if written_as == "function":
         return made
     if written_as == "steps":
