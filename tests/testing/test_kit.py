@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.definition.models import NodeDef, TransitionDef, WaitDef, WorkflowDef
+from stepwell.errors import DefinitionError
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.plugin import workflow_folder
 
@@ -70,3 +72,13 @@ def test_files_of_other_tools_do_not_make_a_workflow_folder(tmp_path: Path) -> N
     (tmp_path / "cdk.json").write_text("{}")
     (tmp_path / "tests").mkdir()
     assert workflow_folder(tmp_path / "tests" / "test_one.py", tmp_path, "") == tmp_path / "tests"
+
+
+def test_a_workflow_may_be_built_of_models(stepwell: Stepwell) -> None:
+    ask = NodeDef(wait=WaitDef(for_="approval", timeout="2h"), transitions=[TransitionDef(to="end")])
+    stepwell.define(WorkflowDef(workflow="built", nodes={"ask": ask}))
+    run = stepwell.start("built")
+    run.approve(by="ana")
+    assert run.status == "completed"
+    with pytest.raises(DefinitionError, match="unknown_target"):
+        stepwell.define(WorkflowDef(workflow="bad", nodes={"ask": NodeDef(transitions=[TransitionDef(to="nowhere")])}))

@@ -47,6 +47,7 @@ from stepwell.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from stepwell.client import AsyncClient, Client
+    from stepwell.definition.models import WorkflowDef
     from stepwell.testing.transport import InProcess
 
 URL = "https://stepwell.test"  # the base of a test's links; no server answers there
@@ -298,8 +299,9 @@ class Stepwell:
 
         return InProcess(self._parts, self.settle)
 
-    def define(self, text: str) -> Graph:
-        """Adds a workflow written in the test. Raises DefinitionError."""
+    def define(self, written: str | WorkflowDef) -> Graph:
+        """Adds a workflow written in the test: YAML, JSON, or a model. Raises DefinitionError."""
+        text = written if isinstance(written, str) else written.model_dump_json(exclude_unset=True)
         compiled = compile_definition(text)
         if compiled.graph is None:
             _refuse_errors(compiled.errors)
