@@ -61,6 +61,23 @@ def test_actions_follow_each_other_under_their_ids_else_their_number_and_type() 
     }
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        "{actionType: warn, timeout: 5s, parameters: {who: '{{ name }}'}}",
+        "{run: warn, timeout: 5s, input: {who: '{{ name }}'}}",
+    ],
+)
+def test_a_timeout_action_is_written_as_an_action_or_as_in_the_other_formats(action: str) -> None:
+    text = f"agent: a\nactions: [{{actionType: wait_for_response, parameters: {{key: k, timeoutActions: [{action}]}}}}]"
+    wait = node(compiled(text), "1-wait_for_response").wait
+    assert wait is not None
+    (step,) = wait.timeout_actions
+    assert step.input is not None
+    assert (step.run, step.timeout_ms) == ("warn", 5_000)
+    assert step.input.evaluate({"state": {"name": "ana"}, "input": {}}) == {"who": "ana"}
+
+
 def test_a_response_is_waited_for_as_the_table_says_with_what_is_shown_meanwhile() -> None:
     wait = node(compiled(), "2-wait_for_response").wait
     assert wait is not None
@@ -223,6 +240,12 @@ MISTAKES = [
         "misplaced_key",
         "timeout action",
     ),
+    (
+        "{actionType: assign_test, parameters: {timeoutActions: [{actionType: x, run: y}]}}",
+        "duplicate_key",
+        "one spelling",
+    ),
+    ("{actionType: assign_test, parameters: {timeoutActions: [{input: {}}]}}", "missing_key", "action_type"),
     ("{actionType: wait_for_any}", "missing_key", "`any` is empty"),
     ("{actionType: wait_for_any, parameters: {any: []}}", "missing_key", "`any` is empty"),
     ("{actionType: wait_for_any, parameters: {any: {}}}", "wrong_type", "a list"),

@@ -79,7 +79,7 @@ AGENT = {
                 "threadId": "t",
                 "expectedFrom": "ana",
                 "onTimeout": "continue",
-                "timeoutActions": [{"actionType": "send_message"}],
+                "timeoutActions": [{"actionType": "send_message"}, {"run": "send_message", "input": {"message": "x"}}],
             },
             "nextActionId": "end",
             "nextWhen": "a > 1",

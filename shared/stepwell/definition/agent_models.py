@@ -51,13 +51,20 @@ class AgentActionDef(Written):
         return inner(value if model is None else model.model_validate(value).model_dump(exclude_unset=True))
 
 
+class TimeoutActionDef(AgentActionDef):
+    """An action that runs when a wait times out, written as here or as in the other formats."""
+
+    run: str | None = Field(default=None, description="the same as action_type")
+    input: dict[str, Any] | None = Field(default=None, description="the same as parameters")
+
+
 class TimeoutParameters(Written):
     """The time limit of an action that waits, and its reaction to a time-out."""
 
     timeout: Duration | None = None
     on_timeout: Literal["fail", "continue", "retry"] | None = None
     max_retries: Count | None = None
-    timeout_actions: list[AgentActionDef] | None = None
+    timeout_actions: list[TimeoutActionDef] | None = None
 
 
 class WaitParameters(TimeoutParameters):

@@ -372,6 +372,7 @@ def json_schema() -> dict[str, Any]:
             if name in model.get("required", ()) and to_camel(name) != name:
                 model["required"].remove(name)
                 model["oneOf"] = [{"required": [name]}, {"required": [to_camel(name)]}]
+    schema["$defs"]["TimeoutActionDef"]["oneOf"].append({"required": ["run"]})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
     schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions", "function")]

@@ -64,6 +64,8 @@ _SYNONYMS_OF = {  # models in which a word has another meaning
     ("TriggerParameters", "agent"): "agent",
     ("TriggerParameters", "parameters"): "input",
     ("DelayParameters", "timeout"): "duration",
+    ("TimeoutActionDef", "run"): "action_type",
+    ("TimeoutActionDef", "input"): "parameters",
 }
 
 
@@ -106,7 +108,7 @@ def _unsupported_in(model: type[BaseModel]) -> dict[str, str]:
 def _fields_in(model: type[BaseModel], data: Mapping[str, Json]) -> dict[str, tuple[str, type[BaseModel]] | None]:
     """Returns a model's keys, with the parameters of an action by its type."""
     fields = _fields(model)
-    if model is not AgentActionDef:
+    if not issubclass(model, AgentActionDef):
         return fields
     kind = next((value for key, value in data.items() if _snake(key) == "action_type"), None)
     parameters = PARAMETERS.get(kind) if isinstance(kind, str) else None
