@@ -340,3 +340,20 @@ def test_a_check_refuses_an_assumption_about_a_step_that_there_is_not(world: Wor
         refused = world.post("/check", {"definition": ORDER, "assumptions": given})
         assert (refused.status, refused.json["code"]) == (422, "no_such_name")
         assert message in refused.json["detail"]
+
+
+@pytest.mark.parametrize("path", ["/workflows", "/schedules", "/limits"])
+def test_a_list_that_is_read_as_a_whole_has_pages_too(path: str) -> None:
+    texts = [
+        f"workflow: {name}\nconcurrency: {{limit: 1}}\ntriggers: [{{schedule: rate(1 day)}}]\nnodes: {{a: {{}}}}"
+        for name in "abc"
+    ]
+    world = World(*texts)
+    names = [one["name"] for one in world.get(path).json["items"]]
+    assert len(names) == 3
+    first = world.get(path, limit=2).json
+    rest = world.get(path, limit=2, cursor=first["next_cursor"]).json
+    assert [one["name"] for one in (*first["items"], *rest["items"])] == names
+    assert (len(first["items"]), rest["next_cursor"]) == (2, None)
+    assert world.get(path, limit=3).json["next_cursor"] is None
+    assert [world.get(path, limit=wrong).status for wrong in (0, 501)] == [422, 422]

@@ -247,6 +247,11 @@ class RunQueryString(Query):
     )
 
 
+class WholeListQueryString(Query):
+    limit: int | None = Field(None, ge=1, le=PAGE_ITEMS_MAX, description="default: all of them")
+    cursor: int = Field(0, ge=0, description="next_cursor of the page before")
+
+
 class RunsQueryString(Query):
     workflow: str = ""
     status: Annotated[list[Status], BeforeValidator(_several)] = Field(default_factory=list)

@@ -27,6 +27,7 @@ from stepwell.api.requests import (
     Query,
     RunQueryString,
     RunsQueryString,
+    WholeListQueryString,
 )
 from stepwell.api.views import RunView, run_summary, view_of
 from stepwell.api.vocabulary import in_words_of
@@ -192,6 +193,12 @@ async def get_graph(call: Call) -> Answer:
 
     shown = drawn.view if at.graph.replays and len(drawn.view["nodes"]) > 1 else at.graph
     return Answer(200, drawing.draw(form, shown, drawn.states, words_of(drawn.steps), drawn.taken), _MEDIA[form])
+
+
+def page_of_all(items: list[Json], asked: WholeListQueryString) -> Answer:
+    """Answers with a page of a list that was read as a whole."""
+    end = len(items) if asked.limit is None else asked.cursor + asked.limit
+    return paged(items[asked.cursor : end], str(end) if end < len(items) else "")
 
 
 def paged(items: list[Json], next_cursor: str) -> Answer:

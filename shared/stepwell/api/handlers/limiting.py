@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.handlers.asking import paged
+from stepwell.api.handlers.asking import page_of_all
 from stepwell.api.limits import limit_view, line_view
-from stepwell.api.requests import LimitQueryString, NoQuery
+from stepwell.api.requests import LimitQueryString, WholeListQueryString
 from stepwell.runtime.calls.limiting import Limiting
 
 
 async def list_limits(call: Call) -> Answer:
-    call.asked(NoQuery)
+    asked = call.asked(WholeListQueryString)
     limiting = _limiting(call)
     items = [limit_view(one, None if one.has_key else await limiting.line(one)) for one in limiting.all()]
-    return paged([*items], "")
+    return page_of_all([*items], asked)
 
 
 async def show_limit(call: Call) -> Answer:
@@ -29,7 +29,15 @@ def _limiting(call: Call) -> Limiting:
 
 
 LIMITING_ROUTES = (
-    Route("GET", "/limits", list_limits, "List the limits of steps and of runs", {200: "all of them"}, "LimitPage"),
+    Route(
+        "GET",
+        "/limits",
+        list_limits,
+        "List the limits of steps and of runs",
+        {200: "all of them, or a page"},
+        "LimitPage",
+        query=WholeListQueryString,
+    ),
     Route(
         "GET",
         "/limits/{name}",

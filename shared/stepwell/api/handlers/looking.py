@@ -5,9 +5,9 @@ from __future__ import annotations
 from stepwell.api.checked import CheckBody, check_view
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.graphs import workflow_summary, workflow_view
-from stepwell.api.handlers.asking import paged
+from stepwell.api.handlers.asking import page_of_all
 from stepwell.api.pauses import pause_view
-from stepwell.api.requests import NoQuery, StatsQuery
+from stepwell.api.requests import NoQuery, StatsQuery, WholeListQueryString
 from stepwell.api.stats import costs_of, stats_view
 from stepwell.errors import PortError
 from stepwell.limits import PAGE_ITEMS_MAX
@@ -19,9 +19,9 @@ _PROBE = "health"  # the kind and the name of the note that tests whether the st
 
 
 async def list_workflows(call: Call) -> Answer:
-    call.asked(NoQuery)
+    asked = call.asked(WholeListQueryString)
     current, pauses = call.parts.catalog.current, await call.parts.workflow_pauses.all()
-    return paged([workflow_summary(current[name], stopping(pauses, name)) for name in sorted(current)], "")
+    return page_of_all([workflow_summary(current[name], stopping(pauses, name)) for name in sorted(current)], asked)
 
 
 async def get_workflow(call: Call) -> Answer:
@@ -84,7 +84,15 @@ def installed_version() -> str:
 
 
 LOOKING_ROUTES = (
-    Route("GET", "/workflows", list_workflows, "List the deployed workflows", {200: "all of them"}, "WorkflowPage"),
+    Route(
+        "GET",
+        "/workflows",
+        list_workflows,
+        "List the deployed workflows",
+        {200: "all of them, or a page"},
+        "WorkflowPage",
+        query=WholeListQueryString,
+    ),
     Route(
         "GET",
         "/workflows/{name}",

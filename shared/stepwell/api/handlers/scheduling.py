@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.handlers.asking import paged
+from stepwell.api.handlers.asking import page_of_all
 from stepwell.api.handlers.starting import shown
-from stepwell.api.requests import EndBody, FireBody, NoQuery, ScheduleBody, StartIdleBody
+from stepwell.api.requests import EndBody, FireBody, NoQuery, ScheduleBody, StartIdleBody, WholeListQueryString
 from stepwell.api.schedules import schedule_view
 from stepwell.runtime.ports import Schedule
 
 
 async def list_schedules(call: Call) -> Answer:
-    call.asked(NoQuery)
+    asked = call.asked(WholeListQueryString)
     now_ms, scheduling = call.parts.ports.clock.now_ms(), call.parts.scheduling
     views = []
     for known in await scheduling.all():
         error = "" if known.of_definition else await scheduling.trouble(known.schedule)
         views.append(schedule_view(known, now_ms, error))
-    return paged(views, "")
+    return page_of_all(views, asked)
 
 
 async def create_schedule(call: Call) -> Answer:
@@ -65,7 +65,15 @@ async def fire_schedule(call: Call) -> Answer:
 
 _UNKNOWN = {404: "no such schedule"}
 SCHEDULING_ROUTES = (
-    Route("GET", "/schedules", list_schedules, "List the schedules", {200: "all of them, by name"}, "SchedulePage"),
+    Route(
+        "GET",
+        "/schedules",
+        list_schedules,
+        "List the schedules",
+        {200: "all of them, by name, or a page"},
+        "SchedulePage",
+        query=WholeListQueryString,
+    ),
     Route(
         "POST",
         "/schedules",
