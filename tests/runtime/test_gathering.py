@@ -170,6 +170,17 @@ def test_a_start_after_the_period_makes_another_run_though_the_first_ones_worker
     assert [one["text"] for one in inputs(world)] == [1, 2]
 
 
+def test_a_start_that_is_held_up_for_longer_than_the_period_makes_one_run() -> None:
+    """The run gathers starts from when it is made, not from when the call began."""
+    world = World(DEBOUNCE)
+    world.store.before["put_note"] = lambda *_: world.clock.set(world.clock.now_ms() + MINUTE_MS)
+    started = begun(world, {"page": "a", "text": 1})
+    assert started.created
+    world.pass_time(HOUR_MS)
+    assert inputs(world) == [{"page": "a", "text": 1}]
+    assert world.store.calls["create_run"] == 1
+
+
 def test_a_cancelled_run_gathers_no_more_starts() -> None:
     world = World(DEBOUNCE)
     first = begun(world, {"page": "a"})

@@ -160,11 +160,15 @@ class Gatherer:
             return None
 
     async def _open_run(self, graph: Graph, given: Header, run_id: str, origin: str) -> Standing:
-        """Loads the run; creates and wakes it if nobody has yet."""
+        """Loads the run; creates and wakes it if nobody has yet.
+
+        It is dated now: a caller that was held up for the whole period would make a run that is due at once.
+        """
         at = await self._logbook.load(run_id)
         if at is None:
-            header = replace(given, run_id=run_id, input=None, fingerprint="", origin=origin)
-            await self._starter.create(graph, header)
+            now_ms = max(given.created_ms, self._ports.clock.now_ms())
+            dated = replace(given, created_ms=now_ms, changed_ms=now_ms)
+            await self._starter.create(graph, replace(dated, run_id=run_id, input=None, fingerprint="", origin=origin))
             at = await self._logbook.load(run_id)
         if at is None:
             raise PortError(f"run {run_id} is not there")
