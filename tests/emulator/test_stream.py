@@ -26,19 +26,32 @@ def subscriber(world: World) -> Iterator[str]:
     queues.delete_queue(QueueUrl=url)
 
 
+def told(world: World, subscriber: str, run_id: str) -> list[Mapping[str, Any]]:
+    """The events of a run that the queue has got."""
+    events = [json.loads(message["Body"])["detail"] for message in world.messages(subscriber)]
+    return [event for event in events if event["run_id"] == run_id]
+
+
 def test_a_subscriber_is_told_of_a_run_from_its_start_to_its_end(world: World, subscriber: str) -> None:
     run_id = world.start("greet", {"name": "you"})
 
-    def told() -> list[Mapping[str, Any]]:
-        events = [json.loads(message["Body"])["detail"] for message in world.messages(subscriber)]
-        return [event for event in events if event["run_id"] == run_id]
-
     def kinds() -> set[str]:  # a bus keeps no order
-        return {event["entry"]["type"] for event in told()}
+        return {event["entry"]["type"] for event in told(world, subscriber, run_id)}
 
     until(lambda: kinds() == {"run.created", "run.started", "step.completed", "run.completed"}, "all of it is told")
-    (last,) = (event for event in told() if event["entry"]["type"] == "run.completed")
+    (last,) = (event for event in told(world, subscriber, run_id) if event["entry"]["type"] == "run.completed")
     assert (last["workflow"], last["status"]) == ("greet", "completed")
+
+
+def test_a_subscriber_is_told_of_every_branch_that_one_message_brought(world: World, subscriber: str) -> None:
+    """Such branches are written together, in batches of their lane."""
+    run_id = world.start("fan", {"names": ["ann", "bob", "cy"]})
+
+    def branches() -> int:
+        kinds = [event["entry"]["type"] for event in told(world, subscriber, run_id)]
+        return kinds.count("branch.completed")
+
+    until(lambda: branches() == 3, "each branch is told")
 
 
 def test_a_workflow_that_asks_for_it_leaves_its_runs_in_the_bucket(world: World) -> None:

@@ -122,4 +122,5 @@ def test_the_keys_of_the_stream_are_the_tables() -> None:
     """The stream's filter names the sort key and the prefixes of what the store writes."""
     assert keys.SORT == "sk"
     assert keys.record_key("r", "0", 1)["sk"]["S"].startswith("LOG#")
+    assert keys.record_key("r", "0/3.0+10", 0)["sk"]["S"].startswith("JOIN#")
     assert keys.header_key("r")["sk"]["S"] == "RUN"

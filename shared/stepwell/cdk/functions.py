@@ -32,9 +32,9 @@ STREAM_TRIES = 10
 COORDINATOR_BATCH = 10
 LEAST_CONCURRENCY = 2  # the minimum for a queue's event source
 
-# New records of a run, and changes or the expiry of its header.
+# New records of a run, new batches of its forks' lanes, and changes or the expiry of its header.
 STREAM_PATTERNS: Sequence[Mapping[str, object]] = (
-    {"eventName": ["INSERT"], "dynamodb": {"Keys": {"sk": {"S": [{"prefix": "LOG#"}]}}}},
+    {"eventName": ["INSERT"], "dynamodb": {"Keys": {"sk": {"S": [{"prefix": "LOG#"}, {"prefix": "JOIN#"}]}}}},
     {"dynamodb": {"Keys": {"sk": {"S": ["RUN"]}}}},
 )
 
