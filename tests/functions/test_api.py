@@ -113,6 +113,35 @@ def test_a_body_in_base64_is_the_body(deployed: Deploy) -> None:
     assert (answer["statusCode"], json.loads(answer["body"])["run_id"]) == (201, "mine")
 
 
+@pytest.mark.parametrize(
+    ("raw", "proxy", "status"),
+    [
+        ("/flows/v1/workflows/flow/runs", "workflows/flow/runs", 201),
+        ("/flows/v1/workflows/flo%25x/runs", "workflows/flo%x/runs", 404),  # of a workflow `flo%x`
+        ("/flows/v1/workflows/flow/runs", "flow/runs", 404),  # of a mapping that ends like a route
+    ],
+)
+def test_the_path_of_a_custom_domains_mapping_is_none_of_the_apis(
+    deployed: Deploy, raw: str, proxy: str, status: int
+) -> None:
+    """API Gateway leaves the mapping's key in the path: the route that it chose tells where the API's own begins."""
+    stack = deployed(ASKS, STEPS)
+    event = event_of("http")
+    event.update(rawPath=raw, pathParameters={"proxy": proxy}, body="{}")
+    answer = stack.function("api").handler(event, Invocation(stack.clock))
+    assert answer["statusCode"] == status
+    if "%" in proxy:
+        assert json.loads(answer["body"])["code"] == "unknown_workflow"
+
+
+def test_a_link_below_the_path_of_a_custom_domain_is_served(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS)
+    event = event_of("link")
+    event["rawPath"] = f"/flows{event['rawPath']}"
+    answer = stack.function("api").handler(event, Invocation(stack.clock))
+    assert (answer["statusCode"], answer["headers"]["Content-Type"]) == (404, "text/html; charset=utf-8")
+
+
 def test_a_link_of_a_stack_without_its_key_leads_nowhere(deployed: Deploy) -> None:
     """As after an update of the code alone: nothing is open for want of a key."""
     stack = deployed(ASKS, STEPS)

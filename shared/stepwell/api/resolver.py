@@ -7,6 +7,7 @@ A framework's resolver would be half of what the API loads at a cold start.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -26,6 +27,7 @@ from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.loop.driving import run_now
 
 _PARAMETER, _ROUTES = "/{}", "/"  # no word of a path has a slash
+_GATEWAY_NAME = re.compile(r"\{([^{}+]+)\+?\}")
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -110,9 +112,24 @@ def _parameters(row: tuple[str, ...], words: tuple[str, ...]) -> Mapping[str, st
 
 
 def _path_of(event: Mapping[str, Any]) -> str:
-    """Returns the path without the stage, which a URL of API Gateway's own has before it."""
+    """Returns the path without what a URL may have before it: the stage, or the mapping of a custom domain.
+
+    API Gateway leaves both in `rawPath`, and keeps there one escape, `%25`. The route that it chose says what is below.
+    """
     path, stage = str(event["rawPath"]), event["requestContext"].get("stage", "$default")
+    below = _below(str(event.get("routeKey") or ""), event.get("pathParameters") or {})
+    for whole in (path, unquote(path)) if below else ():
+        before = whole.removesuffix(below)
+        if before != whole and path.startswith(before):
+            return path[len(before) :]
+    if below == "/":
+        return below
     return path if stage == "$default" else path.removeprefix(f"/{stage}")
+
+
+def _below(route: str, names: Mapping[str, str]) -> str:
+    """Returns the path that a route stands for, as `GET /runs/{id}` or `ANY /{proxy+}`; nothing for `$default`."""
+    return _GATEWAY_NAME.sub(lambda found: names.get(found[1], found[0]), route.partition(" ")[2])
 
 
 def _no_route(method: str, path: str, known: set[str]) -> Answer:
