@@ -51,6 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+    (root / "rates.py").chmod(0o600)
     return project_of(root / "flows")
 
 
@@ -118,6 +119,12 @@ def test_what_is_hidden_in_a_folder_stays_there(bundles: Bundles) -> None:
 def test_what_no_function_reads_is_left_out(bundles: Bundles, name: str) -> None:
     ours = [bundles.engine, bundles.engine / "stepwell", bundles.engine / "stepwell" / "functions"]
     assert not [place for place in ours if (place / name).exists()]
+
+
+def test_everybody_may_read_a_package_whoever_may_read_the_project(bundles: Bundles) -> None:
+    """On Lambda another user reads it, with the modes that the files had here."""
+    files = [file for tree in (bundles.engine, bundles.worker) for file in tree.rglob("*")]
+    assert [file for file in files if file.stat().st_mode & 0o444 != 0o444] == []
 
 
 def test_the_adapters_in_memory_are_packed_for_simulations_and_those_of_this_machine_are_not(bundles: Bundles) -> None:

@@ -108,3 +108,29 @@ def test_the_installers_own_copy_is_not_cut(tmp_path: Path) -> None:
     trimming.trim_compiled(tmp_path / "tree")
     assert (len(packed.read_bytes()), len(cached.read_bytes())) == (64, 71)
     assert [path.name for path in packed.parent.iterdir()] == ["re2.so"]
+
+
+def test_the_installers_own_copy_keeps_its_mode(tmp_path: Path) -> None:
+    cached, packed = tmp_path / "m.py", tmp_path / "tree" / "bag" / "m.py"
+    cached.write_text("X = 1")
+    cached.chmod(0o700)
+    packed.parent.mkdir(parents=True, mode=0o700)
+    os.link(cached, packed)
+    trimming.open_to_all(tmp_path / "tree")
+    assert [path.stat().st_mode & 0o777 for path in (packed.parent, packed, cached)] == [0o755, 0o755, 0o700]
+    assert [path.name for path in packed.parent.iterdir()] == ["m.py"]
+
+
+def test_a_stub_that_its_module_reads_when_it_is_imported_stays(tmp_path: Path) -> None:
+    """As scikit-image does, by lazy_loader: without the file it cannot be imported."""
+    for name, text in {
+        "image/__init__.py": "import lazy_loader\nnames = lazy_loader.attach_stub(__name__, __file__)\n",
+        "image/__init__.pyi": "from .io import imread\n",
+        "image/io.py": "def imread(): ...\n",
+        "image/io.pyi": "def imread() -> None: ...\n",
+        "image/_core.pyi": "",  # of compiled code
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    trimming.remove_stubs(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*.py*")) == ["__init__.py", "__init__.pyi", "io.py"]

@@ -25,7 +25,7 @@ from stepwell.cdk.bytecode import compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.locking import engine_requirements, lock
 from stepwell.cdk.tools import Target, run
-from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, remove, trim_compiled
+from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, open_to_all, remove, remove_stubs, trim_compiled
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, StepwellError
 from stepwell.project import Project, name_of
@@ -127,10 +127,13 @@ def build(
     remove(engine, UNREAD_BY_OURS)
     for tree in (engine, worker):
         remove(tree, UNREAD)
+        remove_stubs(tree)
         _copy_own(tree, () if has_console and tree == engine else (CONSOLE,))
         (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
     copy_project(project, worker / PROJECT)
     bundles = Bundles(engine, worker, packed, _compiled((engine, worker), python) if platform == "lambda" else "")
+    for tree in (engine, worker):
+        open_to_all(tree)
     if size_bytes(worker) > MOST_BYTES:
         raise BundlingError(
             bundles.report(), code="package_too_large", hint="remove a dependency, or call it over HTTP"

@@ -1,7 +1,8 @@
-"""Leaves out of the packages what no function reads.
+"""Leaves out of the packages what no function reads, and lets Lambda read the rest.
 
 UNREAD          of every package: build trees, unused extensions, pages for browsers
 UNREAD_BY_OURS  of the engine's alone, because a user's steps may import it
+remove_stubs    the stubs of every package, which only a type checker reads
 trim_compiled   the tables of symbols of compiled code, which only a debugger reads
 """
 
@@ -25,7 +26,6 @@ UNREAD = (
     "*.dist-info/uv_cache.json",
     "*.dist-info/licenses",
     "*.dist-info/sboms",
-    "*.pyi",
     "*/__pycache__",
 )
 UNREAD_BY_OURS = (
@@ -39,6 +39,7 @@ UNREAD_BY_OURS = (
 )  # fmt: skip
 # Those of ours that are built with them: a fifth to four fifths of their size.
 _WITH_SYMBOLS = ("re2", "yaml")
+_READS_STUB = b"attach_stub"  # of lazy_loader, in a module whose stub says what it imports later
 _HEADER_BYTES = 64
 _ELF64_LITTLE = b"\x7fELF\x02\x01"
 _SEGMENTS, _SECTIONS = 32, 40  # where the header has the offsets of both tables
@@ -53,6 +54,26 @@ def remove(tree: Path, patterns: Iterable[str]) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def remove_stubs(tree: Path) -> None:
+    """Deletes the stubs but those that their modules read themselves."""
+    for stub in list(tree.rglob("*.pyi")):
+        module = stub.with_suffix(".py")
+        if not (module.is_file() and _READS_STUB in module.read_bytes()):
+            stub.unlink()
+
+
+def open_to_all(tree: Path) -> None:
+    """Lets everybody read the files: on Lambda another user does, and a package keeps the modes of this machine."""
+    for path in list(tree.rglob("*")):
+        mode = path.stat().st_mode & 0o777
+        wanted = mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444)
+        if wanted == mode:
+            continue
+        if path.is_file() and path.stat().st_nlink > 1:
+            _replace(path, path.read_bytes())
+        path.chmod(wanted)
+
+
 def trim_compiled(tree: Path) -> None:
     """Cuts the compiled modules of our own dependencies to what is loaded."""
     for name in _WITH_SYMBOLS:
@@ -60,10 +81,15 @@ def trim_compiled(tree: Path) -> None:
             content = file.read_bytes()
             trimmed = loaded_part(content)
             if len(trimmed) < len(content):
-                whole = file.with_suffix(".trimmed")  # a new file: this one may be linked to the installer's cache
-                whole.write_bytes(trimmed)
-                shutil.copymode(file, whole)
-                os.replace(whole, file)
+                _replace(file, trimmed)
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Writes a new file in the place of one that may be linked to the installer's cache."""
+    whole = file.with_name(f"{file.name}.new")
+    whole.write_bytes(content)
+    shutil.copymode(file, whole)
+    os.replace(whole, file)
 
 
 def loaded_part(content: bytes) -> bytes:
