@@ -9,7 +9,6 @@ from stepwell.aws.entry import Context, TimeLeft, open_entry
 from stepwell.aws.observing import ids_of
 from stepwell.aws.packed import package_root
 from stepwell.runtime.dispatch import bury, dispatch
-from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 
@@ -19,19 +18,20 @@ entry = open_entry(package_root())
 @entry.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     batch = batch_of(event)
-    batch.each(_take, TimeLeft(context).left_ms)
+    time = TimeLeft(context)
+    batch.each(lambda delivery: _take(delivery, time), time.left_ms)
     entry.observing.count("FailedDeliveries", len(batch.failed))
     return batch.answer()
 
 
-def _take(delivery: Delivery) -> None:
+def _take(delivery: Delivery, time: TimeLeft) -> None:
     body = delivery.message()
     with entry.observing.about(**ids_of(body)):
         if delivery.queue_arn != entry.deployment.resume.arn and run_now(bury(entry.parts, body)):
             entry.observing.count("DeadLetters")
             return
         with entry.putting_off(Lane.RESUME, delivery):
-            run_now(dispatch(entry.parts, Lane.RESUME, body, Unlimited()))
+            run_now(dispatch(entry.parts, Lane.RESUME, body, time))
     counts = entry.parts.triggers.counts
     while counts:
         entry.observing.count(*counts.popitem())

@@ -11,7 +11,7 @@ import pytest
 from stepwell.runtime import dispatch
 from stepwell.runtime.loop.driving import run_now
 from tests.functions.conftest import Deploy
-from tests.functions.kit import Deployment
+from tests.functions.kit import Deployment, Invocation
 
 SLEEPS = "workflow: flow\ntimeline: [{name: nap, sleep: 40m}, {name: b, run: python:m.b}]"
 LISTENS = "workflow: flow\ntimeline: [{name: paid, wait: {for: event, name: paid}}, {name: b, run: python:m.b}]"
@@ -69,6 +69,22 @@ def test_an_event_sent_through_the_api_resumes_the_run_that_waits_for_it(deploye
     assert stack.call("POST", "/events", {"name": "paid", "payload": {"n": 1}})[0] == 202
     stack.deliver()
     assert stack.run(run_id)["result"] == "done"
+
+
+def test_an_event_for_more_waits_than_an_invocation_has_time_for_goes_on_in_the_next(
+    deployed: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the function would be killed over and over, with the messages of the same batch."""
+    stack = deployed(f"{LISTENS}\nevents: {{paid: {{consume_on_read: false}}}}", STEPS)
+    runs = [stack.start() for _ in range(5)]
+    stack.deliver()
+    assert stack.call("POST", "/events", {"name": "paid", "payload": {"n": 1}})[0] == 202
+    for left in (3, 1, 0):
+        left_ms = iter([60_000] * 2)  # for the message, and for the wait after the first
+        monkeypatch.setattr(Invocation, "get_remaining_time_in_millis", lambda self, left=left_ms: next(left, 0))
+        assert stack.invoke("resume", stack.messages("resume")) == []
+        assert sum(stack.token(run_id).resumption is None for run_id in runs) == left
+    assert stack.messages("resume")["Records"] == []
 
 
 def test_a_wake_that_killed_its_workers_fails_its_step_as_worker_lost(deployed: Deploy) -> None:

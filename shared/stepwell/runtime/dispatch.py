@@ -93,7 +93,8 @@ async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:
             await parts.triggers.fire(message)
         case Publish(event):
             await parts.coordinator.handle(message, budget)
-            await parts.triggers.take(event)
+            if not message.after:
+                await parts.triggers.take(event)
         case GoOnAll():
             await parts.stopping.handle(message)
         case HoldPage() | GoOn():

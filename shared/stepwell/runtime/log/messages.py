@@ -81,10 +81,14 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """An event arrived from outside. `kept`: it is in the mailbox already."""
+    """An event arrived from outside. `kept`: it is in the mailbox already.
+
+    `after`: the wait up to which it was offered, in the order of its topic, before the time of a worker was over.
+    """
 
     event: Event
     kept: bool = False
+    after: tuple[int, str, str, int, int] | tuple[()] = ()
 
     @property
     def id(self) -> str:
@@ -286,10 +290,11 @@ def _body(message: Message) -> dict[str, Json]:
         case Scheduled(schedule, at_ms, made):
             body = {"type": "scheduled", "schedule": schedule, "at": iso(at_ms) if at_ms else SCHEDULED_TIME}
             return {**body, "made": made.stored()} if made else body
-        case Publish(event, kept):
+        case Publish(event, kept, after):
             return {
                 "type": "publish",
                 **({"kept": True} if kept else {}),
+                **({"after": [*after]} if after else {}),
                 "topic": [event.topic.name, event.topic.key],
                 "id": event.id,
                 "payload": event.payload,
@@ -321,7 +326,7 @@ def from_json(raw: Mapping[str, Json]) -> Message:
             case "publish":
                 topic = Topic(*raw["topic"])
                 event = Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"])
-                return Publish(event, raw.get("kept", False))
+                return Publish(event, raw.get("kept", False), tuple(raw.get("after", ())))
     except formats.BROKEN as error:
         raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
     raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")

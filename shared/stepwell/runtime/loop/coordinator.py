@@ -51,8 +51,8 @@ class Coordinator:
     async def handle(self, message: Message, budget: Budget = UNLIMITED) -> None:
         """Handles one message. Raises PortError if a port fails: the message is to be redelivered.
 
-        `budget`: only its lease counts. Once the message belongs to another worker, nothing is appended: this one might
-        die with the record.
+        `budget`: once the message belongs to another worker, nothing is appended: this one might die with the record.
+        Its time counts for an event that many waits get.
         """
         match message:
             case Timer():
@@ -101,10 +101,10 @@ class Coordinator:
         if event.consumed_by:
             await self._push_consumer(event, by, budget)
         elif run_id is None:
-            await self._offer(event, by, budget)
+            await self._offer(event, publish, budget)
         elif not await self._offer_to_run(event, run_id, by, budget):
             await self._ports.erasure.note_name(event, run_id)
-            await self._offer(event, by, budget)
+            await self._offer(event, publish, budget)
 
     async def _kept(self, publish: Publish) -> Event | None:
         """Stores the event, unless it was, and returns it as it is now. None: its topic is full, or it has expired."""
@@ -118,23 +118,28 @@ class Coordinator:
             return None
         return await mailbox.get_event(event.topic, event.id)
 
-    async def _offer(self, event: Event, by: str, budget: Budget) -> None:
+    async def _offer(self, event: Event, publish: Publish, budget: Budget) -> None:
         """Offers the event to the waiters, oldest first, until one takes it; to all of them if it is not consumed.
 
         Waits that are over are deleted. A run that cannot be read keeps the event from no other: if none of those takes
-        it, the EngineFault is raised.
+        it, the EngineFault is raised. If the time is over, a message about the waits that are left follows.
         """
         unread: EngineFault | None = None
         moved = set[tuple[str, str]]()  # tokens whose wait this event ended: none is woken for a second arm
+        upto = publish.after
         for waiter in await self._ports.mailbox.waiters(event.topic):
-            if (waiter.run_id, waiter.token) in moved:
+            if _place_of(waiter) <= publish.after or (waiter.run_id, waiter.token) in moved:
                 continue
+            if upto != publish.after and unread is None and budget.left_ms() == 0:
+                await self._ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True, after=upto)))
+                return
+            upto = _place_of(waiter)
             try:
                 at = await self._at_wait(waiter)
             except EngineFault as fault:
                 unread = fault
                 continue
-            answer = None if at is None else await self._offer_to(at, waiter, event, by, budget)
+            answer = None if at is None else await self._offer_to(at, waiter, event, publish.id, budget)
             if answer is None:
                 continue
             if isinstance(answer.action, Drop) and answer.action.is_over and not answer.is_mine:
@@ -314,6 +319,11 @@ class Coordinator:
         if parent is None or not pushes(parent.token, *in_place_of(at.token, wake.id)):
             return None
         return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
+
+
+def _place_of(waiter: Waiter) -> tuple[int, str, str, int, int]:
+    """Returns the place of a wait among those of its topic, which are in this order."""
+    return waiter.since_ms, waiter.run_id, waiter.token, waiter.slot, waiter.arm
 
 
 def _has_moved(answer: Answer) -> bool:
