@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.aws import dead_letters
 from stepwell.aws.dead_letters import AwsDeadQueue
 from stepwell.engine.records import Topic
 from stepwell.errors import NotFound, PortError
@@ -79,6 +80,22 @@ def test_what_is_sent_back_goes_to_its_own_queue_and_counts_anew(letters: Dead) 
     assert run_now(letters.port.send_back(None)) == [deadline]
     assert letters.lane(Lane.RESUME) == [to_json(Deadline("run_2"))]
     assert letters.shown().keys() == {odd}
+
+
+def test_a_call_sends_back_no_more_than_it_has_time_for(letters: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+    """API Gateway waits for half a minute; after a long outage there may be thousands of letters."""
+    monkeypatch.setattr(dead_letters, "TAKEN_AT_ONCE", 10)
+    wakes = [letters.send(to_json(Wake(f"run_{number}", 3))) for number in range(25)]
+    assert [len(run_now(letters.port.send_back(None))) for _ in range(3)] == [10, 10, 5]
+    assert letters.shown() == {}
+    assert len(wakes) == 25
+
+
+def test_a_letter_that_is_found_is_taken_without_a_look_at_the_others(letters: Dead) -> None:
+    wakes = [letters.send(to_json(Wake(f"run_{number}", 3))) for number in range(25)]
+    before = letters.queue.cloud.calls.count("ReceiveMessage")
+    assert run_now(letters.port.send_back(frozenset({wakes[0]}))) == [wakes[0]]
+    assert letters.queue.cloud.calls.count("ReceiveMessage") == before + 1
 
 
 def test_a_letter_that_cannot_be_sent_stays(letters: Dead) -> None:

@@ -50,6 +50,18 @@ def test_letters_are_sent_back_by_id_or_all(api: FakeApi, cli: Cli) -> None:
     assert cli("dlq", "redrive").exit_code == 2
 
 
+def test_all_letters_are_sent_back_however_many_calls_it_takes(api: FakeApi, cli: Cli) -> None:
+    answers = (
+        {"sent": ["m1"], "left": ["m2", "odd"]},
+        {"sent": ["m2"], "left": ["odd"]},
+        {"sent": [], "left": ["odd"]},
+    )
+    api.on("POST", "/dlq:redrive", *((200, one) for one in answers))
+    told = cli("dlq", "redrive", "--all")
+    assert told.exit_code == 1
+    assert told.stdout == "sent 2 messages back\n  odd stays: it cannot be read, or is not there\n"
+
+
 def test_letters_are_deleted_by_id_or_all_that_cannot_be_read(api: FakeApi, cli: Cli) -> None:
     api.on("GET", "/dlq", page("m1-abc"))
     api.on("POST", "/dlq:delete", (200, {"deleted": ["m1-abc"], "left": ["m2"]}), (200, {"deleted": [], "left": []}))

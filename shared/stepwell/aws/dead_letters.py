@@ -31,6 +31,7 @@ Message: TypeAlias = Mapping[str, Any]  # as SQS tells it
 
 LOOK_SECONDS = 30  # while a person looks; they are visible again at once after that
 ASKED_SECONDS = 1  # while a person looks: only a receive that waits asks all servers of a queue
+TAKEN_AT_ONCE = 500  # by a call for all: each takes two requests, and API Gateway waits for half a minute
 HIDDEN_SECONDS = 60  # while a batch is worked on; what stays in the queue is visible again before the next sweep
 # What SQS says of a message that is visible again, or was taken by another.
 _IN_VIEW = ("MessageNotInflight", "InvalidParameterValue", "ReceiptHandleIsInvalid")
@@ -86,8 +87,8 @@ class AwsDeadQueue:
         return await self._take(ids, self._delete)
 
     async def _take(self, ids: frozenset[str] | None, act: Callable[[Message], Awaitable[bool]]) -> Sequence[str]:
-        """Passes these messages, or all, to `act`. Returns the ids of those that it took out of the queue."""
-        found = self._receive(None)
+        """Passes these messages, or some hundreds of all, to `act`. Returns the ids of those that it took out."""
+        found = self._receive(TAKEN_AT_ONCE) if ids is None else self._receive(None, ids)
         taken: list[str] = []
         try:
             for name in [name for name in found if ids is None or name in ids]:
@@ -111,10 +112,10 @@ class AwsDeadQueue:
         self._retry.call("DeleteMessage", lambda: self._client().delete_message(**place))
         return True
 
-    def _receive(self, limit: int | None) -> dict[str, Any]:
-        """Messages by id, hidden from others for a while."""
+    def _receive(self, limit: int | None, wanted: frozenset[str] = frozenset()) -> dict[str, Any]:
+        """Messages by id, hidden from others for a while: up to a limit, or until those that are wanted are there."""
         found: dict[str, Any] = {}
-        while limit is None or len(found) < limit:
+        while len(found) < limit if limit is not None else bool(wanted - found.keys()):
             answer = self._retry.call("ReceiveMessage", lambda: self._client().receive_message(
                 QueueUrl=self._url, MaxNumberOfMessages=BATCH_ENTRIES, VisibilityTimeout=LOOK_SECONDS,
                 WaitTimeSeconds=ASKED_SECONDS, MessageSystemAttributeNames=["All"]))  # fmt: skip

@@ -53,10 +53,16 @@ def redrive_letters(
         raise typer.BadParameter("name dead letters, or say --all", param_hint="ID")
     with connect(url) as client:
         answer = client.redrive_dead_letters([_whole(client, one) for one in ids or ()])
+        sent = more = list(answer["sent"])
+        while every and more and answer["left"]:  # a deployed API sends some hundreds in a call
+            answer = client.redrive_dead_letters()
+            more = answer["sent"]
+            sent += more
+    answer = {**answer, "sent": sent}
     if as_json:
         print_json(answer)
     else:
-        count = len(answer["sent"])
+        count = len(sent)
         console().print(printable(f"sent {count} message{'' if count == 1 else 's'} back"))
         for one in answer["left"]:
             console().print(printable(f"  {one} stays: it cannot be read, or is not there"))

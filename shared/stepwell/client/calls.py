@@ -169,7 +169,10 @@ def dead_letter(letter_id: str) -> Request[JsonObject]:
 
 
 def redrive_dead_letters(ids: str | Sequence[str] = ()) -> Request[JsonObject]:
-    """Sends dead letters back to their queues; without ids, all of them."""
+    """Sends dead letters back to their queues; without ids, all of them.
+
+    A deployed API sends up to 500 of them: if `sent` and `left` of the answer are not empty, call again.
+    """
     return post("/dlq:redrive", _letters(ids) or {"all": True}, repeatable=True)
 
 

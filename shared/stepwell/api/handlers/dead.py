@@ -14,7 +14,7 @@ from stepwell.runtime.calls import dead
 
 class SendBackBody(Body):
     ids: list[str] = Field(default_factory=list, max_length=PAGE_ITEMS_MAX, description="of dead letters")
-    all: bool = Field(False, description="all that there are")
+    all: bool = Field(False, description="all; of more than 500 on AWS, some: call again until `sent` is empty")
 
 
 class DeleteLettersBody(Body):

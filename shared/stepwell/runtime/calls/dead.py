@@ -42,7 +42,10 @@ class DeadQueue(Protocol):
         """Returns up to `limit` of the messages, and takes none."""
 
     async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
-        """Sends these messages back, or all, but for unreadable ones. Returns the ids of those it sent."""
+        """Sends these messages back, or all, but for unreadable ones. Returns the ids of those it sent.
+
+        Of many, it sends some; whoever wants all calls again until there are none.
+        """
 
     async def delete(self, ids: frozenset[str]) -> Sequence[str]:
         """Deletes these messages for good. Returns the ids of those it deleted."""
