@@ -28,6 +28,9 @@ GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"
         ("@workflow(version=0)\nasync def flow(ctx): ...", "bad_value", 2),
         ("@workflow(retires=3)\nasync def flow(ctx): ...", "unknown_key", 2),
         ("async def flow(", "bad_syntax", 1),
+        ("def pay(): await till()", "bad_syntax", 1),  # what Python parses, and does not import
+        ("def pay():\n    fee = 1\n    global fee", "bad_syntax", 3),
+        ("def pay():\n    try: ...\n    except* ValueError:\n        return", "bad_syntax", 4),
         (f"LOW = {'-' * 10_000}1", "bad_syntax", 0),  # more than the stack of Python's own parser holds
         ("@workflow\nasync def a(ctx): ...\n@workflow(name='a')\nasync def b(ctx): ...", "duplicate_workflow", 4),
     ],
@@ -37,6 +40,29 @@ def test_what_is_wrong_is_told_with_a_code_and_the_line(flows: Flows, text: str,
         flows(text)
     (problem,) = caught.value.problems
     assert (problem.code, problem.line, problem.file.rpartition("/")[2]) == (code, line, "flow.py")
+
+
+@pytest.mark.parametrize("option", ["retry={'max_retries': 2}", "failure_policy='compensate'", "state_schema={}",
+                                    "compensate_on=['cancel']"])  # fmt: skip
+def test_options_that_only_graphs_use_are_warned_of(flows: Flows, option: str) -> None:
+    flows.write(f"@workflow({option})\nasync def flow(ctx): ...", "flow.py")
+    (problem,) = load_folder(flows.folder).problems
+    assert (problem.code, problem.severity, problem.line) == ("without_effect", "warning", 2)
+    assert option.partition("=")[0] in problem.message
+
+
+def test_a_result_that_its_schema_refuses_fails_the_run(flows: Flows) -> None:
+    kit = flows(
+        "from stepwell import workflow\n"
+        "@workflow(output_schema={'type': 'object'})\n"
+        "async def flow(ctx, given: dict): return given['is']"
+    )
+    good, bad = kit.start("flow", {"is": {"a": 1}}), kit.start("flow", {"is": 3})
+    assert (good.status, good.result) == ("completed", {"a": 1})
+    assert bad.status == "failed"
+    assert bad.error is not None
+    assert (bad.error["type"], bad.error["category"]) == ("output_schema", "validation")
+    kit.replay(bad)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,14 @@ def test_what_cannot_be_locked_is_told(kit: Stepwell, name: str, error: str) -> 
     assert run.error["type"] == error
 
 
+def test_a_lock_within_another_one_is_told_with_its_place_and_replays_so(kit: Stepwell) -> None:
+    run = kit.start("nested")
+    assert run.error is not None
+    assert " at locking.py:" in run.error["message"]
+    assert "ctx.lock('a', 'b')" in run.error["message"]
+    kit.replay(run)
+
+
 def test_a_cold_replay_holds_what_it_held(kit: Stepwell) -> None:
     first, second = (kit.start("alone", {"room": "12"}) for _ in range(2))
     kit.advance("30m")

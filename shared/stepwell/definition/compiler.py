@@ -13,7 +13,7 @@ from stepwell.definition.checks import check_events_read, check_graph, check_ste
 from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
-from stepwell.definition.durable import compile_function
+from stepwell.definition.durable import compile_function, lint_function
 from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.flow import concurrency_of, durability_of, gathering_of, max_cost_of, rate_limit_of
@@ -216,6 +216,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     check_steps_read(context, nodes)
     check_events_read(context)
     if written_as == "function":
+        lint_function(context, document)
         return made
     if written_as == "steps":
         check_dag(context, made.first.members, paths)

@@ -6,10 +6,11 @@ Modules are scanned without being imported, so listing and checking workflows ru
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
@@ -17,8 +18,17 @@ from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 from stepwell.values import dataclass
 
+T = TypeVar("T")
+
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
+
+_WITHOUT_EFFECT = {  # keys that graphs have: of a function they do nothing, or end it as undone with nothing undone
+    "retry": "give it to @step(retry=…), or to ctx.step(…, retry=…)",
+    "state_schema": "check the state in the function",
+    "failure_policy": "undo it in the function, in `except` or `finally`",
+    "compensate_on": "undo it in the function, in `finally`; `cleanup` says how long a cancelled one may take",
+}
 
 
 class FunctionFacts(TypedDict):
@@ -48,6 +58,14 @@ def compile_function(context: Context, document: Mapping[str, Json]) -> dict[str
     return durable_nodes(name, Durable(document["function"], cleanup_ms))
 
 
+def lint_function(context: Context, document: Mapping[str, Json]) -> None:
+    """Warns about keys that mean nothing for a function."""
+    for key, hint in _WITHOUT_EFFECT.items():
+        if key in document and document[key] != "fail":
+            message = f"a durable function has no use for `{key}`"
+            context.add("without_effect", message, f"/{key}", hint, severity="warning")
+
+
 def _cleanup_ms(context: Context, document: Mapping[str, Json]) -> int:
     """Returns how long a cancelled function may clean up."""
     given_ms = context.duration_ms(document, "cleanup", "")
@@ -70,14 +88,14 @@ class FoundFunction:
 
 
 def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunction], list[Problem]]:
-    """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot parse it.
+    """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot compile it.
 
     `module` is its name for an import; default: that of the file.
     """
     try:
-        tree = parsed(text, file)
+        tree = compiled(text, file)
     except SyntaxError as error:
-        message = f"Python cannot parse the module: {error}"
+        message = f"Python cannot compile the module: {error}"
         return [], [Problem("bad_syntax", message, file=file, line=error.lineno or 0)]
     found: list[FoundFunction] = []
     problems: list[Problem] = []
@@ -123,11 +141,28 @@ def _of_its_own(function: ast.AsyncFunctionDef) -> Iterator[ast.AST]:
 
 def parsed(text: str, file: str = "<module>") -> ast.Module:
     """Parses a module. Raises SyntaxError for whatever Python cannot parse."""
+    return _read(lambda: ast.parse(text, file))
+
+
+def compiled(text: str, file: str) -> ast.Module:
+    """Parses a module, and compiles it: Python parses some that it cannot import, such as a `return` in an `except*`.
+
+    Runs nothing of it. Raises SyntaxError.
+    """
+    tree = parsed(text, file)
+    with warnings.catch_warnings():  # its import warns
+        warnings.simplefilter("ignore")
+        _read(lambda: compile(tree, file, "exec", dont_inherit=True))
+    return tree
+
+
+def _read(read: Callable[[], T]) -> T:
+    """Returns what Python makes of a module. Raises SyntaxError for whatever it cannot read."""
     try:
         try:
-            return ast.parse(text, file)
+            return read()
         except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
-            return ast.parse(text, file)
+            return read()
     except SyntaxError:
         raise
     except (RecursionError, MemoryError) as error:  # the latter where the parser's own stack is full

@@ -35,6 +35,14 @@ def lock_in_task(place: str) -> Failure:
     return Failure("lock_in_task", "validation", message)
 
 
+def lock_nested(place: str) -> Failure:
+    message = (
+        f"a lock is entered{place} within the block of another one, and a run that holds one cannot wait for a second; "
+        "take both at once, as ctx.lock('a', 'b')"
+    )
+    return Failure("lock_nested", "validation", message)
+
+
 def never_ends(place: str) -> Failure:
     message = (
         f"it awaits something that nothing of it can end: no operation is under way, and no timer is set{place}; "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from stepwell.definition.graph import Graph, Node, Step, Wait
+from stepwell.definition.graph import Graph, Json, Node, Step, Wait
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
@@ -33,7 +33,7 @@ from stepwell.engine.records import (
     Record,
     Status,
 )
-from stepwell.engine.routing import Ended, step_limit
+from stepwell.engine.routing import Ended, output_refused, step_limit
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.transact import INVALID, REFUSED, Refusal, TableWrite
@@ -47,7 +47,10 @@ from stepwell.errors import EngineFault
 
 _ENDED_EARLY = Failure("non_determinism", "validation", "the function ends before a step that its log has")
 _NO_STEP = Step("")  # of an operation whose result is taken, and that is no step
-_LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock while its run, or it, had one already")
+_LOCKED_ALREADY = Failure(
+    "lock_nested", "validation", "it asks for a lock, and its run holds the `lock` of its workflow; name both there"
+)
+OF_ENGINE = frozenset({"lock_nested", "output_schema"})  # errors of runs whose function raised nothing
 
 
 def asked(moment: Moment) -> AskFunction | None:
@@ -87,7 +90,7 @@ def enter(moment: Moment, token: Token) -> Action:
             error = result.failure if isinstance(result, Failed) and not result.is_cancel else None
             return Write(_returned(moment, token, turn, error=error, next=_broken(token)))
         case Completed(value):
-            return Write(_returned(moment, token, turn, output=value, next=_completed(moment, token)))
+            return Write(_completed(moment, token, turn, value))
         case Failed(failure):
             return Write(_returned(moment, token, turn, error=failure, next=_failed(moment, token, failure)))
         case ContinueAs(given, function):
@@ -217,8 +220,12 @@ def _broken(token: Token) -> End:
     return End(Status.FAILED if token.cleaning is None else token.cleaning.status)
 
 
-def _completed(moment: Moment, token: Token) -> Next:
-    return End(Status.COMPLETED, at_join=token.branch is not None)
+def _completed(moment: Moment, token: Token, turn: Turn, value: Json) -> Record:
+    """Completes the run or the branch with what the function returns; fails the run if that violates its schema."""
+    if token.branch is None and (failure := output_refused(moment.graph, value)) is not None:
+        return _returned(moment, token, turn, error=failure, next=_failed(moment, token, failure))
+    end = End(Status.COMPLETED, at_join=token.branch is not None)
+    return _returned(moment, token, turn, output=value, next=end)
 
 
 def _failed(moment: Moment, token: Token, failure: Failure) -> Next:

@@ -266,11 +266,16 @@ def _completed(graph: Graph, token: Token, ended: Ended) -> End:
     """Completes the run with this node's result, or the previous one if this node's failure was skipped."""
     if token.branch is not None:
         return End(Status.COMPLETED)
-    result = ended.result if ended.failure is None else token.result
-    if graph.output_schema is not None and (problems := graph.output_schema.problems(result)):
-        message = f"the run's result violates output_schema: {violations(problems)}"
-        return End(Status.FAILED, Failure("output_schema", "validation", message, step=ended.node))
-    return End(Status.COMPLETED)
+    failure = output_refused(graph, ended.result if ended.failure is None else token.result, ended.node)
+    return End(Status.COMPLETED) if failure is None else End(Status.FAILED, failure)
+
+
+def output_refused(graph: Graph, result: Json, node: str = "") -> Failure | None:
+    """Returns why the run's result is not one that its definition promises; None if it is."""
+    if graph.output_schema is None or not (problems := graph.output_schema.problems(result)):
+        return None
+    message = f"the run's result violates output_schema: {violations(problems)}"
+    return Failure("output_schema", "validation", message, step=node)
 
 
 def violations(problems: Iterable[tuple[str, str]]) -> str:

@@ -25,6 +25,7 @@ from stepwell.engine.asking import (
     close_unstarted,
     fails_now,
     lock_in_task,
+    lock_nested,
     never_ends,
     shown,
     takes_no_updates,
@@ -223,7 +224,7 @@ class Session:
         cancelled = tuple(one.place for one in runner.cancelled if one.place is not None)
         if not self._journal.has_tasks and not self.open:
             if len(fresh) == 1 and self._is_alone():
-                return Suspended(fresh[0].asked, -1, self._is_whole, fresh[0].by)
+                return self._lock_nested(fresh[0]) or Suspended(fresh[0].asked, -1, self._is_whole, fresh[0].by)
             if not fresh and runner.due_ms is not None and not self.takes_updates:
                 wait = Wait("sleep", timeout_ms=max(runner.due_ms - self.now_ms, 0))
                 return Suspended(Asked("sleep", "sleep", wait=wait), by=UNKNOWN if runner.is_shared else "")
@@ -231,10 +232,16 @@ class Session:
             return Failed(never_ends(runner.place))
         if (lock := next((one for one in fresh if one.asked.kind in OF_LOCKS), None)) is not None:
             if len(fresh) == 1 and not self.open and runner.due_ms is None:  # the tasks await nothing more
-                return Suspended(lock.asked, -1, self._is_whole, lock.by)
+                return self._lock_nested(lock) or Suspended(lock.asked, -1, self._is_whole, lock.by)
             return Failed(lock_in_task(runner.place_of(lock)))
         begun = fresh[:TASKS_BEGUN]
         return Together(tuple(one.asked for one in begun), cancelled, runner.due_ms, by=tuple(one.by for one in begun))
+
+    def _lock_nested(self, asked: Pending) -> Failed | None:
+        """Returns the function's failure if it asks for a lock while it holds one; None for what it may ask."""
+        if asked.asked.kind != LOCK or not self._locks.is_held:
+            return None
+        return Failed(lock_nested(self._runner.place_of(asked)))
 
     def _is_alone(self) -> bool:
         """Tells whether the one operation that has no record is to be recorded as the only one in progress.

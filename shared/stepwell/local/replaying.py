@@ -15,6 +15,7 @@ from typing import Any
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
+from stepwell.engine.durable import OF_ENGINE
 from stepwell.engine.forks import parent_of
 from stepwell.engine.journal import INPUTS, Journal
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record, Status
@@ -235,9 +236,11 @@ def _would(turn: Turn) -> str:
 
 
 def _did(end: Record) -> str | None:
-    """Returns how the function ended; None if something else ended it, such as a limit or a cancel."""
+    """Returns how the function ended; None if something else ended it, such as a limit, a cancel or a schema."""
     if isinstance(end.next, Goto):
         return "begin anew"
     if isinstance(end.next, End) and end.next.status is not Status.COMPLETED and end.error is None:
+        return None
+    if end.error is not None and end.error.type in OF_ENGINE:
         return None
     return f"raise {end.error.type}" if end.error is not None else "return"
