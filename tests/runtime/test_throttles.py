@@ -384,6 +384,35 @@ def test_steps_that_wait_for_a_limit_that_is_removed_fail_by_the_sweeper(definit
     assert [error.type for error in errors if error is not None] == ["unknown_limit"] * 4
 
 
+@pytest.mark.parametrize("rate", [None, RateLimit(1, MINUTE_MS)])
+def test_who_waits_for_a_limit_that_is_changed_to_none_hears_of_it_as_a_permit_is_given_back(
+    rate: RateLimit | None,
+) -> None:
+    """Before, they waited for the sweeper, and who held the permit was shown to hold it once the limit was back."""
+    world = world_with(FLOW)
+    runs = [world.start() for _ in range(4)]
+    under_way(world, runs[0])
+    world.deliver()
+    assert [world.header(one).waiting_for for one in runs[1:]] == ["limit"] * 3
+    world.catalog.limits = {} if rate is None else {"stripe": Limit(None, rate)}
+    charged: list[str] = []
+    world.steps.of["charge"] = lambda call: charged.append(call.run_id) or {}
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in runs[1:]] == (["failed"] if rate is None else ["completed"]) * 3
+    assert sorted(charged) == (runs[:1] if rate is None else runs)
+    assert notes_of(world) == {}
+
+
+def test_who_asks_for_a_limit_that_is_gone_leaves_no_note_of_a_turn_that_it_had() -> None:
+    world = world_with(FLOW, most=None, rate=RateLimit(1, HOUR_MS))
+    runs = [world.start() for _ in range(2)]
+    world.deliver()
+    world.catalog.limits = {}
+    world.pass_time(2 * HOUR_MS)
+    assert world.header(runs[1]).status == "failed"
+    assert [name for name in notes_of(world, "pace:@stripe") if name != "due"] == []
+
+
 def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:
     world = world_with(FLOW)
     holder = world.start()

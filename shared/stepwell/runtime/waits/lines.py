@@ -189,6 +189,24 @@ class Lines:
                 return
         raise _busy(share.name)
 
+    async def disband(self, share: Share, who: str, own: str = "") -> None:
+        """Removes the claimant and its place `own` from the line of a limit that is no more, and tells all who wait.
+
+        Only who marks a place tells its claimant: of two messages, two workers would run its step together.
+        """
+        if own:
+            await self._notes.drop_note(_kind(share.name), own)
+        for _ in range(LOCK_TRIES):
+            board = await self._without(share, await self.read(share), who)
+            left = {place: one for place, one in board.left.items() if place not in board.seen}
+            if not left:
+                return
+            for place, one in left.items():
+                if await self._notes.put_note(_kind(share.name), place, who, _FRESH, replaces=True):
+                    await self._members.tell(one)
+                    await self._notes.drop_note(_kind(share.name), place)
+        raise _busy(share.name)
+
     async def _newest_ended(self, board: Board) -> str:
         """Returns a holder that is the newest in its note and has ended; "" if there is none."""
         for ids in board.holders.values():

@@ -21,7 +21,7 @@ from stepwell.engine.records import Kind, Resumption
 from stepwell.engine.shares import OWN, is_of_run
 from stepwell.engine.token import Permit, Token
 from stepwell.engine.waits.aside import is_for_limit
-from stepwell.limits import PENDING_SHOWN
+from stepwell.limits import CONCURRENCY, PENDING_SHOWN
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
@@ -101,14 +101,15 @@ class Throttling:
 
     async def give_back(self, at: Standing, permit: Permit) -> None:
         """Returns a permit, as the step's attempt or its token ended, or the run waits: the next one goes on."""
-        terms = self._terms(at, permit)
-        if terms is None or permit.state == throttles.REFUSED:
-            return
-        claim = _claim(at, permit)
-        if terms.pace is not None:
-            await self._paces.drop(terms.pace, claim)
-        if terms.share is not None:
-            await self._lines.leave(terms.share, claim, "" if permit.state else _place(at, permit))
+        claim, terms = _claim(at, permit), self._terms(at, permit)
+        place = _place(at, permit) if permit.state in ("", throttles.REFUSED) else ""
+        pace = Pace(f"@{permit.name}", 0, 1) if terms is None else terms.pace
+        if pace is not None:
+            await self._paces.drop(pace, claim)
+        if terms is not None and terms.share is not None:
+            await self._lines.leave(terms.share, claim, place)
+        elif permit.is_shared:  # its limit was removed since, or has a rate alone
+            await self._lines.disband(Share(f"@{permit.name}", CONCURRENCY, "queue"), claim, place)
 
     async def give_back_late(self, at: Standing, slot: int) -> None:
         """Returns permits that an earlier delivery of this message may have taken late, before its worker died.
