@@ -69,6 +69,13 @@ def test_a_run_is_shown_by_three_reads(world: AwsWorld, call: Call, run_id: str)
     assert world.meter.requests == READS
 
 
+def test_a_history_is_shown_by_a_read_of_the_header_and_one_of_each_page(
+    world: AwsWorld, call: Call, run_id: str
+) -> None:
+    call("GET", f"/runs/{run_id}/history")
+    assert world.meter.requests == {"query": 2}
+
+
 def test_an_approval_reads_the_run_before_its_record_and_shows_it_after(
     world: AwsWorld, call: Call, run_id: str
 ) -> None:

@@ -110,7 +110,7 @@ class Narrator:
             records = await self.logbook.history(self.run.run_id, token.id, after, limit)
             for record in records:
                 yield record
-            after = records[-1].slot if records else last
+            after = records[-1].slot if len(records) == limit else last  # a shorter page is the last one
 
     async def _branches(self, token: Token, cursor: _Cursor, beside: _Beside) -> Sequence[Entry]:
         """Returns the entries of the fork at which the token stands; those of tasks are put aside for later."""

@@ -298,6 +298,8 @@ class Logbook:
             if fork is None or index >= fork.fork.width:
                 return None
             begun = fork.branches.at(index)
+        if slot <= 0:
+            return begun
         if (kept := self._waypoints.before(run_id, token_id, slot, self._clock.now_ms())) is not None:
             return kept
         loaded = await self._log.load(run_id, token_id)
