@@ -27,7 +27,7 @@ FORK = {
     "nodes": {
         "a": {"fanOut": "all", "transitions": [EACH, {"to": "c"}]},
         "b": {"transitions": [{"to": "d"}]},
-        "c": {},
+        "c": None,
         "d": {"fanIn": {"policy": {"mOfN": 2}, "tolerate": {"percent": 10}}, "transitions": [{**EACH, "to": "e"}]},
         "e": {"fan_in": {"policy": {"m_of_n": 2}}},
     },
@@ -107,7 +107,15 @@ def validate() -> Callable[[object], object]:
     return compiled
 
 
-@pytest.mark.parametrize("good", [GOOD, FORK, CALLS, WAITS, AGENT])
+ENVELOPE = {
+    "apiVersion": "v1",
+    "kind": "Workflow",
+    "metadata": {"name": "w"},
+    "spec": {"steps": [{"name": "a", "run": "x", "dependsOn": [], "timeout": 5}]},
+}
+
+
+@pytest.mark.parametrize("good", [GOOD, FORK, CALLS, WAITS, AGENT, ENVELOPE])
 def test_the_schema_accepts_what_compiles(validate: Callable[[object], object], good: dict[str, object]) -> None:
     validate(good)
     compile_document(good)
@@ -131,6 +139,8 @@ def test_the_schema_accepts_what_compiles(validate: Callable[[object], object], 
         {"timeline": [{"name": "a", "wait": {"for": "approval", "approvers": {"need": 0}}}]},
         {"timeline": [{"name": "a", "wait": {"for": "approval", "escalate": {"after": "4h"}}}]},
         {"events": {"paid": {"max_pending": 10_001}}},
+        {"spec": {"timeline": [{"name": "a"}]}},
+        {"timeline": None, "spec": {"timout": 1}},
         {"timeline": None, "actions": [{"parameters": {}}]},
         {"timeline": None, "actions": [{"actionType": "delay", "parameters": {"agent": "b"}}]},
         {"timeline": None, "actions": [{"action_type": "wait_for_response", "parameters": {"documents": ["cv"]}}]},

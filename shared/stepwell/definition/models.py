@@ -376,7 +376,24 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
     schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions", "function")]
+    nodes = schema["properties"]["nodes"]["anyOf"][0]  # a node that does nothing needs no body
+    nodes["additionalProperties"] = {"anyOf": [nodes["additionalProperties"], {"type": "null"}]}
+    _add_envelope(schema)
     return schema
+
+
+def _add_envelope(schema: dict[str, Any]) -> None:
+    """Adds the keys around a definition: apiVersion, kind, metadata, and spec, which is the definition."""
+    inner = ("type", "properties", "oneOf", "additionalProperties")
+    schema["$defs"]["WorkflowDef"] = {key: schema[key] for key in inner}
+    schema["properties"] = {
+        **schema["properties"],
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "spec": {"$ref": "#/$defs/WorkflowDef"},
+    }
+    schema["oneOf"] = [*schema["oneOf"], {"required": ["spec"]}]
 
 
 def _add_parameters(schema: dict[str, Any]) -> None:
