@@ -48,7 +48,7 @@ def update_not_marked() -> Iterator[None]:
 def updates_reordered() -> Iterator[None]:
     """A replay makes two updates that follow each other in the order of their ids."""
 
-    def go_on(self: Session, records: list[Any]) -> None:
+    def go_on(self: Session, records: list[Any], start: int = 0, end: int | None = None) -> None:
         for at in range(len(records) - 1):
             one, other = records[at : at + 2]
             ids = [each.resumption.event_id for each in (one, other)
@@ -56,7 +56,7 @@ def updates_reordered() -> Iterator[None]:
             if len(ids) == 2 and ids[1] < ids[0]:
                 swapped = replace(other, slot=one.slot), replace(one, slot=other.slot)
                 records = [*records[:at], *swapped, *records[at + 2 :]]
-        _go_on(self, records)
+        _go_on(self, records, start, end)
 
     with mock.patch.object(Session, "go_on", go_on):
         yield

@@ -126,6 +126,7 @@ def stall(world: World) -> None:
     """Stalls a client for a while, so that what it has read grows old."""
     chances, actor = world.chances, world.current
     if chances.stalls and actor and actor.envelope.kind == "client" and world.rng.random() < chances.stalls:
+        world.stalled += 1
         actor.until_ms = world.now_ms + world.rng.choice(_STALLED_MS)
         world.busy_until_ms = max(world.busy_until_ms, actor.until_ms)
 

@@ -1,16 +1,17 @@
-"""Law 12: code that cannot be loaded fails no run, and a deploy ends every wait for it at once."""
+"""Law 12: code that cannot be loaded fails no run, a deploy ends every wait for it at once, and no other code waits."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stepwell.engine.records import Record
+from stepwell.engine.records import Kind, Record
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import CODE
 from tests.sim.fn_code import CANNOT_IMPORT
+from tests.sim.noting import records_of
 from tests.sim.programs import Program
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ def laws_of_code(world: World, logs: Mapping[str, list[Record]]) -> Iterator[str
         for record in log:
             if record.error is not None and record.error.type == CANNOT_IMPORT.type:
                 yield f"law 12: {token} slot {record.slot}: bad code failed an attempt of {record.node}"
+
+
+def watch_code(world: World, args: tuple[Any, ...]) -> None:
+    """Notes an append by which a token waits for other code, although nobody deploys any, or deletes its log."""
+    if '"code"' not in args[3] or args[0] in world.erasing or world.main.deploys or world.main.breaks or world.deploy:
+        return
+    for token, record in records_of(args, world.blobs):
+        if record.kind is Kind.WAITING and record.parked is not None and record.parked.kind == CODE:
+            why = f"{token} slot {record.slot} waits for code that nobody changed: {record.parked.data}"
+            world.wrong.append(f"law 12: {why}")
 
 
 def laws_of_quiet_code(world: World, tokens: Mapping[str, Token], under_way: set[str]) -> Iterator[str]:

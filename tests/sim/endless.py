@@ -9,6 +9,7 @@ from tests.sim.child_programs import DEEPEST
 from tests.sim.programs import Program
 
 MOST_CALLS = 150_000
+MOST_IDLE = 40_000  # calls without a record: copies of old messages and looks make up to about 15,000
 MOST_RECORDS = 3_000  # of all logs: a run that goes round for ever writes more and more; few families need as many
 OF_A_RUN = 15  # records at most, with those of its branches; families of 90 to 620 runs write 7 to 10
 WIDEST = 2  # branches of a fork in a run that starts others
@@ -16,10 +17,19 @@ WIDEST = 2  # branches of a fork in a run that starts others
 _STARTS = "workflow:"
 
 
-def most_of(program: Program) -> tuple[int, int]:
-    """The most calls and records. A workflow that starts itself, in each branch and at each attempt, needs many."""
-    scale = max(1.0, most_runs(program) * OF_A_RUN / MOST_RECORDS)
-    return int(MOST_CALLS * scale), int(MOST_RECORDS * scale)
+class Limits:
+    """What one schedule may do. A workflow that starts itself, in each branch and at each attempt, needs much."""
+
+    def __init__(self, program: Program) -> None:
+        scale = max(1.0, most_runs(program) * OF_A_RUN / MOST_RECORDS)
+        self._calls, self._idle, self._records = (int(most * scale) for most in (MOST_CALLS, MOST_IDLE, MOST_RECORDS))
+        self._written = self._since = 0
+
+    def are_over(self, calls: int, written: int) -> bool:
+        """Whether a schedule with so many calls and records comes to no end, or goes round and records nothing."""
+        if written != self._written:
+            self._written, self._since = written, calls
+        return calls > self._calls or written > self._records or calls - self._since > self._idle
 
 
 def most_runs(program: Program) -> int:

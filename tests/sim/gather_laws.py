@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from stepwell.engine.gathering import _NEVER
 from stepwell.engine.records import ROOT, Kind, Record
 from stepwell.runtime.starts.keys import id_of_key
 from tests.sim.gather_programs import GATHERS
-from tests.sim.world import World
+from tests.sim.tree import RUN
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+def watch_starts(world: World, args: tuple[Any, ...]) -> None:
+    """Notes an append that ends a run without a start: there is one for each call, and each that was late or died."""
+    if _NEVER not in args[3]:
+        return
+    world.futile += 1
+    calls = sum(one["type"] == "gather" for one in world.main.asks)
+    most = calls + world.stalled + world.seen_of[RUN].crashes
+    if world.futile > most:
+        world.wrong.append(
+            f"starts: {world.futile} runs were made for none, by {calls} calls that were late {most - calls} times"
+        )
 
 
 def laws_of_gathering(world: World) -> Iterator[str]:

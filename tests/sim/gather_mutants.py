@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine import decide, gathering
 from stepwell.engine.actions import Action, Write
 from stepwell.engine.names import Moment
@@ -17,6 +19,7 @@ from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
 from stepwell.engine.writing import record
 from stepwell.runtime.calls.gathering import Gatherer
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import Header
 
 
@@ -59,8 +62,25 @@ def start_makes_wake_stale() -> Iterator[None]:
         yield
 
 
-_taken = gathering.taken
+@contextmanager
+def run_as_old_as_its_call() -> Iterator[None]:
+    """A caller that was held up makes a run that is due before its start is in it, and then another, and so on."""
 
+    async def open_run(self: Gatherer, graph: Graph, given: Header, *where: str) -> Standing:
+        async def create(graph: Graph, header: Header) -> Header | None:
+            return await starter.create(graph, replace(header, created_ms=given.created_ms))
+
+        starter, other = self._starter, copy(self)
+        other._starter = mock.Mock(wraps=starter, create=create)
+        return await _open_run(other, graph, given, *where)
+
+    with mock.patch.object(Gatherer, "_open_run", open_run):
+        yield
+
+
+_taken, _open_run = gathering.taken, Gatherer._open_run
+
+OF_STALLS: tuple[Callable[[], AbstractContextManager[None]], ...] = (run_as_old_as_its_call,)
 OF_GATHERING: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     start_without_home,
     start_taken_late,

@@ -16,8 +16,8 @@ from stepwell.runtime.calls.approvals import Approvals
 def handed_on_twice() -> Iterator[None]:
     """Who has handed an approval on may do so again."""
 
-    def asked(token: Any, arm: int) -> tuple[str, ...]:
-        return tuple(token.parked.arms[arm].parts)
+    def asked(token: Any, *arms: int) -> tuple[str, ...]:
+        return tuple(part for arm in arms for part in token.parked.arms[arm].parts)
 
     with mock.patch.object(approvals, "asked", asked):
         yield

@@ -10,6 +10,8 @@ from stepwell.runtime.ports import Lane
 from tests.sim.actors import Envelope, stop
 from tests.sim.batch_laws import watch_call
 from tests.sim.called_programs import overtake, stall
+from tests.sim.code_laws import watch_code
+from tests.sim.gather_laws import watch_starts
 from tests.sim.noting import looks, note, took
 from tests.sim.tempting import hurry, tempt
 
@@ -57,6 +59,9 @@ class StoppingPort:
             if kind == "consume" and made is None:
                 took(world, *args[:3], *named["consumes"])
             note(world, kind, args, made)
+            if kind == "append" and made is None:
+                watch_code(world, args)
+                watch_starts(world, args)
             await after(what)
             return made
 

@@ -22,7 +22,7 @@ from tests.sim.clients import addressed, call, post_clients
 from tests.sim.code_laws import with_bad_deploys
 from tests.sim.cost_programs import make_costly
 from tests.sim.deploying import deploy
-from tests.sim.endless import most_of
+from tests.sim.endless import Limits
 from tests.sim.erased_programs import with_deletions
 from tests.sim.first_programs import make_first
 from tests.sim.fn_programs import make_durable
@@ -270,15 +270,14 @@ def _run(world: World) -> str | None:
 
 def _play(world: World) -> None:
     """Until no actor and no envelope is left."""
-    most_calls, most_records = most_of(world.main)
+    limits_of_all = Limits(world.main)
     while world.envelopes or world.actors:
         world.calls += 1
         if world.program.deploys:
             _maybe_deploy(world)
         if world.awaited or world.mended_by:
             post_calls(world)
-        if world.calls > most_calls or world.written > most_records:
-            raise BrokenLawError("law 5: the run comes to no end")
+        _check_call(world, limits_of_all)
         awake = world.awake()
         if not awake and not world.due():
             if world.actors:
@@ -292,6 +291,14 @@ def _play(world: World) -> None:
             awake = world.awake()
         if awake:
             _move(world, _whose_turn(world, awake))
+
+
+def _check_call(world: World, limits_of_all: Limits) -> None:
+    """Tells at once what is wrong: the rest of a schedule that has broken a law may be long."""
+    if limits_of_all.are_over(world.calls, world.written):
+        raise BrokenLawError("law 5: the run comes to no end")
+    for broken in world.wrong:
+        raise BrokenLawError(broken)
 
 
 def _maybe_deploy(world: World) -> None:

@@ -121,7 +121,8 @@ def children_for_ever() -> Iterator[None]:
     def policy(retry: Retry | None, timeout_ms: int, *, at_most_once: bool) -> Policy:
         return Policy(retry and replace(retry, max_retries=MANY), timeout_ms, at_most_once)
 
-    with mock.patch.object(settle, "Policy", policy):
+    few = mock.patch.object(endless, "MOST_RECORDS", 500)  # a loop without end is noticed early
+    with mock.patch.object(settle, "Policy", policy), few:
         yield
 
 

@@ -29,14 +29,14 @@ _source_of = referring.source_of
 def arrivals_reordered() -> Iterator[None]:
     """A replay gives two ends that follow each other to the function in the order in which they were begun."""
 
-    def go_on(self: Session, records: list[Any]) -> None:
+    def go_on(self: Session, records: list[Any], start: int = 0, end: int | None = None) -> None:
         slots = [record.slot for record in records]
         for at in range(len(records) - 1):
             one, other = records[at : at + 2]
             parts = [each.resumption.part for each in (one, other) if each.resumption and each.kind == "received"]
             if len(parts) == 2 and all(parts) and parts[1] < parts[0]:
                 records = [*records[:at], other, one, *records[at + 2 :]]
-        _go_on(self, [_in_slot(record, slot) for record, slot in zip(records, slots, strict=True)])
+        _go_on(self, [_in_slot(record, slot) for record, slot in zip(records, slots, strict=True)], start, end)
 
     with mock.patch.object(Session, "go_on", go_on):
         yield

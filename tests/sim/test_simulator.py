@@ -117,7 +117,12 @@ LINE = re.compile(r" *\d+\.\ds  (    \+ .+|        \w+: \w.*|[\w.]+: .+)")
 @pytest.fixture(scope="module", autouse=True)
 def left_behind() -> Iterator[None]:
     """No other module's test is to meet them."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()

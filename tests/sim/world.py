@@ -79,6 +79,7 @@ class World:
         self.current: Actor | None = None
         self.turns_left = 0
         self.calls = self.sent = self.tempted = self.written = 0
+        self.stalled = self.futile = 0  # clients that were held up in a call, and runs that were made for no start
         self.has_left = False  # old code has left a message to newer code, in the midst of its work
         self.mended_at = 0  # records of the world, when code was last deployed that can be imported
         self.seen_of: dict[str, Seen] = defaultdict(Seen)
@@ -91,7 +92,7 @@ class World:
         self.timers: set[str] = set()
         self.gone: dict[str, int] = {}  # deleted runs -> until when their ids are held
         self.erasing: set[str] = set()  # runs whose logs are being deleted, or were
-        self.wrong: list[str] = []  # with deletions: found while the schedule was played
+        self.wrong: list[str] = []  # laws that were broken while the schedule was played
         self.reborn: set[str] = set()  # deleted runs whose ids other runs have now
         self.logs_of = {RUN: Logs(self.memory, self.blobs)}
         self.logs = self.logs_of[RUN]
