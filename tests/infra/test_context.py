@@ -71,7 +71,18 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"pools": {"default": {"steps_per_invocation": 11}}}, "11 is not a whole number from 1 to 10"),
         ({"pools": {"default": {"environment": {"STEPWELL_TABLE": "x"}}}}, "STEPWELL_TABLE belong to Stepwell"),
         ({"pools": {"default": {"environment": {"SIZE": 3}}}}, "pools.default.environment.SIZE: 3 is not text"),
+        ({"pools": {"default": {"environment": {"LAMBDA_TASK_ROOT": "x"}}}}, "LAMBDA_TASK_ROOT belong to Stepwell"),
+        ({"pools": {"default": {"environment": {"my-size": "3"}}}}, "'my-size' is not a name that Lambda takes"),
+        ({"pools": {"default": {"environment": {"N": "3"}}}}, "environment: 'N' is not a name that Lambda takes"),
         ({"pools": {"default": {"permissions": {}}}}, "is not a list of statements"),
+        (
+            {"pools": {"default": {"permissions": [{"actions": ["read"], "resources": ["*"]}]}}},
+            "pools.default.permissions.actions: 'read' is not an action such as s3:GetObject",
+        ),
+        ({"kms_key_arn": "alias/mine"}, "kms_key_arn: 'alias/mine' is not the ARN of a key: arn:aws:kms:"),
+        ({"kms_key_arn": "arn:aws:kms:eu-west-1:123456789012:alias/mine"}, "is not the ARN of a key"),
+        ({"former_kms_key_arns": "arn:aws:s3:::bucket"}, "former_kms_key_arns: 'arn:aws:s3:::bucket' is not the ARN"),
+        ({"alarm_email": "ops"}, "alarm_email: 'ops' is not the address of a mailbox"),
         ({"pools": {"default": {"permissions": [{"actions": ["a:b"]}]}}}, "needs actions and resources"),
         ({"vpc": {"id": "vpc-12345678"}}, "it needs id, availability_zones and subnet_ids"),
         ({"pool": "{}"}, "unknown property pool; is it pools?"),
@@ -81,6 +92,13 @@ def test_a_value_that_cannot_be_is_named_with_what_it_may_be(given: dict[str, An
     with pytest.raises(BadProperty) as refusal:
         read(**given)
     assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["my_stack", "9lives", "s" * 129, "flows."])
+def test_a_name_that_no_stack_can_have_is_told_before_the_cdk_meets_it(name: str) -> None:
+    with pytest.raises(BadProperty, match=r"stack_name: .* is not a name of a stack: a letter, then letters, digits"):
+        context.stack_name({"stack_name": name})
+    assert context.stack_name({"stack_name": "Flows-1"}) == "Flows-1"
 
 
 def test_the_cdks_own_context_is_none_of_ours() -> None:

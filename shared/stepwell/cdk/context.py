@@ -6,6 +6,7 @@ A value is text on the command line and may be JSON in cdk.json; both forms are 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,12 +38,17 @@ _RETENTIONS = {
     1: "ONE_DAY", 3: "THREE_DAYS", 7: "ONE_WEEK", 14: "TWO_WEEKS", 30: "ONE_MONTH", 60: "TWO_MONTHS",
     90: "THREE_MONTHS", 180: "SIX_MONTHS", 365: "ONE_YEAR", 731: "TWO_YEARS", 1827: "FIVE_YEARS", 3653: "TEN_YEARS",
 }  # fmt: skip
+_STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
+_ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[A-Za-z0-9*]+")
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+")
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _POLICIES = {"retain": cdk.RemovalPolicy.RETAIN, "destroy": cdk.RemovalPolicy.DESTROY}
 
 
 def stack_name(context: Mapping[str, Any]) -> str:
-    """Returns the stack's name."""
-    return _text("stack_name", context.get("stack_name") or DEFAULT_STACK)
+    """Returns the stack's name. Raises BadProperty."""
+    means = "a name of a stack: a letter, then letters, digits and -, 128 at most"
+    return _matching(_STACK_NAME, means, "stack_name", context.get("stack_name") or DEFAULT_STACK)
 
 
 def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
@@ -79,6 +85,21 @@ def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
         raise BadProperty(f"{key}: {value!r} is not text")
     return value
+
+
+def _matching(pattern: re.Pattern[str], means: str, key: str, value: Any) -> str:
+    """Checks what AWS would refuse only after minutes, and the CDK with a stack trace."""
+    if not pattern.fullmatch(_text(key, value)):
+        raise BadProperty(f"{key}: {value!r} is not {means}")
+    return str(value)
+
+
+def _key_arn(key: str, value: Any) -> str:
+    return _matching(_KEY_ARN, "the ARN of a key: arn:aws:kms:REGION:ACCOUNT:key/ID", key, value)
+
+
+def _address(key: str, value: Any) -> str:
+    return _matching(_ADDRESS, "the address of a mailbox", key, value)
 
 
 def _flag(key: str, value: Any) -> bool:
@@ -156,8 +177,10 @@ def _statement(key: str, given: Mapping[str, Any]) -> iam.PolicyStatement:
         raise BadProperty(
             f"{key}: a statement needs actions and resources, but this one has {', '.join(sorted(given))}"
         )
+    actions = f"{key}.actions"
+    means = "an action such as s3:GetObject"
     return iam.PolicyStatement(
-        actions=list(_texts(f"{key}.actions", given["actions"])),
+        actions=[_matching(_ACTION, means, actions, one) for one in _texts(actions, given["actions"])],
         resources=list(_texts(f"{key}.resources", given["resources"])),
     )
 
@@ -194,10 +217,10 @@ _READERS: Mapping[str, Reader] = {
     "jwt_audience": _texts,
     "removal_policy": lambda key, value: _chosen(_POLICIES, _text(key, value), key),
     "auto_delete_objects": _flag,
-    "kms_key_arn": _text,
-    "former_kms_key_arns": _texts,
+    "kms_key_arn": _key_arn,
+    "former_kms_key_arns": lambda key, value: [_key_arn(key, one) for one in _texts(key, value)],
     "alarms": _flag,
-    "alarm_email": _text,
+    "alarm_email": _address,
     "log_retention_days": _retention,
     "log_level": _text,
     "vpc": _object,

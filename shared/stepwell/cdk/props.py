@@ -28,6 +28,9 @@ EVENTS = ("all", "runs", "none")
 MAX_STEPS = 100_000
 MAX_STEPS_PER_INVOCATION = 10  # branches that one message brings
 MAX_RATE = 10_000  # API Gateway's initial quota of an account
+_TAKEN = ("STEPWELL_", "POWERTOOLS_", "AWS_")
+_OF_LAMBDA = ("LAMBDA_TASK_ROOT", "LAMBDA_RUNTIME_DIR")
+_VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]+")
 _POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -58,9 +61,13 @@ class Pool:
         if self.concurrency is not None:
             _within("concurrency", self.concurrency, 2, 1000)
         _within("steps_per_invocation", self.steps_per_invocation, 1, MAX_STEPS_PER_INVOCATION)
-        taken = sorted(name for name in self.environment if name.startswith(("STEPWELL_", "POWERTOOLS_", "AWS_")))
+        taken = sorted(name for name in self.environment if name.startswith(_TAKEN) or name in _OF_LAMBDA)
         if taken:
             raise BadProperty(f"environment: {', '.join(taken)} belong to Stepwell, Powertools and AWS")
+        for name in self.environment:
+            if not _VARIABLE.fullmatch(name):
+                means = "a name that Lambda takes: a letter, then one or more letters, digits and _"
+                raise BadProperty(f"environment: {name!r} is not {means}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
