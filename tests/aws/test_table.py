@@ -160,7 +160,7 @@ def test_the_branches_of_a_page_share_a_partition(token: str, partition: str) ->
     assert keys.token_partition("r", token) == partition
 
 
-def test_records_waits_and_joins_expire_long_after_the_longest_wait_and_headers_and_events_when_told(
+def test_records_waits_and_joins_expire_after_the_longest_life_of_a_run_and_headers_and_events_when_told(
     table: Table, store: DynamoStore
 ) -> None:
     run(store.append("r1", "0", 0, "body"))

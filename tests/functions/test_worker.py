@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from stepwell.engine.records import Kind
 from stepwell.runtime.steps.lambdas import Invoked
 from tests.contract.emulated import answer
 from tests.functions.conftest import Deploy
-from tests.functions.kit import TIMEOUT_SECONDS, Invocation
+from tests.functions.kit import TIMEOUT_SECONDS, Deployment, Invocation
 
 TWO_STEPS = "workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]"
 ONCE = "workflow: flow\ntimeline: [{name: a, run: python:m.a, at_most_once: true}]"
@@ -306,3 +307,27 @@ def test_the_api_has_a_worker_answer_a_query(deployed: Deploy, monkeypatch: pyte
     assert stack.call("GET", f"/runs/{run_id}/queries/done") == (200, {"run_id": run_id, "name": "done", "value": [1]})
     status, refused = stack.call("GET", f"/runs/{run_id}/queries/none")
     assert (status, refused["code"], asked) == (404, "unknown_query", ["the-worker"] * 2)
+
+
+def test_a_run_of_many_years_loses_nothing_of_its_log_to_the_tables_time_to_live(deployed: Deploy) -> None:
+    """DynamoDB deletes what has expired, whether its run has ended or not."""
+    naps = ", ".join(f"{{name: nap_{number}, sleep: 365d}}" for number in range(4))
+    stack = deployed(f"workflow: flow\ntimeline: [{{name: b, run: python:m.b}}, {naps}, {{name: c, run: python:m.b}}]",
+                     "def b(): return 'done'")  # fmt: skip
+    run_id = stack.start({"large": "x" * 2_000})
+    stack.deliver()
+    for _ in range(4):
+        stack.pass_time(365 * 86_400)
+        expire(stack)
+        stack.deliver()
+        stack.pass_time(120)
+        stack.deliver()
+    assert stack.run(run_id)["status"] == "completed"
+
+
+def expire(stack: Deployment) -> None:
+    """Deletes the items whose time to live is over, as DynamoDB does some time after that."""
+    client = stack.cloud.connect("dynamodb")
+    for item in client.scan(TableName=os.environ["STEPWELL_TABLE"])["Items"]:
+        if "expires" in item and int(item["expires"]["N"]) * 1_000 < stack.clock.now_ms():
+            client.delete_item(TableName=os.environ["STEPWELL_TABLE"], Key={name: item[name] for name in ("pk", "sk")})

@@ -15,6 +15,7 @@ from stepwell.aws import keys
 from stepwell.aws.calls import Refused, Retry
 from stepwell.aws.items import EXPIRES, number, text, ttl, units_of_bytes
 from stepwell.aws.protocols import Answer, DynamoClient, Item
+from stepwell.definition.durations import LONGEST_MS
 from stepwell.errors import PortError
 from stepwell.runtime.ports import Blobs
 
@@ -60,9 +61,10 @@ SHAPE: Mapping[str, Any] = {
 COMPRESSED_BYTES = 700  # a shorter text is in one write unit with the rest of its item
 BATCH_GET_KEYS = 100
 BATCH_WRITE_KEYS = 25
-# Records carry a TTL from the day they are written, because a record is never written again: the longest wait there
-# is, and as much again. A run's records are deleted with its header long before, by `erase`.
-RECORDS_KEPT_MS = 2 * limits.YEAR_MS
+# What belongs to a run carries a TTL from the day it is written, because it is never written again. Its run may still
+# need it then, so the TTL is as long as a run's own time limit may be. An ended run is deleted with its header long
+# before, by `erase`; the TTL is for what nobody came to erase.
+RECORDS_KEPT_MS = LONGEST_MS
 
 
 def _now_ms() -> int:

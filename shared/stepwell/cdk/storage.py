@@ -12,9 +12,9 @@ from stepwell.cdk import nag
 from stepwell.cdk.props import EngineProps
 
 BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
-# How many days blobs are kept, by the prefix of their keys. A run's records have a TTL of 730 days; its blobs are
-# deleted long before, but for what a process that was killed left behind.
-EXPIRING = {"blobs/days-14/": 14, "blobs/days-60/": 60, "blobs/days-400/": 400, "blobs/run-": 737}
+# How many days blobs are kept, by the prefix of their keys. A run that lives needs its blobs, however old: they have a
+# week more than its records, whose TTL is 100 years. Those of an ended run are deleted with its log.
+EXPIRING = {"blobs/days-14/": 14, "blobs/days-60/": 60, "blobs/days-400/": 400, "blobs/run-": 36_507}
 
 
 class Storage(Construct):
