@@ -24,7 +24,7 @@ from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.paces import Paces
-from tests.runtime.kit import NOW_MS, World, fails
+from tests.runtime.kit import NOW_MS, World, fails, graph_of
 
 HOLD = """
 workflow: flow
@@ -459,6 +459,49 @@ def test_a_run_that_waits_for_its_turn_says_when_it_starts_and_a_cancelled_one_l
     run_now(world.service.cancel(second))
     world.deliver()
     assert list(notes_of(world, "pace:flow")) == ["due"]
+
+
+HOURLY = PACED.replace("limit: 20", "limit: 1").replace("1s", "1h")
+
+
+def turn_of(world: World, run_id: str) -> float:
+    """In how many hours it begins."""
+    world.deliver()
+    kept = notes_of(world, "pace:flow").get(f"t#{run_id}")
+    return 0 if kept is None else (int(kept) - NOW_MS) / HOUR_MS
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_turns_of_cancelled_runs_are_taken_by_those_who_ask_next(order: int) -> None:
+    """Before, a new run began after as many turns as there had ever been, though nobody had them."""
+    world = World(HOURLY)
+    runs = started(world, 8)
+    for run_id in runs[2:5][::order]:
+        run_now(world.service.cancel(run_id))
+    run_now(world.service.terminate(runs[6]))
+    world.deliver()
+    assert [turn_of(world, one) for one in started(world, 5)] == [2, 3, 4, 6, 8]
+    assert turn_of(world, runs[7]) == 7
+
+
+def test_a_turn_that_passed_while_it_was_free_is_nobodys() -> None:
+    world = World(HOURLY)
+    runs = started(world, 4)
+    for run_id in runs[1:]:
+        run_now(world.service.cancel(run_id))
+    world.deliver()
+    world.clock.advance(2 * HOUR_MS)
+    assert [turn_of(world, one) for one in started(world, 2)] == [0, 3]
+
+
+def test_a_greater_rate_holds_for_all_who_ask_from_then_on() -> None:
+    """Before, a new run waited for as long as the runs before it did, at their rate."""
+    world = World(HOURLY)
+    old = started(world, 4)
+    world.catalog.replace([graph_of(HOURLY.replace("1h", "1m"))])
+    new = started(world, 2)
+    assert [round(60 * turn_of(world, one)) for one in new] == [4, 5]
+    assert [turn_of(world, one) for one in old[1:]] == [1, 2, 3]
 
 
 def test_a_turn_is_kept_by_a_run_that_is_woken_again() -> None:

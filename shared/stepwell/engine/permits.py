@@ -8,7 +8,6 @@ A permit is no record. Who has one is kept beside the logs; it is good until its
 
 from __future__ import annotations
 
-import json
 from typing import TypeAlias
 
 from stepwell.definition.graph import Expression, Graph, Json
@@ -136,26 +135,3 @@ def place_in_order(run: RunInfo, priority: int) -> str:
 def order_of(since_ms: int, priority: int, who: str) -> str:
     """Returns a place in a line as text that sorts, and who is there."""
     return f"{since_ms - priority * PRIORITY_MS + _EPOCH_MS:016d}#{who}"
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A place in a rate limit's time: when the run may begin, and the limit's note from then on."""
-
-    at_ms: int
-    body: str
-
-
-def is_spent(body: str, now_ms: int) -> bool:
-    """Tells whether a rate limit's note says nothing any more: without it, the next run begins at once as well."""
-    return bool(json.loads(body)["due_ms"] <= now_ms)
-
-
-def reserved(pace: Pace, body: str | None, run_id: str, now_ms: int) -> Reserved:
-    """Takes the next free time of a rate limit. The note holds when the one after it is due, were all evenly spread.
-
-    `burst` runs may be ahead of that time.
-    """
-    due_ms = max(json.loads(body)["due_ms"] if body else 0.0, float(now_ms))
-    at_ms = max(now_ms, -int(-(due_ms - (pace.burst - 1) * pace.interval_ms) // 1))
-    return Reserved(at_ms, json.dumps({"due_ms": round(due_ms + pace.interval_ms, 3), "by": run_id}))

@@ -11,10 +11,8 @@ With each turn that it misses it may be later, so that it goes on where all mess
 
 from __future__ import annotations
 
-import json
-
 from stepwell.engine.actions import Pace
-from stepwell.engine.permits import is_spent, reserved
+from stepwell.engine.pacing import given_back, is_spent, next_ms, reserved
 from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES, TURN_GRACE_MS
 from stepwell.runtime.ports import Notes
@@ -61,10 +59,20 @@ class Paces:
     async def _note(self, pace: Pace, who: str) -> str | None:
         return await self._notes.get_note(_kind(pace), _TURN + who)
 
-    async def drop(self, pace: Pace, who: str) -> None:
-        """Forgets the claimant's turn, if one is stored."""
-        if await self.kept(pace, who) is not None:
-            await self._notes.drop_note(_kind(pace), _TURN + who)
+    async def give_back(self, pace: Pace, who: str, now_ms: int, *, is_used: bool) -> None:
+        """Forgets the claimant's turn, if one is stored. Another gets it if it was not used and has not come."""
+        at_ms = await self.kept(pace, who)
+        if at_ms is None or not await self._notes.drop_note(_kind(pace), _TURN + who):
+            return
+        for _ in range(LOCK_TRIES if at_ms > now_ms and not is_used else 0):
+            before = await self._notes.get_note(_kind(pace), _DUE)
+            body = given_back(pace, before, at_ms, who, now_ms)
+            if body is None or await self._notes.put_note(_kind(pace), _DUE, body, before):
+                return
+
+    async def drop(self, name: str, who: str) -> None:
+        """Forgets the claimant's turn under a limit that is no more."""
+        await self._notes.drop_note(f"pace:{name}", _TURN + who)
 
     async def forget(self, pace: Pace, now_ms: int) -> None:
         """Deletes the state of the limit, once it delays nobody any more."""
@@ -76,7 +84,7 @@ class Paces:
 async def due_ms(notes: Notes, name: str) -> int:
     """Returns when the next turn is due; 0 if none was taken."""
     body = await notes.get_note(f"pace:{name}", _DUE)
-    return 0 if body is None else int(json.loads(body)["due_ms"])
+    return 0 if body is None else int(next_ms(body))
 
 
 def _is_missed(kept: str, now_ms: int) -> bool:

@@ -61,7 +61,7 @@ class Permits:
         now_ms = self._ports.clock.now_ms()
         at_ms = await self._paces.turn(pace, at.run_id, now_ms, may_miss=may_miss)
         if at_ms > now_ms and await self._has_ended(at):
-            await self._paces.drop(pace, at.run_id)
+            await self._paces.give_back(pace, at.run_id, now_ms, is_used=False)
         return at_ms
 
     async def _share(self, at: Standing, share: Share, *, may_refuse: bool) -> Reply:
@@ -110,13 +110,14 @@ class Permits:
         return _since_ms(header) if header is not None else 0
 
     async def give_back(self, at: Standing) -> None:
-        """Returns an ended run's permit, so that the next one begins, and deletes its turn under a rate limit."""
+        """Returns an ended run's permit, so that the next one begins, and its turn under a rate limit is another's."""
         try:
             share, pace = permits.share_of(at.graph, at.run), permits.pace_of(at.graph, at.run)
         except ExpressionError:
             return  # it never had a permit: its key failed
         if pace is not None:
-            await self._paces.drop(pace, at.run_id)
+            now_ms, is_used = self._ports.clock.now_ms(), at.run.started_ms > 0
+            await self._paces.give_back(pace, at.run_id, now_ms, is_used=is_used)
         held = at.token.share
         if share is None or (held is not None and held.state == throttles.FREED):  # its last record gave it back
             return

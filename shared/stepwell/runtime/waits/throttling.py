@@ -103,9 +103,11 @@ class Throttling:
         """Returns a permit, as the step's attempt or its token ended, or the run waits: the next one goes on."""
         claim, terms = _claim(at, permit), self._terms(at, permit)
         place = _place(at, permit) if permit.state in ("", throttles.REFUSED) else ""
-        pace = Pace(f"@{permit.name}", 0, 1) if terms is None else terms.pace
-        if pace is not None:
-            await self._paces.drop(pace, claim)
+        if terms is None:
+            await self._paces.drop(f"@{permit.name}", claim)
+        elif terms.pace is not None:
+            is_used = permit.state == throttles.PERMITTED
+            await self._paces.give_back(terms.pace, claim, self._ports.clock.now_ms(), is_used=is_used)
         if terms is not None and terms.share is not None:
             await self._lines.leave(terms.share, claim, place)
         elif permit.is_shared:  # its limit was removed since, or has a rate alone
