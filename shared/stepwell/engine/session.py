@@ -239,7 +239,7 @@ class Session:
 
     def _lock_nested(self, asked: Pending) -> Failed | None:
         """Returns the function's failure if it asks for a lock while it holds one; None for what it may ask."""
-        if asked.asked.kind != LOCK or not self._locks.is_held:
+        if not (asked.asked.locks and self._locks.is_held):
             return None
         return Failed(lock_nested(self._runner.place_of(asked)))
 
