@@ -14,6 +14,7 @@ from tests.sim import (
     child_mutants,
     code_mutants,
     cost_mutants,
+    count_mutants,
     dag_mutants,
     erased_mutants,
     fn_mutants,
@@ -170,6 +171,7 @@ NEAR = {  # where a rare or costly one was caught last: looked at first, then al
     "votes_are_counted": 65,
     "wait_after_read": 181,
     "waits_for_ever": 65,
+    "wakes_sent_twice": 1_316,
     "woken_before_the_next_pause": 2_288,
     "written_after_moving": 155,
     "written_after_the_end": 893,
@@ -178,6 +180,7 @@ RARE = frozenset({"never_caught_up", "written_after_moving"})  # caught slowly: 
 
 _FAMILIES: tuple[tuple[tuple[Mutant, ...], int], ...] = (  # each with its first seed; of two, the later one's counts
     (code_mutants.OF_CODE, 0),
+    (count_mutants.OF_COUNTS, 0),
     (dag_mutants.OF_DAGS, 0),
     (fork_mutants.OF_FORKS, 0),
     (mutants.OF_ALL, 0),

@@ -24,6 +24,7 @@ from tests.sim.batch_laws import laws_of_batches
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
 from tests.sim.cost_programs import laws_of_costs
+from tests.sim.count_laws import laws_of_counts
 from tests.sim.dag_laws import laws_of_dags
 from tests.sim.erased_programs import laws_of_the_deleted
 from tests.sim.fn_cancels import laws_of_clean_ups
@@ -75,6 +76,7 @@ def check_end(world: World) -> None:
         *laws_of_gathering(world),
         *laws_of_tables(world),
         *laws_of_the_deleted(world),
+        *laws_of_counts(world),
     ):
         raise BrokenLawError(broken)
 

@@ -11,6 +11,7 @@ from tests.sim.actors import Envelope, stop
 from tests.sim.batch_laws import watch_call
 from tests.sim.called_programs import overtake, stall
 from tests.sim.code_laws import watch_code
+from tests.sim.count_laws import count_wake
 from tests.sim.gather_laws import watch_starts
 from tests.sim.noting import looks, note, took
 from tests.sim.tempting import hurry, tempt
@@ -85,6 +86,7 @@ class StoppingQueue:
         await before(what)
         taken = world.current.envelope.body if world.current else None
         world.has_left |= message is taken
+        count_wake(world, message)
         world.post(Envelope(str(lane), message, at_ms or world.now_ms, is_left=message is taken))
         await after(what)
 

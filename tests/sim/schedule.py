@@ -217,6 +217,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
         kept_values() as kept,
     ):
         world = World(seed, program, tell, versions, lane)
+        world.counts_wakes = seed < FAMILIES
         is_family_with_zombies = BATCHES_FROM <= seed < CALLED_FROM or seed >= PAUSED_FROM
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (is_family_with_zombies and seed % 8 > 5):
             make_zombies(world, are_held=HELD_FROM <= seed < OVERLAPS_FROM)

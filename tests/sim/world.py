@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -78,6 +78,8 @@ class World:
         self.busy_until_ms = 0  # the end of the last of the steps that take time
         self.current: Actor | None = None
         self.turns_left = 0
+        self.counts_wakes = False  # timelines, forks and DAGs: one event at a time ends a wait there
+        self.wakes: Counter[str] = Counter()  # how often each was sent, where the law of counts holds
         self.calls = self.sent = self.tempted = self.written = 0
         self.stalled = self.futile = 0  # clients that were held up in a call, and runs that were made for no start
         self.has_left = False  # old code has left a message to newer code, in the midst of its work

@@ -1,0 +1,34 @@
+"""Law of counts: where nobody dies and nothing comes twice, a run's messages are as many as its records ask for.
+
+A wake is sent once for the record that it is for. It is sent again after a death or a lost answer, by a worker that
+hands over or whose clock is behind, by each of two publishers whose events race, and to whoever stands in a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+def count_wake(world: World, message: Mapping[str, Any]) -> None:
+    """Counts a wake that is sent, by all that it says."""
+    if world.counts_wakes and message.get("type") == "wake" and _is_calm(world):
+        world.wakes[str(sorted(message.items()))] += 1
+
+
+def laws_of_counts(world: World) -> Iterator[str]:
+    """Once the last message is gone. Tells what is broken."""
+    if not world.seen.crashes:
+        for wake, count in world.wakes.items():
+            if count > 1:
+                yield f"messages: nobody died, and this wake was sent {count} times: {wake}"
+
+
+def _is_calm(world: World) -> bool:
+    """Whether each message comes once, clocks agree, each call is answered, and the run waits for no other."""
+    chances, program = world.chances, world.main
+    is_odd = chances.double or chances.error or chances.early or chances.skew_ms or chances.hands_over or chances.tempt
+    return not (is_odd or program.callees or program.asks or program.limits or program.deploys or program.graph.replays)
