@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TypedDict, TypeVar
+from typing import TypedDict
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 from stepwell.values import dataclass
-
-T = TypeVar("T")
 
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
@@ -141,7 +140,17 @@ def _of_its_own(function: ast.AsyncFunctionDef) -> Iterator[ast.AST]:
 
 def parsed(text: str, file: str = "<module>") -> ast.Module:
     """Parses a module. Raises SyntaxError for whatever Python cannot parse."""
-    return _read(lambda: ast.parse(text, file))
+    try:
+        try:
+            return ast.parse(text, file)
+        except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
+            return ast.parse(text, file)
+    except SyntaxError:
+        raise
+    except (RecursionError, MemoryError) as error:  # the latter where the parser's own stack is full
+        raise SyntaxError("it is nested too deeply") from error
+    except ValueError as error:
+        raise SyntaxError(str(error)) from error
 
 
 def compiled(text: str, file: str) -> ast.Module:
@@ -150,25 +159,10 @@ def compiled(text: str, file: str) -> ast.Module:
     Runs nothing of it. Raises SyntaxError.
     """
     tree = parsed(text, file)
-    with warnings.catch_warnings():  # its import warns
-        warnings.simplefilter("ignore")
-        _read(lambda: compile(tree, file, "exec", dont_inherit=True))
+    with warnings.catch_warnings(), suppress(RecursionError, MemoryError, SystemError):  # an import may have more room
+        warnings.simplefilter("ignore")  # the import warns
+        compile(text, file, "exec", dont_inherit=True)
     return tree
-
-
-def _read(read: Callable[[], T]) -> T:
-    """Returns what Python makes of a module. Raises SyntaxError for whatever it cannot read."""
-    try:
-        try:
-            return read()
-        except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
-            return read()
-    except SyntaxError:
-        raise
-    except (RecursionError, MemoryError) as error:  # the latter where the parser's own stack is full
-        raise SyntaxError("it is nested too deeply") from error
-    except ValueError as error:
-        raise SyntaxError(str(error)) from error
 
 
 def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.FunctionDef, ast.expr]]:
