@@ -26,7 +26,7 @@ async def w(ctx):
     [
         (f"timelin:\n  - {STEP}}}\n", 2, "unknown key `timelin`", "did you mean `timeline`?"),
         ("start: b\nnodes: {a: {run: 'python:s.a'}}\n", 2, "`start` names `b`, which does not exist", ""),
-        ("nodes:\n  - {name: a}\n", 2, "`nodes` must be a mapping, not a list", "without `- ` before the names"),
+        ("nodes:\n  - {name: a}\n", 2, "`nodes` must be a mapping, not a list", "write each node under its name"),
         (f"timeline: {STEP}}}\n", 2, "`timeline` must be a list, not a mapping", "begin each entry"),
         (f"timeline:\n\t- {STEP}}}\n", 3, "not readable as YAML", "indent with spaces"),
         ("timeline:\n  - {name: a, timeout: 5s}\n", 3, "`timeout` needs a `run`", "add run: python:module.function"),

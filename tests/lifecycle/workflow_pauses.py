@@ -46,6 +46,7 @@ class Stops:
     rng: random.Random
     at_work: set[Actor] | None = None  # when the pause was answered; None: nothing is paused
     begun: Counter[int] = field(default_factory=Counter)  # steps, by who was at work
+    ending: int = 0  # calls under way that end the pause, or a run
     held: int = 0  # how often a token rested because of it
 
     def check(self, of: World, call: Any) -> None:
@@ -65,11 +66,16 @@ def _watched(stops: Stops) -> Iterator[None]:
         return await _run(self, call)
 
     async def call(of: World, operation: str, body: Mapping[str, Any], run_id: str = schedule.RUN) -> None:
-        if operation in {"resume", "cancel", "terminate"} or operation.startswith(("cancel", "terminate")):
+        is_ending = operation.startswith(("resume", "cancel", "terminate"))
+        if is_ending:
             stops.at_work = None  # what is cancelled cleans up
-        await _call(of, operation, body, run_id)
+        stops.ending += is_ending
+        try:
+            await _call(of, operation, body, run_id)
+        finally:
+            stops.ending -= is_ending
         if operation == "stop" and of.memory._notes["pause"]:
-            stops.at_work, stops.begun = set(of.actors), Counter()
+            stops.at_work, stops.begun = None if stops.ending else set(of.actors), Counter()
             after_ms = 1_000 * stops.rng.choice(TIMES)
             of.post(Envelope("client", {"type": "resume"}, of.now_ms + after_ms))
 

@@ -171,13 +171,16 @@ class Coordinator:
         """Has the wait take the older events that it would take. Returns the token as it is then.
 
         One event's message may overtake another's, or find a wait before its worker has looked for what is pending. A
-        message about the older one is sent first: whoever handles it pushes the token on, should this one die.
+        message about the older one is sent first: whoever handles it pushes the token on, should this one die. One that
+        is not consumed finds the token by its wait alone, whose worker may have died before it registered that.
         """
         while isinstance(self._door.decide(at, given, by), Write):
             older = await self._older(at, given, by)
             if older is None:
                 break
             event, offer = older
+            for waiter in () if offer.is_consumed else _waits_for(at, event):
+                await self._ports.mailbox.put_waiter(waiter)
             publish, later_ms = Publish(event, kept=True), self._ports.clock.now_ms() + SECOND_MS
             await self._ports.queue.send(Lane.RESUME, to_json(publish), later_ms)
             at = (await self._advance.take(at, offer, publish.id, budget)).at
@@ -204,8 +207,8 @@ class Coordinator:
         at, is_mine = await self._logbook.load(run_id, ROOT), False
         if at is None or at.token.parked is None:
             return False
-        for waiter in waiters_of(at, at.token.parked, at.token.waiting_slot):
-            answer = await self._offer_to(at, waiter, event, by, budget) if waiter.topic == event.topic else None
+        for waiter in _waits_for(at, event):
+            answer = await self._offer_to(at, waiter, event, by, budget)
             if answer is None:
                 continue
             if _is_gone(answer) or _has_moved(answer):
@@ -319,6 +322,13 @@ class Coordinator:
         if parent is None or not pushes(parent.token, *in_place_of(at.token, wake.id)):
             return None
         return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
+
+
+def _waits_for(at: Standing, event: Event) -> list[Waiter]:
+    """Returns the token's waits for events of this topic."""
+    parked = at.token.parked
+    waits = () if parked is None else waiters_of(at, parked, at.token.waiting_slot)
+    return [waiter for waiter in waits if waiter.topic == event.topic]
 
 
 def _place_of(waiter: Waiter) -> tuple[int, str, str, int, int]:
