@@ -27,7 +27,7 @@ _RARELY: dict[str, set[tuple[Message, Phase]]] = {  # hardly any schedule of tho
     },
     "a run is cancelled, and undone, right before it is told of its locks": {(_M.LOCKS, _P.COMPENSATING)},
     "the run that a start is to join begins between the moments when its maker names it and reads it": {
-        (_M.GATHER, phase) for phase in set(_P) - {_P.INITIALIZING, _P.EXECUTING_STEP, *ENDED}
+        (_M.GATHER, phase) for phase in set(_P) - {_P.INITIALIZING, *ENDED}
     },
     "of two workers of one run, one is refused the permit that the other has": {
         (_M.LIMIT, phase) for phase in set(_P) - {_P.INITIALIZING, _P.CANCELLED, _P.FAILED}
