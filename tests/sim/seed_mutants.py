@@ -246,7 +246,7 @@ def permitted_without_lease() -> Iterator[None]:
 
 
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
-    (part_makes_stale, (2_540_000_399, 2_541_000_030, 2_541_000_331, 2_541_000_593)),
+    (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (kept_on_another_way, (4_093_000_618,)),
@@ -255,7 +255,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (late_event_taken, (7_131_006_075,)),
     (taken_late_and_kept, (3_602_000_030,)),
     (children_for_ever, (1_000_001_467,)),
-    (locks_taken_for_a_beginning, (3_750_013_779, 3_750_044_827)),
+    (locks_taken_for_a_beginning, (3_750_044_827,)),
     (no_run_counted, (7_122_001_176,)),
     (shown_by_the_dead, (5_622_001_033,)),
     (later_pause_ended, (11_044_000_468,)),
@@ -265,7 +265,16 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (nobody_left_to_the_sweeper, (11_049_620_644, 11_049_620_688)),
-    (permitted_without_lease, (13_000_132_190, 13_000_268_550)),
-    (woken_by_all, (8_007_778_120, 9_000_700_184)),
+    (permitted_without_lease, (13_000_132_190,)),
+    (woken_by_all, (9_000_700_184,)),
+)
+SHIFTED = (  # calls of clients ask the store for less since, so their schedules are others now: to be searched for anew
+    kept_on_another_way,
+    keyed_anew_after_code,
+    late_event_taken,
+    taken_late_and_kept,
+    later_pause_ended,
+    ended_run_paused,
+    nobody_left_to_the_sweeper,
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have
