@@ -72,6 +72,56 @@ async def flow(ctx, order: Order) -> Order:
     assert run.result["items"] == [{"name": "a", "price": "1.10", "colour": "red"}]
 
 
+def test_a_strict_model_and_one_that_is_read_by_aliases_come_out_as_they_went_in(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+from pydantic import AliasChoices, ConfigDict, Field
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+    at: datetime
+    price: Decimal
+    colours: set[Colour]
+    pair: tuple[int, UUID]
+    raw: bytes = b"a"
+    number: int = Field(1, validation_alias=AliasChoices("no", "nr"))
+
+STRICT = Strict(at=ORDER.at, price=Decimal("1.10"), colours={Colour.RED}, pair=(1, UUID(int=7)), no=7)
+
+def same(one: Strict) -> Strict:
+    assert one == STRICT, one
+    return one
+
+def count(number: int) -> int:
+    return number
+
+@workflow
+async def flow(ctx, one: Strict) -> Strict:
+    assert one == STRICT, one
+    got = await ctx.step(same, one)
+    assert got == STRICT and await ctx.event("one", type=Strict) == STRICT
+    assert await ctx.map(same, [one, one]) == [STRICT, STRICT]
+    return got
+
+@workflow
+async def wrong(ctx, one: Strict) -> None:
+    ...
+""",
+        sessions=0,
+    )
+    one = {"at": "2030-01-02T00:00:00Z", "price": "1.10", "colours": ["red"], "nr": 7,
+           "pair": [1, "00000000-0000-0000-0000-000000000007"]}  # fmt: skip
+    run = kit.start("flow", one)
+    kit.event("one", one)
+    assert run.status == "completed", (run.error, run.view["waiting_data"])
+    assert run.result == {**{name: one[name] for name in one if name != "nr"}, "raw": "a", "number": 7}
+    refused = kit.start("wrong", {**one, "price": True, "pair": ["1", "x"]})
+    assert refused.error is not None
+    assert refused.error["type"] == "step_input"
+    assert all(f"one.{place}: " in refused.error["message"] for place in ("price", "pair.0", "pair.1"))
+
+
 @pytest.mark.parametrize("value", ["object()", "{1: open}", "float('nan')", "open", "b'\\xff'", "'\\ud800'", "LOOP"])
 def test_what_cannot_be_stored_is_told_wherever_it_comes_from(flows: Flows, value: str) -> None:
     kit = flows(

@@ -28,7 +28,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import Cancelled, InvalidInput
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.places import here, no_workflow
-from stepwell.runtime.steps.binding import CONTEXT, copy_of, json_of
+from stepwell.runtime.steps.binding import CONTEXT, converted, copy_of, json_of
 
 T = TypeVar("T")
 _YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
@@ -289,7 +289,7 @@ def reader_of(hint: Any) -> Reader:
 
     def read(value: Json) -> Any:
         try:
-            return adapter.validate_python(value)
+            return converted(adapter, value)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"])

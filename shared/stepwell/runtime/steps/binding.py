@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_json as json_text
 
 from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput
@@ -101,6 +102,21 @@ def copy_of(value: Json) -> Json:
     return to_jsonable_python(value)
 
 
+def converted(adapter: TypeAdapter[Any], value: Json) -> Any:
+    """Returns the JSON as the adapter's type. Raises ValidationError.
+
+    A strict model takes a date or a set from JSON text alone, and a field with a `validation_alias` is stored by name.
+    """
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error
+    try:
+        return adapter.validate_json(json_text(value), by_alias=True, by_name=True)
+    except ValidationError as second:
+        raise min(first, second, key=ValidationError.error_count) from None
+
+
 def to_json(value: object) -> Json:
     """Returns a step's result as plain JSON. Raises BadOutputError if it cannot be stored."""
     try:
@@ -160,7 +176,7 @@ def _convert(parameter: _Parameter, value: Json, arguments: dict[str, object], w
         arguments[parameter.name] = value
         return
     try:
-        arguments[parameter.name] = parameter.adapter.validate_python(value)
+        arguments[parameter.name] = converted(parameter.adapter, value)
     except ValidationError as error:
         for one in error.errors(include_url=False, include_input=False, include_context=False):
             place = ".".join(str(part) for part in (parameter.name, *one["loc"]))
