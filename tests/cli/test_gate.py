@@ -124,6 +124,35 @@ def test_a_patch_makes_it_compatible(cli: Cli, runs: list[Run], tmp_path: Path) 
     assert (status, found["r1"]["verdict"]) == (0, "compatible")
 
 
+def test_what_a_run_did_before_it_began_anew_needs_no_patch(tmp_path: Path) -> None:
+    """Nothing replays it again: the life that the run is in alone decides."""
+    code = """
+import asyncio
+from stepwell import step, workflow
+
+@step
+def charge(n: int) -> int:
+    return n
+
+@workflow
+async def order(ctx, n: int = 0):
+    await ctx.step(charge, n)
+    await asyncio.gather(ctx.step(charge, n), ctx.sleep("1d"))
+    return ctx.continue_as(order, n + 1)
+"""
+    kit = Stepwell(written(tmp_path / "flows", code))
+    run = kit.start("order")
+    kit.advance("1d")
+    kit.advance("1h")
+    export = exported(run.export(), run.id)
+    assert verdict_of(export, tmp_path / "flows").verdict is Verdict.COMPATIBLE
+    later = written(tmp_path / "later", code.replace("    return ctx", '    await ctx.event("paid")\n    return ctx'))
+    assert verdict_of(export, later).verdict is Verdict.COMPATIBLE
+    other = written(tmp_path / "other", code.replace('ctx.sleep("1d")', 'ctx.event("paid")'))
+    found = verdict_of(export, other)
+    assert (found.verdict, found.where and found.where.slot) == (Verdict.PATCH, 6)
+
+
 def test_a_change_that_no_run_has_come_to_is_compatible(cli: Cli, runs: list[Run], tmp_path: Path) -> None:
     later = CODE.replace('("paid")\n    await ctx.step(charge, n)', '("paid")\n    await ctx.sleep("1h")')
     assert gated(cli, written(tmp_path / "new", later))[0] == 0

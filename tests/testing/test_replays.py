@@ -168,6 +168,50 @@ def test_a_test_replays_all_exports_of_a_folder(run: Run, tmp_path: Path) -> Non
         assert_replays(other, exports)
 
 
+TASKS_OF_LIVES = """
+import asyncio
+from stepwell import step, workflow
+
+@step
+def double(n: int) -> int:
+    return n * 2
+
+async def late(ctx, n):
+    await ctx.all(ctx.step(double, n), ctx.sleep(2))
+    return await ctx.event("never")
+
+@workflow
+async def order(ctx, lives: int = 2) -> int:
+    left = asyncio.create_task(late(ctx, lives))
+    await asyncio.gather(ctx.step(double, lives), ctx.sleep(3))
+    left.cancel()
+    return ctx.continue_as(order, lives - 1) if lives else lives
+"""
+
+
+def test_a_run_that_began_anew_after_tasks_replays(tmp_path: Path) -> None:
+    """Each life's tasks are those of the code as it began them, and not of the life that the run is in."""
+    kit = Stepwell(folder_of(tmp_path / "old", TASKS_OF_LIVES))
+    run = kit.start("order")
+    kit.advance("4s")
+    assert run.status == "running"
+    assert [one.difference for one in kit.replay(run)] == [None]
+    kit.advance("10s")
+    assert run.status == "completed"
+    assert [one.difference for one in kit.replay(run)] == [None]
+    assert run._kit.replay(run)[0].stands == "then return, as it did"
+
+
+def test_tasks_of_an_earlier_life_that_differ_are_told(tmp_path: Path) -> None:
+    kit = Stepwell(folder_of(tmp_path / "old", TASKS_OF_LIVES))
+    run = kit.start("order")
+    kit.advance("4s")
+    exported_run = exported(run.export(), "a run")
+    other = folder_of(tmp_path / "new", TASKS_OF_LIVES.replace("(double, lives), ctx.sleep(3)", "(double, lives)"))
+    (other / "shop_new.py").rename(other / "shop_old.py")
+    assert f"record 0: expected {BEGIN} all, step double, sleep" in str(replay(exported_run, other))
+
+
 def test_what_is_no_export_says_so(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     with pytest.raises(NotFound, match="there is no export"):

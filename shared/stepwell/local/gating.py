@@ -78,7 +78,7 @@ def gated(export: Export, folder: Path) -> Gated:
 
 
 def _of_function(export: Export, folder: Path) -> Gated:
-    replayed = replay(export, folder)
+    replayed = replay(export, folder, is_whole=False)
     difference = replayed.difference
     if difference is None:
         return Gated(replayed.run_id, replayed.workflow, Verdict.COMPATIBLE, replayed.stands)

@@ -124,13 +124,16 @@ def is_function(export: Export) -> bool:
     return isinstance(export.definition, dict) and "function" in export.definition
 
 
-def replay(export: Export, folder: Path) -> Replayed:
-    """Replays a run against the folder's code. Raises UserError if it is not a durable function's run."""
+def replay(export: Export, folder: Path, *, is_whole: bool = True) -> Replayed:
+    """Replays a run against the folder's code. Raises UserError if it is not a durable function's run.
+
+    `is_whole`: also what it did before it began anew, which a run that goes on never reads again.
+    """
     if not is_function(export):
         message = f"{export.run_id} is a run of a graph; a replay needs a durable function"
         hint = "it keeps the definition that it began with"
         raise UserError(message, code="not_a_function", hint=hint)
-    one = _Replay(export, folder)
+    one = _Replay(export, folder, is_whole)
     try:
         return one.replayed()
     finally:
@@ -138,8 +141,8 @@ def replay(export: Export, folder: Path) -> Replayed:
 
 
 class _Replay:
-    def __init__(self, export: Export, folder: Path) -> None:
-        self._export, store = export, MemoryStore()
+    def __init__(self, export: Export, folder: Path, is_whole: bool) -> None:
+        self._export, self._is_whole, store = export, is_whole, MemoryStore()
         run = {name: value for name, value in export.run.items() if name != "status"}
         self._header = Header(**run, status=Status(export.run["status"]))
         clock = VirtualClock(self._header.created_ms)
@@ -152,6 +155,7 @@ class _Replay:
             self._logbook, Registry(folder, project_of(folder).paths), lambda own, until_ms: f"{_URL}{own}"
         )
         self._operations = 0
+        self._branches: dict[int, list[str]] = {}  # that are not replayed yet, by the slot of the root's fork
         run_now(store.create_run(self._header))
         run_now(store.put_definition(self._header.version, json.dumps(export.definition)))
 
@@ -161,13 +165,28 @@ class _Replay:
 
     def replayed(self) -> Replayed:
         """Replays token by token, parents first, because a parent's code defines its branches."""
-        stands = ""
-        for token in sorted(self._export.logs, key=lambda token: (token.count("/"), token)):
-            where, difference = self._token(token)
-            stands = stands or where
-            if difference is not None:
-                return self._told(stands, difference)
-        return self._told(stands, None)
+        branches = sorted(self._export.logs.keys() - {ROOT}, key=lambda token: (token.count("/"), token))
+        for token in branches:
+            self._branches.setdefault(_slot_in_root(token), []).append(token)
+        stands, difference = self._token(ROOT)
+        if difference is None:
+            difference = self._branches_until(None)
+        return self._told(stands, difference)
+
+    def _branches_until(self, slot: int | None) -> Difference | None:
+        """Replays the branches of a life of the root that ends in this slot, which are not those of the next life."""
+        ended = sorted(one for one in self._branches if slot is None or one < slot)
+        for token in [token for one in ended for token in self._branches.pop(one)]:
+            if (difference := self._token(token)[1]) is not None:
+                return difference
+        return None
+
+    def _begins_anew(self, record: Record) -> Difference | None:
+        """Compares what the function did up to this record, with which it began anew."""
+        if not self._is_whole:
+            self._branches = {slot: tokens for slot, tokens in self._branches.items() if slot > record.slot}
+            return None
+        return _differs(ROOT, self._asked(ROOT), record) or self._branches_until(record.slot)
 
     def _told(self, stands: str, difference: Difference | None) -> Replayed:
         return Replayed(self._header.run_id, self._header.workflow, self._operations, stands, difference)
@@ -179,7 +198,11 @@ class _Replay:
             record = decode_record(body)
             entry = journal.take(record)
             self._operations += entry is not None and entry.ended_ms is not None and entry.kind not in INPUTS
-            if record.kind is Kind.RETURNED:
+            if record.kind is Kind.RETURNED and isinstance(record.next, Goto) and token == ROOT:
+                if (difference := self._begins_anew(record)) is not None:
+                    return stands, difference
+                stands = "then begin anew, as it did"
+            elif record.kind is Kind.RETURNED:
                 turn = self._asked(token)
                 if (difference := _differs(token, turn, record)) is not None:
                     return stands, difference
@@ -203,6 +226,11 @@ class _Replay:
         if turn is None:
             raise UserError(f"{self._header.workflow} was not asked", code="bad_export")
         return turn
+
+
+def _slot_in_root(token: str) -> int:
+    """Returns the slot of the root's fork that a branch belongs to, at whatever depth."""
+    return int(token.split("/")[1].partition(".")[0])
 
 
 def _differs(token: str, turn: Turn, end: Record | None) -> Difference | None:
