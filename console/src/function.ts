@@ -9,11 +9,12 @@ export function isOfFunction(graph: RunGraph): boolean {
   return graph.nodes[0]?.kind === "function";
 }
 
-/** How many of the operations that are drawn have ended. */
+/** How many of the operations that are drawn have ended; of a long log, the newest are drawn. */
 export function operationsOf(graph: RunGraph): string {
   const drawn = graph.nodes.filter((node) => node.kind !== "function");
   const ended = drawn.filter(({ name }) => !["running", "waiting"].includes(graph.states[name] ?? "running"));
-  return drawn.length ? `${ended.length} of ${drawn.length} operations` : "";
+  const isCut = graph.edges.some((edge) => edge.from === graph.start && edge.when); // it says how many came before
+  return drawn.length ? `${ended.length} of ${isCut ? "the newest " : ""}${drawn.length} operations` : "";
 }
 
 /** One use of a name: an operation of the log, of the run's own token or of a branch. */

@@ -219,11 +219,12 @@ def test_a_step_named_as_the_function_or_as_the_end_is_no_edge_to_that(flows: Fl
 
 
 def test_of_a_long_log_the_newest_operations_are_drawn(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They keep their numbers, so that a node is the same operation however far the run goes on."""
     monkeypatch.setattr(operations, "DRAWN", 2)
     flow = drawn(flows, "for x in range(5):\n    await ctx.step(mix, x)")
-    assert edges(flow) == {"cake>mix", "mix>mix (2)", "mix (2)>end"}
+    assert edges(flow) == {"cake>mix (4)", "mix (4)>mix (5)", "mix (5)>end"}
     assert [edge["when"] for edge in flow.view["edges"]] == ["3 nodes before", None, None]
-    assert flow.steps["mix (2)"]["output"] == 4
+    assert flow.steps["mix (5)"]["output"] == 4
 
 
 def test_the_api_draws_a_run_of_a_function_operation_by_operation(flows: Flows) -> None:

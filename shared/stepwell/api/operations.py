@@ -253,7 +253,8 @@ def _drawn(graph: Graph, reading: _Reading, status: str) -> Flow:
         members.setdefault(node, []).append(one)
     left_out = f"{len(members) - DRAWN} nodes before" if len(members) > DRAWN else None
     used = Counter({graph.start: 1, END: 1})
-    names = {node: _numbered(members[node][0].name, used) for node in list(members)[-DRAWN:]}
+    numbered = {node: _numbered(same[0].name, used) for node, same in members.items()}  # also what is not drawn
+    names = dict(list(numbered.items())[-DRAWN:])
     steps = {name: _step(members[node]) for node, name in names.items()}
     came = dict(_edges(graph.start, reading, [names.get(node, "") for node in at_node], steps, is_over=status in _OVER))
     return Flow(

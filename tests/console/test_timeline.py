@@ -1,0 +1,63 @@
+"""The timeline and the graph of a run: what was not undone, and a log that is longer than what is drawn or read."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.console.chromium import Chromium
+from tests.console.kit import reaches, start
+from tests.local.kit import Dev
+
+STEPS = """
+from stepwell import workflow
+
+def book(what: str) -> str:
+    return what
+
+def pay() -> None:
+    raise ValueError("declined")
+
+def release() -> None:
+    raise ValueError("cannot be undone")
+
+@workflow
+async def long(ctx):
+    for number in range(300):
+        await ctx.step(book, str(number))
+"""
+TRIP = """
+workflow: trip
+failure_policy: compensate
+timeline:
+  - {name: room, run: python:steps.book, input: {what: room}, timeout: 10s, compensate: {run: python:steps.release}}
+  - {name: pay, run: python:steps.pay, timeout: 10s}
+"""
+
+
+@pytest.fixture(scope="module")
+def dev(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    place: Path = tmp_path_factory.mktemp("timeline")
+    (place / "workflows").mkdir()
+    (place / "workflows" / "steps.py").write_text(STEPS)
+    (place / "workflows" / "trip.yaml").write_text(TRIP)
+    dev = Dev(place / "workflows", place / "data")
+    yield dev
+    dev.end(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def long(dev: Dev) -> str:
+    """A run with 604 entries of history and 300 operations."""
+    return reaches(dev, start(dev, "long", {}), "completed")
+
+
+def test_a_long_log_is_drawn_by_its_newest_operations_under_their_own_numbers(dev: Dev, long: str, page: Page) -> None:
+    page.goto(f"{dev.url}/#/runs/{long}")
+    expect(page.locator(".o-graph .aside")).to_have_text("200 of the newest 200 operations")
+    expect(page.locator(".o-graph .node").nth(1)).to_contain_text("book (101)")
