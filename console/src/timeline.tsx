@@ -10,6 +10,10 @@ import { withOwnWaits } from "./until";
 import { span, TERMINAL } from "./words";
 
 const OPENS = /^(step\.started|approval\.requested|event\.awaited|sleep\.started|children\.started|lock\.requested|until\.awaited)$/;
+const UNDONE: Record<string, { tone: string; what: string }> = {
+  "step.compensated": { tone: "is-compensated", what: "compensated" },
+  "compensation.failed": { tone: "is-failed", what: "compensation failed" },
+};
 const LEAST_PERCENT = 0.4;
 const DRAWN = 400; // segments that fit side by side
 const TOLD = 100; // branches of a fork that the history tells of
@@ -95,8 +99,9 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
     const at = Date.parse(entry.at);
     if (entry.type === "compensation.started") undoneMs = at;
     if (!entry.step) continue;
-    if (entry.type === "step.compensated") {
-      row(rows, entry.step, at).segments.push({ from: undoneMs || at, to: at, tone: "is-compensated", what: "compensated" });
+    const undone = UNDONE[entry.type];
+    if (undone) {
+      row(rows, entry.step, at).segments.push({ from: undoneMs || at, to: at, ...undone });
       undoneMs = at;
     }
     const key = `${entry.token} ${entry.step}`;

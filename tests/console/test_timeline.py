@@ -57,6 +57,16 @@ def long(dev: Dev) -> str:
     return reaches(dev, start(dev, "long", {}), "completed")
 
 
+def test_a_compensation_that_failed_is_red_on_the_timeline(dev: Dev, page: Page) -> None:
+    run_id = reaches(dev, start(dev, "trip", {}), "failed")
+    page.goto(f"{dev.url}/#/runs/{run_id}")
+    bars = page.locator(".timeline .row", has_text="room").locator("i:not(.whole)")
+    expect(bars).to_have_count(2)
+    expect(bars.nth(0)).to_have_class("is-completed")
+    expect(bars.nth(1)).to_have_class("is-failed")
+    expect(bars.nth(1)).to_have_attribute("title", re.compile("^compensation failed, "))
+
+
 def test_a_long_log_is_drawn_by_its_newest_operations_under_their_own_numbers(dev: Dev, long: str, page: Page) -> None:
     page.goto(f"{dev.url}/#/runs/{long}")
     expect(page.locator(".o-graph .aside")).to_have_text("200 of the newest 200 operations")
