@@ -57,7 +57,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
         <div class="wide">
           {run.error && <LastError run={run} error={run.error} entries={whole.entries} />}
           {onTop && drawn}
-          <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
+          <Timeline run={run} history={whole} chosen={step} choose={choose} />
           {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={graph} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
           <Logs run={run} moved={live.at} />

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Entry, Run } from "./types";
-import { toneOf } from "./history";
+import { toneOf, type History } from "./history";
 import { Took } from "./runs";
 import { Card, useNow } from "./ui";
 import { withOwnWaits } from "./until";
@@ -32,9 +32,9 @@ interface Row {
   segments: Segment[];
 }
 
-export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: Entry[]; chosen: string; choose: (step: string) => void }): JSX.Element | null {
+export function Timeline({ run, history: { entries, hasMore }, chosen, choose }: { run: Run; history: History; chosen: string; choose: (step: string) => void }): JSX.Element | null {
   const now = useNow();
-  const rows = useMemo(() => rowsOf(run, entries), [run, entries]);
+  const rows = useMemo(() => rowsOf(run, entries, hasMore), [run, entries, hasMore]);
   if (!rows.length || !run.started_at) return null;
   const from = Date.parse(run.started_at);
   const to = Math.max(run.ended_at ? Date.parse(run.ended_at) : now, ...rows.map((row) => row.to), from + 1);
@@ -89,7 +89,7 @@ function merged(segments: Segment[], leastMs: number): Segment[] {
   return drawn;
 }
 
-function rowsOf(run: Run, entries: Entry[]): Row[] {
+function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
   const rows = new Map<string, Row>();
   const open = new Map<string, Segment>(); // by token and step
   let undoneMs = 0; // when the last compensation ended
@@ -124,7 +124,8 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
     const from = Date.parse(step.started_at);
     row(rows, name, from).segments.push({ from, to: step.ended_at ? Date.parse(step.ended_at) : 0, tone: `is-${step.status}`, what: step.status });
   }
-  const endOfAll = run.ended_at && TERMINAL.has(run.status) ? Date.parse(run.ended_at) : 0;
+  const endOfRun = run.ended_at && TERMINAL.has(run.status) ? Date.parse(run.ended_at) : 0;
+  const endOfAll = hasMore ? Date.parse(entries.at(-1)?.at ?? "") || 0 : endOfRun; // what follows is not known yet
   for (const one of rows.values()) {
     for (const part of one.segments) part.to ||= endOfAll;
     const endedAt = run.steps[one.name]?.ended_at; // an answered wait ends a moment after its answer

@@ -71,3 +71,14 @@ def test_a_long_log_is_drawn_by_its_newest_operations_under_their_own_numbers(de
     page.goto(f"{dev.url}/#/runs/{long}")
     expect(page.locator(".o-graph .aside")).to_have_text("200 of the newest 200 operations")
     expect(page.locator(".o-graph .node").nth(1)).to_contain_text("book (101)")
+
+
+def test_an_ended_run_has_nothing_under_way_while_its_history_is_still_read(dev: Dev, long: str, page: Page) -> None:
+    """The last step that has been read may have ended long before the run: its bar ends where the reading stands."""
+    page.route(re.compile(r"/history\?.*after="), lambda _: None)  # the second page of the history never comes
+    page.goto(f"{dev.url}/#/runs/{long}")
+    expect(page.locator(".history .aside > .muted")).to_have_text("500+")
+    widths = page.locator(".timeline i.is-running").evaluate_all(
+        "bars => bars.map((bar) => parseFloat(bar.style.width))"
+    )
+    assert all(width < 5 for width in widths)
