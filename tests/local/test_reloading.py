@@ -15,6 +15,8 @@ from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.starts.folder import load_folder
 from tests.local.kit import until
 
+GOOD = "workflow: order\ntimeline: [{name: nap, run: python:shop.nap}]\n"
+
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Local]:
@@ -41,3 +43,31 @@ def test_a_reload_that_fails_for_whatever_reason_is_told_and_the_next_change_is_
     until(lambda: tried == ["broken", "good"], "the second change")
     assert "could not reload the folder; the previous version stays" in caplog.text
     assert "ZeroDivisionError: a defect" in caplog.text
+
+
+def test_a_warning_is_told_once_and_a_file_that_is_right_again_is_named(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who saves a file sees what is new about it, and not all warnings of the folder again."""
+    caplog.set_level("INFO", "stepwell.dev")
+    order, other = tmp_path / "order.yaml", tmp_path / "other.yaml"
+    seen: list[list[str]] = []
+
+    def saves() -> Iterator[set[tuple[Change, str]]]:
+        for text in (GOOD, "timeline: [", "timeline: [", f"# higher up\n{GOOD}"):
+            order.write_text(text)
+            caplog.clear()
+            yield {(Change.modified, str(order))}
+            seen.append([record.getMessage().splitlines()[0].removeprefix(f"{tmp_path}/") for record in caplog.records])
+
+    other.write_text(GOOD.replace("order", "other"))
+    (tmp_path / "shop.py").write_text("def nap() -> None: ...\n")
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: saves())
+    Reloader(local, tmp_path, lambda _: None, load_folder(tmp_path).problems).start()
+    until(lambda: len(seen) == 4, "the last save")
+    first, broken, still, mended = seen
+    assert first[0] == "order.yaml:2:12: warning step_without_timeout: the step `nap` has no timeout"
+    assert not any("other.yaml" in line for line in (*first, *broken, *mended))  # it was told of at the start
+    assert broken[0].startswith("order.yaml:1:1: error bad_syntax")
+    assert still == broken
+    assert "order.yaml has no errors any more" in mended

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from stepwell.api.webhooks.route import webhook_routes
 from stepwell.collector import relax_collector
 from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
-from stepwell.errors import PortError, UserError
+from stepwell.errors import PortError, Problem, UserError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
@@ -64,7 +64,8 @@ def serve(
     with claim_folder(data), logging_runs(data) as lines:
         listening = listen(port)
         loaded = load_folder(folder)
-        tell_problems((*loaded.problems, *code_problems(folder)))
+        found = (*loaded.problems, *code_problems(folder))
+        tell_problems(found)
         if not loaded.graphs and not loaded.errors:
             log.warning("there are no workflows in %s; write one there, or give the folder that has them", folder)
         _tell_missing(project_of(folder))
@@ -82,7 +83,7 @@ def serve(
         local.parts.catalog.flawed = loaded.flawed
         local.parts.catalog.functions = code_facts(folder)
         try:
-            return _serve(local, folder, loaded, listening, reload=reload, then=then)
+            return _serve(local, folder, loaded, listening, told=found if reload else None, then=then)
         finally:
             local.close()
 
@@ -98,10 +99,13 @@ def _serve(
     loaded: Folder,
     listening: socket.socket,
     *,
-    reload: bool,
+    told: Iterable[Problem] | None,
     then: Callable[[str], None] | None,
 ) -> int:
-    """Starts the parts in the order in which they need each other, and stops them the other way round."""
+    """Starts the parts in the order in which they need each other, and stops them the other way round.
+
+    `told`: the problems of the folder, which is looked at again when it changes; None: it is not.
+    """
     webhooks = LocalWebhooks(environment())
 
     def serve_webhooks(document: Mapping[str, Json] | None) -> None:
@@ -121,8 +125,8 @@ def _serve(
     _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
     _every(local, HOUR_MS, partial(_purge, local))
     _every(local, SECOND_MS, Ticker(local.parts).tick)
-    if reload:
-        Reloader(local, folder, serve_webhooks).start()
+    if told is not None:
+        Reloader(local, folder, serve_webhooks, told).start()
     more = (
         *webhook_routes(lambda: webhooks.sources),
         *delivery_routes(lambda: webhooks.sources),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from watchfiles import Change, DefaultFilter, watch
@@ -33,8 +34,16 @@ DEBOUNCE_MS = 100
 class Reloader:
     """A thread that deploys the folder again whenever a definition, a module or `webhooks.yaml` changes."""
 
-    def __init__(self, local: Local, folder: Path, serve_webhooks: Callable[[Mapping[str, Json] | None], None]) -> None:
+    def __init__(
+        self,
+        local: Local,
+        folder: Path,
+        serve_webhooks: Callable[[Mapping[str, Json] | None], None],
+        told: Iterable[Problem] = (),
+    ) -> None:
+        """`told`: the problems that the server has told of at its start."""
         self._local, self._folder, self._serve_webhooks = local, folder, serve_webhooks
+        self._told = tuple(told)
         self._thread = threading.Thread(target=self._watch, name="stepwell-reload", daemon=True)
 
     def start(self) -> None:
@@ -65,7 +74,7 @@ class Reloader:
             log.info("reloaded modules: %s", ", ".join(sorted(path.name for path in changed if path.suffix == ".py")))
         before = dict(self._local.parts.catalog.current)
         loaded = load_folder(self._folder)
-        tell_problems((*loaded.problems, *code_problems(self._folder)))
+        self._tell((*loaded.problems, *code_problems(self._folder)))
         broken = {problem.file for problem in loaded.errors}
         graphs = loaded.graphs if not broken else with_the_last_good(before, loaded.graphs)
         limits = None if broken & _named(self._folder, LIMIT_FILES) else loaded.limits
@@ -81,6 +90,13 @@ class Reloader:
         if broken:
             files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
             log.warning("%s errors: the last good version of their workflows stays", files)
+
+    def _tell(self, found: tuple[Problem, ...]) -> None:
+        """Tells what is wrong since the last look, and which files are right again."""
+        tell_problems(news(self._told, found))
+        for file in sorted(_wrong(self._told) - _wrong(found)):
+            log.info("%s has no errors any more", file)
+        self._told = found
 
     def _wake_stuck(self) -> None:
         """Wakes the runs that wait for code, to try the reloaded code."""
@@ -135,6 +151,16 @@ def code_problems(folder: Path) -> tuple[Problem, ...]:
 def code_facts(folder: Path) -> Mapping[str, FunctionFacts]:
     """What the code tells of durable functions to those who call them."""
     return function_facts(folder, project_of(folder).sources[1:])
+
+
+def news(told: Iterable[Problem], found: Iterable[Problem]) -> Iterator[Problem]:
+    """Yields the errors that were found, and the warnings that were not told before, wherever they stand by now."""
+    known = {replace(one, line=0, column=0) for one in told}
+    return (one for one in found if one.severity == "error" or replace(one, line=0, column=0) not in known)
+
+
+def _wrong(problems: Iterable[Problem]) -> set[str]:
+    return {one.file for one in problems if one.severity == "error"}
 
 
 def tell_problems(problems: Iterable[Problem]) -> None:
