@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from shlex import quote
 
 import pytest
+
+from stepwell.cli.exits import INTERRUPTED
 
 from .conftest import Cli
 
@@ -67,3 +70,15 @@ def test_an_interrupt_ends_a_completion_without_a_traceback() -> None:
         env={**os.environ, "_STEPWELL_COMPLETE": "complete_bash"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+def test_an_interrupt_ends_a_command_without_a_traceback_while_it_is_still_imported(tmp_path: Path) -> None:
+    """A person sees a wrong argument and presses Ctrl-C at once."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")  # a slow import
+    script = next(one for one in entry_points(group="console_scripts") if one.name == "stepwell")
+    code = f"from {script.module} import {script.attr}; {script.attr}()"
+    done = subprocess.run(  # noqa: S603 - our own words
+        [sys.executable, "-c", code, "runs"], capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, b"", b"")
