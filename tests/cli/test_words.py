@@ -163,6 +163,18 @@ def test_a_narrow_list_of_runs_has_the_ends_of_their_ids_in_one_piece() -> None:
     ]
 
 
+def test_a_narrow_list_of_runs_has_short_parents_and_no_empty_columns() -> None:
+    """Of sixty columns, empty ones and the whole id of a parent left so few that names were broken into letters."""
+    parent = "run_3943590aabb1fa3cb2d7c18386"
+    child = {**FAILED, "run_id": "run_6f85500b44683cdcfe43fe9389", "parent": parent, "current_steps": []}
+    out = Console(file=io.StringIO(), width=60, force_terminal=False)
+    out.print(runs_table([child], datetime(2099, 2, 28, 15, 2, tzinfo=UTC), width=60))
+    assert [line.rstrip() for line in printed(out).splitlines()] == [
+        "run     workflow      status    created      parent",
+        "fe9389  order-review  ✗ failed  26662 d ago  c18386",
+    ]
+
+
 def test_a_list_of_runs_at_forty_columns_says_where_each_stands() -> None:
     out = Console(file=io.StringIO(), width=40, force_terminal=False)
     out.print(runs_table([{**RUN, "run_id": "run_3943590aabb1fa3cb2d7c18386"}], NOW, width=40))

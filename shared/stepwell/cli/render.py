@@ -21,29 +21,36 @@ NARROW = 60  # columns from which it has room for what they wait for
 
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
-    """A table of runs, newest first. Below WIDE it has the ends of made ids, as `dev` logs them.
+    """A table of runs, newest first. Below WIDE it has the ends of made ids, as `dev` logs them, and no empty columns.
 
     Below NARROW it says only where a run stands.
     """
-    found = list(items)
-    parent = ["parent"] if any(run.get("parent") for run in found) else []
-    headings = ["run", "workflow", "status", "at", *(["waits for", "created", *parent] if width >= NARROW else [])]
+    rows = [_run_cells(run, now, is_wide=width >= WIDE) for run in items]
+    filled = {heading for row in rows for heading, cell in row.items() if cell.plain}
+    headings = ["run", "workflow", "status", "at", *(["waits for", "created", "parent"] if width >= NARROW else [])]
+    always = headings[:3] if width < WIDE else headings[:6]
+    headings = [heading for heading in headings if heading in always or heading in filled]
     table = table_of(*headings)
-    for run in found:
-        created = parse_time(run.get("created_at"))
-        cells = {
-            "run": plain(run.get("run_id") if width >= WIDE else short(str(run.get("run_id")))),
-            "workflow": plain(run.get("workflow")),
-            "status": status_text(run.get("status")),
-            "at": plain(", ".join(map(str, run.get("current_steps") or ()))),
-            "waits for": plain(waiting_words(run, now)),
-            "created": plain(ago(created, now) if created else ""),
-            "parent": plain(run.get("parent")),
-        }
-        table.add_row(*(cells[heading] for heading in headings))
+    for row in rows:
+        table.add_row(*(row[heading] for heading in headings))
     for column in table.columns:
-        column.no_wrap = column.header in ("run", "status", "created")
+        column.no_wrap = column.header in ("run", "status", "created", "parent")
     return table
+
+
+def _run_cells(run: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[str, Text]:
+    created = parse_time(run.get("created_at"))
+    ids = {name: str(run.get(name) or "") for name in ("run_id", "parent")}
+    shown = ids if is_wide else {name: short(one) for name, one in ids.items()}
+    return {
+        "run": plain(shown["run_id"]),
+        "workflow": plain(run.get("workflow")),
+        "status": status_text(run.get("status")),
+        "at": plain(", ".join(map(str, run.get("current_steps") or ()))),
+        "waits for": plain(waiting_words(run, now)),
+        "created": plain(ago(created, now) if created else ""),
+        "parent": plain(shown["parent"]),
+    }
 
 
 def failures_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
