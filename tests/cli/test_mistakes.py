@@ -48,6 +48,19 @@ def test_how_to_start_a_server_that_is_down_names_the_port_of_its_url(url: str, 
     assert raised.value.hint == hint
 
 
+@pytest.mark.parametrize("said", ["[SSL: WRONG_VERSION_NUMBER] wrong version number", "[SSL] record layer failure"])
+def test_a_url_with_https_for_a_server_without_it_says_so(said: str) -> None:
+    """The server is there, so a hint to start it would be wrong."""
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError(f"{said} (_ssl.c:1006)")
+
+    plain = httpx.MockTransport(refuse)
+    with pytest.raises(Unreachable) as raised, Client("https://localhost:8787", transport=plain, retries=0) as client:
+        client.health()
+    assert raised.value.hint == "the server answers without TLS there: write http:// in --url or STEPWELL_URL"
+
+
 @pytest.mark.parametrize(
     ("hint", "told"),
     [

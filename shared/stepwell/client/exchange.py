@@ -33,6 +33,8 @@ GRACE_SECONDS = 2.0  # that an answer may be late when its caller gives up
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN = frozenset({429, 500, 502, 503, 504})
+# What OpenSSL says, depending on its version, of an answer that is not TLS; `stepwell dev` speaks http alone.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "[SSL] record layer failure")
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the API has seen nothing of the call
 _NO_ANSWER_BEHIND = frozenset({502, 503, 504})  # a gateway or proxy says these, of an API that does not answer it
 _GATEWAY_REFUSES = frozenset({401, 403, 429, 500}) | _NO_ANSWER_BEHIND
@@ -175,6 +177,8 @@ class Api:
         """What to do without an answer. A call that was sent and acts may have been taken, whatever became of it."""
         if request.method != "GET" and isinstance(answer, httpx.TransportError) and not isinstance(answer, _NOT_SENT):
             return LOOK
+        if any(words in str(answer) for words in _NO_TLS):
+            return "the server answers without TLS there: write http:// in --url or STEPWELL_URL"
         if not self.local:
             return "check --url or STEPWELL_URL"
         port = parts_of(self.url).port  # the dev server is at its own, unless it is given another one
