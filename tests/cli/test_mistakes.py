@@ -143,6 +143,7 @@ def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
         (["runs", "--url", "localhost:8787"], "error: 'localhost:8787' is not the URL of an API [bad_url]"),
         (["graph"], "give a definition file, a workflow's name, or a run with --run"),
         (["graph", "nofile.yaml"], "error: there is no file or folder 'nofile.yaml' [no_such_file]"),
+        (["graph", "shop.py"], "error: shop.py is a module, and a durable function is drawn from the log of its run"),
         (["check", "nofile.yaml"], "'nofile.yaml' [no_such_file]\n  hint: give a definition, or a folder with"),
         (["dev", "nofolder"], "error: there is no folder 'nofolder' [no_such_folder]"),
     ],

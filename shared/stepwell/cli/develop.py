@@ -193,6 +193,9 @@ def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:
     from stepwell.definition.compiler import compile_definition, compile_document  # noqa: PLC0415 - 100 ms
 
     path = Path(target)
+    if path.suffix == ".py":
+        raise UserError(f"{target} is a module, and a durable function is drawn from the log of its run",
+                        code="bad_usage", hint="stepwell graph RUN, with the id of a run or `last`")  # fmt: skip
     if path.is_file() or path.suffix in DEFINITIONS:
         compiled = compile_definition(read_definition(path), str(path))
         if compiled.graph is None:
