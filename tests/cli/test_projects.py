@@ -68,6 +68,12 @@ def test_the_next_commands_start_a_run_of_the_project(cli: Cli) -> None:
     assert run in Path("my shop/README.md").read_text()
 
 
+def test_the_next_commands_of_a_project_in_the_current_folder_change_to_no_other(cli: Cli) -> None:
+    Path("shop").mkdir()
+    os.chdir("shop")
+    assert json.loads(cli("init", ".", "--json").stdout)["next"][0] == "stepwell dev"
+
+
 @pytest.mark.parametrize(
     ("folder", "package"),
     [
@@ -77,6 +83,8 @@ def test_the_next_commands_start_a_run_of_the_project(cli: Cli) -> None:
         ("class", "class_app"),
         ("2nd", "app_2nd"),
         ("pydantic", "pydantic_app"),
+        ("Café Über", "cafe_uber"),
+        ("日本", "app"),
     ],
 )
 def test_the_package_hides_no_module(cli: Cli, folder: str, package: str) -> None:

@@ -113,7 +113,8 @@ def init(
     if (folder is None) != here:
         raise typer.BadParameter("give a folder, or --here for this one", param_hint="DIR")
     made = write_project(folder or Path(), template, here=here)
-    change = [] if folder is None else [f"cd {shlex.quote(str(folder))}"]
+    is_here = (folder or Path()).resolve() == Path.cwd()
+    change = [] if is_here else [f"cd {shlex.quote(str(folder))}"]
     commands = [*change, "stepwell dev", made.run]
     if as_json:
         paths = {"files": [path.as_posix() for path in made.files], "kept": [path.as_posix() for path in made.kept]}

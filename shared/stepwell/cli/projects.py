@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from importlib.metadata import version
@@ -115,11 +116,12 @@ def _check(folder: Path, here: bool) -> None:
 
 def _values(folder: Path, template: Template) -> dict[str, str]:
     project = folder.resolve().name
-    package = _package(folder, project)
+    plain = unicodedata.normalize("NFKD", project).encode("ascii", "ignore").decode().lower()  # Über: uber, not ber
+    package = _package(folder, plain)
     workflow, given = FIRST_RUN[template]
     return {
         "project": project,
-        "name": re.sub(r"[^a-z0-9]+", "-", project.lower()).strip("-") or "workflows",
+        "name": re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "workflows",
         "package": package,
         "packages": ", ".join(json.dumps(one) for one in (package, *root_packages(folder, folder / WORKFLOWS))),
         "python": this_python(),
@@ -130,7 +132,7 @@ def _values(folder: Path, template: Template) -> dict[str, str]:
 
 def _package(folder: Path, project: str) -> str:
     """Returns a name for the package that hides no module: `my-shop` is `my_shop`, `test` is `test_app`."""
-    name = re.sub(r"\W+", "_", project.lower(), flags=re.ASCII).strip("_") or "app"
+    name = re.sub(r"\W+", "_", project, flags=re.ASCII).strip("_") or "app"
     name = f"app_{name}" if name[0].isdigit() else name
     taken = name in sys.stdlib_module_names or name in {"workflows", "tests", "test", "stepwell"} or iskeyword(name)
     if not taken and not (folder / name).exists():
