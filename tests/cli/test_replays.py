@@ -94,7 +94,8 @@ def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) 
     api.on("GET", "/runs/r2/export", (200, page))
     result = cli("replay", "r2", "-f", str(folder))
     assert result.exit_code == 2
-    assert "a replay needs a durable function" in result.stderr
+    run_id = page["items"][0]["run"]["run_id"]
+    assert f"error: {run_id} is a run of a graph; a replay needs a durable function" in result.stderr
 
 
 @pytest.mark.parametrize("given", ["", "7"])

@@ -64,7 +64,8 @@ def replay(
     found = _exports(what, url)
     functions = [one for one in found if is_function(one)]
     if not functions:
-        raise UserError(f"{what} has only runs of graphs; a replay needs a durable function", code="not_a_function",
+        told = f"{found[0].run_id} is a run of a graph" if len(found) == 1 else f"{what} has only runs of graphs"
+        raise UserError(f"{told}; a replay needs a durable function", code="not_a_function",
                         hint="a graph's run keeps the definition that it began with")  # fmt: skip
     with aside():
         replayed = [replay(one, chosen) for one in functions]
