@@ -55,3 +55,9 @@ def test_an_approval_that_a_blocked_step_asks_for_says_why_it_was_blocked() -> N
     world = failing("governance", "over the budget")
     told = world.get(f"/runs/{world.start('line')}/explain").json
     assert told["why"].startswith("call was blocked: over the budget. It waits at call for approval since")
+
+
+def test_a_wait_for_a_callback_names_no_event_that_a_person_could_send() -> None:
+    world = World("workflow: lab\ntimeline: [{name: blood, wait: {for: callback, timeout: 1h}}]")
+    told = world.get(f"/runs/{world.start('lab')}/explain").json
+    assert told["why"].startswith("It waits at blood for callback since ")

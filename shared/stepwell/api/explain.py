@@ -28,6 +28,7 @@ from stepwell.api.states import (
     waiting_tokens,
 )
 from stepwell.definition.graph import Json
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine import gathering
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
@@ -356,6 +357,7 @@ def _what(parked: Parked, children: Sequence[ChildView]) -> str:
         ended = f", of which {count} {'has' if count == 1 else 'have'} ended," if is_known else ""
         return f"its {len(children)} child runs{ended}"
     names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
+    names.pop(SCHEMAS["callback"].event, None)  # nobody sends this one: a post to the URL does
     between = " "
     if waits.kind_named(parked.kind).asks_people:  # an event may come in place of the answer, or beside it
         between = " and " if parked.is_all else " or "
