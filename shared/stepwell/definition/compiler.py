@@ -169,6 +169,8 @@ def _open(context: Context, data: Json) -> _Opened | None:
     if not written:
         close = [key for key in opened.body if closest(key, COMPILERS).startswith("did you mean")]
         hint = closest(close[0], COMPILERS) if close else "write `timeline:`, `nodes:`, `steps:` or `actions:`"
+        if not close and "workflow" not in opened.body:  # an input, say, that was saved beside the definitions
+            hint += "; data belongs in a sub-folder of the workflow folder"
         context.add("no_format", "the definition has no nodes", opened.prefix, hint)
     elif len(written) > 1:
         place = f"{opened.prefix}/{written[1]}"
