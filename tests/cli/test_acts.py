@@ -147,6 +147,9 @@ def test_fork_names_the_new_run_and_a_dry_run_tells_the_way(api: FakeApi, cli: C
     told = cli("fork", "r1", "--at", "2", "--dry-run").stdout.splitlines()
     assert told[:3] == ["keeps 2 records of r1", "  3  decide: the given result", "  4  ship"]
     assert told[3] == "till has no end in the log: the run would wait"
+    api.on("POST", "/runs/r1/fork", (200, {**way, "stops": "compensation", "stops_at": "ship"}))
+    told = cli("fork", "r1", "--at", "2", "--dry-run").stdout.splitlines()
+    assert told[3] == "ship fails, and what completed would be undone"
 
 
 def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:

@@ -206,6 +206,22 @@ def test_a_dry_run_passes_waits_that_ended_and_stops_at_a_fork() -> None:
     assert foretold(shop.world, shop.run_id, 0)["stops"] == "fork"
 
 
+def test_a_dry_run_of_a_fork_has_the_whole_timeout_of_the_run_before_it() -> None:
+    """As the run that the fork makes has: it begins when it is made."""
+    world, run_id = world_of(FLOW.replace("nodes:", "timeout: 1h\nnodes:"), decide="no")
+    world.pass_time(2 * 3_600_000)
+    assert foretold(world, run_id, 1)["status"] == "completed"
+    assert world.header(forked(world, run_id, 1)).status == "completed"
+
+
+def test_a_dry_run_stops_where_the_run_would_be_undone() -> None:
+    text = FLOW.replace("nodes:", "failure_policy: compensate\nnodes:").replace("{to: refund}", "{to: refund, when: 'false'}")
+    world, run_id = world_of(text, decide="yes")
+    told = foretold(world, run_id, 1, result=("no",))
+    assert (told["stops"], told["stops_at"], told["status"]) == ("compensation", "decide", None)
+    assert [(one["step"], one["by"]) for one in told["steps"]] == [("decide", "caller")]
+
+
 @pytest.mark.parametrize("done", [False, True], ids=["before it", "after it"])
 def test_a_caller_that_dies_at_any_call_and_asks_again_has_one_fork(done: bool) -> None:
     at, is_killed = 1, True

@@ -221,7 +221,7 @@ class ForetoldView(TypedDict):
     at: int
     kept: int
     steps: list[ForetoldStep]
-    stops: str  # end, step, wait, fork, function or limit: why it is told no further
+    stops: str  # end, step, wait, fork, function, compensation or limit: why it is told no further
     stops_at: str | None
     status: str | None
     state: dict[str, Json]

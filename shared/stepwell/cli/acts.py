@@ -251,6 +251,7 @@ _STOPS = {
     "wait": "has no end in the log: the run would wait",
     "fork": "opens branches, which are not followed here",
     "function": "is code, which is not replayed here",
+    "compensation": "fails, and what completed would be undone",
     "limit": "is as far as this tells",
 }
 

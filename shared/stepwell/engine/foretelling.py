@@ -38,7 +38,7 @@ class Foretold:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What is foretold, and why it ends: end | step | wait | fork | function | limit, and of which step."""
+    """What is foretold, and why it ends: end | step | wait | fork | function | compensation | limit; of which step."""
 
     records: tuple[Foretold, ...]
     stops: str
@@ -52,6 +52,8 @@ def foretell(moment: Moment, token: Token, log: Sequence[Record]) -> Way:
     while len(steps) < MOST:
         if token.end is not None:
             return Way(tuple(steps), "end", "", token)
+        if token.undoing is not None and token.last is not None:
+            return Way(tuple(steps), "compensation", token.last.node, token)
         action = _action(replace(moment, permitted=True), token)
         node = node_of(moment.graph, token)
         by, made = "", None

@@ -77,7 +77,8 @@ class RunForker:
     async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:
         """Returns the way the new run would take, as far as this run's log has the results. Writes nothing."""
         graph, records, kept = await self._kept(old, asked, None)
-        header = replace(old, input=_input(old, records, asked), workflow=graph.name, version=graph.version)
+        given = replace(old, input=_input(old, records, asked))
+        header = self._header(graph, given, old.run_id, _last_ms(kept), asked)
         at = Standing(header, run_info(header), graph, kept.token, -1)
         moment = self._logbook.moment(at, f"{FORK}:{old.run_id}")
         begun = self._redriver.begun(at, self._given(old, kept, asked), moment.by)
@@ -125,8 +126,13 @@ class RunForker:
         return Redriven(old.run_id, kept.first_run, first_ms, who=asked.who, change=change)
 
     async def _created(self, graph: Graph, old: Header, run_id: str, plan: Plan, asked: RunFork) -> Header:
-        now_ms = max(self._ports.clock.now_ms(), plan.last_ms + 1)  # the records that it keeps are older than the run
-        header = Header(
+        header = self._header(graph, old, run_id, plan.last_ms, asked)
+        return await self._starter.create(graph, header) or header
+
+    def _header(self, graph: Graph, old: Header, run_id: str, last_ms: int, asked: RunFork) -> Header:
+        """Returns the new run. Its time-out counts from now on."""
+        now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # the records that it keeps are older than the run
+        return Header(
             run_id=run_id,
             workflow=graph.name,
             version=graph.version,
@@ -140,7 +146,6 @@ class RunForker:
             pinned=graph.name == old.workflow and asked_of(old, asked.version) == PIN,
             changed_ms=now_ms,
         )
-        return await self._starter.create(graph, header) or header
 
 
 def forked_id(run_id: str, key: str) -> str:
@@ -159,6 +164,10 @@ def _fingerprint(asked: RunFork) -> str:
 
 def _node(kept: Kept) -> str:
     return kept.token.node
+
+
+def _last_ms(kept: Kept) -> int:
+    return kept.token.last.at_ms if kept.token.last is not None else 0
 
 
 def _check_change(graph: Graph, kept: Kept, records: tuple[Record, ...], asked: RunFork) -> None:
