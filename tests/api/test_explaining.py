@@ -26,6 +26,25 @@ timeline:
   - {name: call, run: python:m.call, timeout: 5s}
 """
 
+NESTED = """
+workflow: nested
+nodes:
+  begin: {fan_out: all, transitions: [{to: inner}, {to: nap}]}
+  inner: {fan_out: all, transitions: [{to: ask}, {to: hear}]}
+  ask: {wait: {for: approval, timeout: 1d}, transitions: [{to: both}]}
+  hear: {wait: {for: event, name: paid}, transitions: [{to: both}]}
+  both: {fan_in: {}, transitions: [{to: gather}]}
+  nap: {sleep: 2h, transitions: [{to: gather}]}
+  gather: {fan_in: {}}
+"""
+BESIDE = """
+workflow: beside
+steps:
+  - {name: hear, wait: {for: event, name: paid, timeout: 2h}}
+  - {name: exam, wait: {for: test, timeout: 1h}}
+  - {name: ask, wait: {for: approval, timeout: 1d}}
+"""
+
 
 def failing(category: str, message: str) -> World:
     world = World(DAG, FORK, LINE)
@@ -61,3 +80,23 @@ def test_a_wait_for_a_callback_names_no_event_that_a_person_could_send() -> None
     world = World("workflow: lab\ntimeline: [{name: blood, wait: {for: callback, timeout: 1h}}]")
     told = world.get(f"/runs/{world.start('lab')}/explain").json
     assert told["why"].startswith("It waits at blood for callback since ")
+
+
+def test_a_run_whose_branches_fork_and_all_wait_is_explained_by_the_wait_that_it_shows() -> None:
+    world = World(NESTED)
+    run_id = world.start("nested")
+    told, shown = world.get(f"/runs/{run_id}/explain").json, world.get(f"/runs/{run_id}").json
+    assert told["waiting_for"] == shown["waiting_for"] == "approval"
+    assert f"first of them ask for approval, until {shown['waiting_until']}." in told["why"]
+    assert {"timer": shown["waiting_until"], "branch": None} == {one["what"]: one["at"] for one in told["wakers"]}
+
+
+def test_a_dag_whose_steps_all_wait_is_explained_by_the_wait_that_it_shows() -> None:
+    world = World(BESIDE)
+    run_id = world.start("beside")
+    told, shown = world.get(f"/runs/{run_id}/explain").json, world.get(f"/runs/{run_id}").json
+    assert told["waiting_for"] == shown["waiting_for"] == "approval"
+    world.post(f"/runs/{run_id}/approve")
+    world.drain()
+    told, shown = world.get(f"/runs/{run_id}/explain").json, world.get(f"/runs/{run_id}").json
+    assert told["waiting_for"] == shown["waiting_for"] == "test"

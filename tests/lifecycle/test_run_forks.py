@@ -215,7 +215,9 @@ def test_a_dry_run_of_a_fork_has_the_whole_timeout_of_the_run_before_it() -> Non
 
 
 def test_a_dry_run_stops_where_the_run_would_be_undone() -> None:
-    text = FLOW.replace("nodes:", "failure_policy: compensate\nnodes:").replace("{to: refund}", "{to: refund, when: 'false'}")
+    text = FLOW.replace("nodes:", "failure_policy: compensate\nnodes:").replace(
+        "{to: refund}", "{to: refund, when: 'false'}"
+    )
     world, run_id = world_of(text, decide="yes")
     told = foretold(world, run_id, 1, result=("no",))
     assert (told["stops"], told["stops_at"], told["status"]) == ("compensation", "decide", None)

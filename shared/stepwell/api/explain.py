@@ -15,6 +15,7 @@ from stepwell.api.states import (
     failed_compensation,
     fork_at,
     held_text,
+    is_shown_waiting,
     left_to_undo,
     live_tokens,
     pause_of,
@@ -207,6 +208,8 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     text = f"It waits for the {fork.width} branches of {at.token.node}, which meet at {fork.join or 'the end'}."
     branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
     waiting = waiting_tokens(at)
+    if not waiting and is_shown_waiting(at):
+        return _of_header(at, text, branches)
     if not waiting:
         retries = _retries(live_tokens(at), now_ms)
         if not retries:
@@ -216,6 +219,15 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     (first,) = _waits(at, waiting[:1], now_ms, statuses)
     each = f"{len(waiting)} wait, first of them {waiting[0].id}." if len(waiting) > 1 else f"{waiting[0].id} waits."
     return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
+
+
+def _of_header(at: Standing, text: str, branches: Waker) -> _Why:
+    """Explains a run whose branches all wait, by the wait that is known without reading theirs."""
+    header, node = at.header, at.header.waiting_node
+    until = "" if header.waiting_until_ms is None else iso(header.waiting_until_ms)
+    timers = [Waker(what="timer", at=until, detail=f"the wait at {node} ends then")] if until else []
+    text += f" All under way wait, first of them {node} for {header.waiting_for}{until and f', until {until}'}."
+    return _Why(text, (branches, *timers), header.waiting_since_ms, header.waiting_for)
 
 
 _TOLD = 3  # operations of tasks, in full
@@ -244,7 +256,8 @@ def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a DAG by the waits and the retries of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     retries = _retries(at.branches, now_ms)
-    whys = [*_waits(at, [one for one in at.branches if is_waiting(one)], now_ms, statuses), *retries]
+    waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
+    whys = [*_waits(at, waiting, now_ms, statuses), *retries]
     at_work = current_steps(at)
     in_queue = len(at_work) > len(whys)
     texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
