@@ -97,6 +97,22 @@ def test_all_tries_of_a_redriven_step_have_one_key_also_when_it_is_redriven_agai
     assert {call.key for call in world.steps.calls if call.node == "ship"} == {f"{run_id}:0:2"}
 
 
+def test_an_action_of_the_timeout_of_a_redriven_wait_is_a_call_of_its_own() -> None:
+    """The wait begins anew, and so does what its time-out sends: with the failed run's key, nobody would get it."""
+    world = World("""
+workflow: flow
+timeline:
+  - name: hear
+    wait: {for: response, timeout: 1h, timeout_actions: [{run: python:shop.remind}, {run: python:shop.note}]}
+""")
+    run_id = world.start()
+    world.pass_time(3_601_000)
+    again = redriven(world, run_id)
+    world.pass_time(3_601_000)
+    assert [world.header(one).status for one in (run_id, again)] == ["timed_out", "timed_out"]
+    assert (len(world.steps.calls), len({call.key for call in world.steps.calls})) == (4, 4)
+
+
 def test_from_an_earlier_step_it_runs_again_with_a_key_of_its_own() -> None:
     world, run_id = world_of()
     again = redriven(world, run_id, since="pack")

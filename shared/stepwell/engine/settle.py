@@ -48,7 +48,7 @@ def settle(moment: Moment, token: Token) -> Action:
 
 def _act(moment: Moment, token: Token, node: Node, step: Step) -> Action:
     """Runs the next of a time-out's actions. If its input cannot be evaluated, it fails, and the next one follows."""
-    action = run_step(moment, token, node, step)
+    action = run_step(moment, replace(token, keyed_by=""), node, step)  # a redriven wait has a time-out of its own
     if isinstance(action, Write):
         return Write(record(moment, token, Kind.ACTED, token.node, attempt=1, error=action.record.error))
     if not isinstance(action, RunStep):
