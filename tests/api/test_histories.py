@@ -38,10 +38,22 @@ nodes:
   outer: {fan_in: {policy: all}}
 """
 
+ABANDONS = """
+workflow: abandons
+nodes:
+  begin: {fan_out: all, transitions: [{to: quick}, {to: ask}]}
+  quick: {sleep: 10s, transitions: [{to: gather}]}
+  ask: {wait: {for: approval}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: any, on_early_complete: abandon}, transitions: [{to: nap}]}
+  nap: {sleep: 1m, transitions: [{to: again, max: 1}, {to: rest}]}
+  again: {transitions: [{to: begin}]}
+  rest: {sleep: 1h}
+"""
+
 
 @pytest.fixture
 def world() -> World:
-    made = World(DAG, FORKED, NESTED)
+    made = World(DAG, FORKED, NESTED, ABANDONS)
     tries: list[str] = []
 
     def flaky(call: Any) -> Outcome:
@@ -264,3 +276,49 @@ def test_a_run_whose_definition_cannot_be_read_is_told_without_inputs(
     told = entries(world, run_id)
     assert [one["id"] for one in told] == [one["id"] for one in whole]
     assert [one["data"] for one in told if one["type"] == "step.started"] == [None]
+
+
+def abandoned(world: World) -> str:
+    """A run that has come to its last node, while two branches that no join needs still wait."""
+    run_id = world.start("abandons")
+    for seconds in (11, 61, 11, 61):
+        world.advance(seconds)
+    return run_id
+
+
+def asking(found: list[dict[str, Any]]) -> list[str]:
+    """The branches that asked for an approval, the last one first."""
+    return sorted({entry["token"] for entry in found if entry["type"] == "approval.requested"}, reverse=True)
+
+
+def test_what_an_abandoned_branch_does_stands_where_it_was_done_and_follows_what_is_known(world: World) -> None:
+    run_id = abandoned(world)
+    known = entries(world, run_id)
+    assert [entry["type"] for entry in known].count("join.fired") == 2
+    for branch in asking(known):
+        world.advance(60)
+        assert world.post(f"/runs/{run_id}/approve", {"wait": branch}).status == 200
+        world.drain()
+        since = entries(world, run_id, after=known[-1]["id"])
+        assert [entry["type"] for entry in since] == ["approval.received", "step.completed", "branch.completed"]
+        assert {entry["token"] for entry in since} == {branch}
+        known = [*known, *since]
+    world.advance(3_600)
+    whole = entries(world, run_id)
+    assert [entry["at"] for entry in whole] == sorted(entry["at"] for entry in whole)
+    assert whole[: len(known)] == known
+    assert whole[-1]["type"] == "run.completed"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_pages_of_a_run_with_abandoned_branches_make_up_the_same_history(world: World, limit: int) -> None:
+    run_id = abandoned(world)
+    world.advance(1)
+    branch = asking(entries(world, run_id))[0]
+    assert world.post(f"/runs/{run_id}/approve", {"wait": branch}).status == 200
+    world.drain()
+    whole = entries(world, run_id)
+    assert whole[-1]["token"] == branch
+    assert entries(world, run_id, limit=limit) == whole
+    for at, entry in enumerate(whole):
+        assert entries(world, run_id, after=entry["id"]) == whole[at + 1 :]

@@ -30,6 +30,15 @@ nodes:
   gather: {fan_in: {policy: all}, transitions: [{to: nap}]}
   nap: {sleep: 60s}
 """
+ABANDONED = """
+workflow: abandoned
+nodes:
+  begin: {fan_out: all, transitions: [{to: quick}, {to: ask}]}
+  quick: {transitions: [{to: gather}]}
+  ask: {wait: {for: approval}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: any, on_early_complete: abandon}, transitions: [{to: nap}]}
+  nap: {sleep: 1h}
+"""
 TASKS = """
 import asyncio
 from stepwell import Retry, step, workflow
@@ -115,6 +124,21 @@ def test_what_is_settled_does_not_come_again(world: World) -> None:
     assert set(watcher.ask()) > set(inside)
     assert watcher.cursor.startswith("0@")
     assert watcher.ask() == []
+
+
+@pytest.mark.parametrize("page", [1, 2, 100])
+def test_what_an_abandoned_branch_commits_follows_the_cursor(monkeypatch: pytest.MonkeyPatch, page: int) -> None:
+    """The run has gone on beyond their join."""
+    monkeypatch.setattr(following, "LIVE_PAGE_ENTRIES", page)
+    world = World(ABANDONED)
+    run_id = world.start("abandoned")
+    watcher = Watcher(world.parts.service, run_id)
+    watcher.ask()
+    assert world.post(f"/runs/{run_id}/approve", {"wait": "0/0.1"}).status == 200
+    world.drain()
+    watcher.ask()
+    assert watcher.known == set(Watcher(world.parts.service, run_id).ask())
+    assert any(one.startswith("0/0.1@1.") for one in watcher.known)
 
 
 @pytest.mark.parametrize("page", [1, 2, 100])

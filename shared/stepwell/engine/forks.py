@@ -98,6 +98,11 @@ def live_forks(token: Token) -> tuple[int, ...]:
     return (*open_tasks, token.slot) if is_there else tuple(open_tasks)
 
 
+def has_abandoning(graph: Graph) -> bool:
+    """Tells whether a join of the graph lets the branches go on which it does not need."""
+    return any(map(_abandons, graph.nodes.values()))
+
+
 def may_abandon(graph: Graph, token: Token) -> bool:
     """Tells whether the token has come to a join that lets the branches go on which it does not need."""
     return any(name in token.visits and _abandons(node) for name, node in graph.nodes.items())

@@ -4,7 +4,8 @@
     slot 3 begins tasks ── slot 4 ── what a task did, by time ── slot 5 ── …
 
 The entries of a fork's branches stand between the entry that opened it and the one that closed it; those of tasks,
-beside which their function goes on, among its own. A fork wider than HISTORY_BRANCHES is narrated without its branches,
+beside which their function goes on, among its own. So do those of branches where a join abandons some, beside which the
+run goes on. A fork wider than HISTORY_BRANCHES is narrated without its branches,
 unless it is a DAG: ask for one branch by its id.
 """
 
@@ -34,16 +35,22 @@ Placed: TypeAlias = tuple[int, Place, Entry]  # by time, then by place
 
 _PAGE_RECORDS = 100  # in memory at once: each may hold a large output
 _NO_SLOT = 1 << 62  # beyond all slots
+_NOTHING = -2  # the slot before all that a history tells
 _OWN = -1  # instead of a branch: a token's own entries come before those of the fork in the same slot
 
 
 @dataclass(frozen=True, slots=True)
 class Narrator:
-    """Reads the entries of one run; with `givens`, the inputs of its steps too."""
+    """Reads the entries of one run; with `givens`, the inputs of its steps too.
+
+    `abandons`: a join of its graph leaves branches that go on. Such a history is read from its beginning, because
+    entries of any fork may follow the cursor.
+    """
 
     logbook: Logbook
     run: RunInfo
     givens: Givens | None = None
+    abandons: bool = False
 
     async def entries(self, token_id: str = ROOT, after: str = "", until: int | None = None) -> AsyncIterator[Entry]:
         """Yields the entries that follow the one with the id `after`, up to the token's slot `until`.
@@ -59,7 +66,8 @@ class Narrator:
         """Yields the entries, as `entries` does, each with the id of the last before which nothing can come any more.
 
         A branch may commit a record when others have committed later ones: it stands before theirs. So that id is one
-        of the token's own, of before the fork, or the tasks, that are under way.
+        of the token's own, of before the fork, or the tasks, that are under way; of before the first fork, if a join
+        may have left branches.
         """
         cursor = _Cursor.of(token_id, after)
         beside, settled, is_quiet = _Beside(cursor), after, True
@@ -72,7 +80,7 @@ class Narrator:
                     yield entry, settled
             for entry in await self._branches(standing, cursor, beside):
                 yield entry, settled
-            is_quiet = not standing.has_open_tasks
+            is_quiet = not standing.has_open_tasks and not (self.abandons and beside.has_any)
         for entry in beside.rest():
             yield entry, settled
 
@@ -82,7 +90,8 @@ class Narrator:
         Raises NotFound for an unknown token.
         """
         is_known = token_id == ROOT or is_branch_id(token_id)
-        token = await self.logbook.token_before(self.run.run_id, slot, token_id) if is_known else None
+        first = _NOTHING if self.abandons else slot
+        token = await self.logbook.token_before(self.run.run_id, first, token_id) if is_known else None
         if token is None:
             raise NotFound(f"run {self.run.run_id} has no branch {token_id[:80]}", code="unknown_branch")
         if not token.tasks:
@@ -113,11 +122,11 @@ class Narrator:
             after = records[-1].slot if len(records) == limit else last  # a shorter page is the last one
 
     async def _branches(self, token: Token, cursor: _Cursor, beside: _Beside) -> Sequence[Entry]:
-        """Returns the entries of the fork at which the token stands; those of tasks are put aside for later."""
+        """Returns the entries of the fork at which the token stands; those of what goes on beside are put aside."""
         fork = token.last.next if token.last is not None else None
         if not isinstance(fork, Fork):
             return ()
-        if fork.is_of_tasks or token.has_open_tasks:
+        if fork.is_of_tasks or token.has_open_tasks or self.abandons:
             beside.add(await self._of_fork(token, fork), token.slot)
             return ()
         if token.slot < cursor.slot:
@@ -177,15 +186,17 @@ def _by_time(placed: Placed) -> tuple[int, Place]:
 
 
 class _Beside:
-    """Holds the entries of tasks until the function's own entries reach their time."""
+    """Holds the entries of tasks, or of branches, until the token's own entries reach their time."""
 
     def __init__(self, cursor: _Cursor) -> None:
         self._cursor, self._waiting = cursor, list[Placed]()
         self._is_past = not cursor.id  # past the cursor: what comes now follows it
         self._is_inside = False  # the cursor is at an entry of a task
+        self.has_any = False
 
     def add(self, found: Sequence[Placed], slot: int) -> None:
-        """Adds the entries of the tasks that began at this slot of the function."""
+        """Adds the entries of the tasks that began at this slot of the function, or of the branches of its fork."""
+        self.has_any = True
         self._waiting = sorted([*self._waiting, *found], key=_by_time)
         self._is_inside |= not self._cursor.is_own and slot == self._cursor.slot
 
@@ -226,7 +237,7 @@ class _Cursor:
     @classmethod
     def of(cls, token_id: str, after: str) -> _Cursor:
         if not after:
-            return cls("", -2, 0, is_own=True)
+            return cls("", _NOTHING, 0, is_own=True)
         place, token = place_of(after), token_of(after)
         if place is not None and token == token_id:
             return cls(after, *place, is_own=True)
@@ -239,7 +250,7 @@ class _Cursor:
 
     def is_before(self, entry: Entry) -> bool:
         """Tells whether one of the token's own entries follows the cursor."""
-        slot, number = place_of(entry.id) or (-2, 0)
+        slot, number = place_of(entry.id) or (_NOTHING, 0)
         return (slot, number) > (self.slot, self.number) if self.is_own else slot > self.slot
 
     def rest_of(self, found: Sequence[Placed], slot: int) -> Sequence[Placed]:

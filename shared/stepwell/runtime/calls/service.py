@@ -13,7 +13,7 @@ from typing import NoReturn
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
-from stepwell.engine.forks import split_fork_id
+from stepwell.engine.forks import has_abandoning, split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Topic
@@ -244,7 +244,7 @@ class Service:
 
     async def narrator(self, run_id: str) -> Narrator:
         """Returns a reader of the run's history. Raises NotFound."""
-        return Narrator(self._logbook, run_info(await self.header(run_id)))
+        return replace(await self.whole_narrator(run_id), givens=None)
 
     async def whole_narrator(self, run_id: str) -> Narrator:
         """Returns a reader that adds the inputs of steps, if it can read the definition. Raises NotFound."""
@@ -255,11 +255,11 @@ class Service:
         except (EngineFault, DefinitionError):
             return Narrator(self._logbook, run)
         run = (await self._standing(run_id)).run if run.gathers else run  # only its log has the input
-        return Narrator(self._logbook, run, Givens(graph, run))
+        return Narrator(self._logbook, run, Givens(graph, run), has_abandoning(graph))
 
     def narrator_of(self, at: Standing) -> Narrator:
         """Returns a reader of the history of a run that has been loaded."""
-        return Narrator(self._logbook, at.run)
+        return Narrator(self._logbook, at.run, abandons=has_abandoning(at.graph))
 
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
         """Returns the root token's records, oldest first. Raises NotFound."""
