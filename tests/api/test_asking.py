@@ -109,6 +109,20 @@ def test_the_same_run_reads_in_the_words_of_each_format(world: World, words: str
     assert world.get(f"/runs/{run_id}", **{"as": words}).json["status"] == ended
 
 
+def test_a_run_whose_branches_are_at_work_executes_steps_in_the_words_of_a_timeline() -> None:
+    world = World("""
+workflow: forked
+nodes:
+  begin: {fan_out: all, transitions: [{to: ask}, {to: work}]}
+  ask: {wait: {for: approval}, transitions: [{to: gather}]}
+  work: {run: python:shop.fails, retry: {max_retries: 1, on: [step]}, transitions: [{to: gather}]}
+  gather: {fan_in: {}}
+""")
+    run_id = world.start("forked")
+    assert world.get(f"/runs/{run_id}").json["phase"] == "waiting_at_fan_in"
+    assert world.get(f"/runs/{run_id}", **{"as": "timeline"}).json["status"] == "executing_step"
+
+
 def test_an_agent_reads_its_own_names(world: World) -> None:
     run_id = world.start("fails")
     run = world.get(f"/runs/{run_id}", **{"as": "agent"}).json

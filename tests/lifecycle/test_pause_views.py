@@ -41,6 +41,28 @@ def test_each_format_has_its_own_word_for_a_paused_run(paused: tuple[World, str]
     assert words == {"timeline": "waiting_for_approval", "agent": "WAITING", "session": "Suspended", "dag": "blocked"}
 
 
+@pytest.mark.parametrize(
+    ("node", "timeline", "agent"),
+    [
+        ("wait: {for: response}", "executing_step", "WAITING"),
+        ("children: [{workflow: nap}]", "waiting_for_subworkflows", "WAITING"),
+        ("sleep: 1h", "sleeping", "WAITING"),
+        ("transitions: [{to: rest, foreach: '[1, 2]'}]", "sleeping", "WAITING"),
+        ("run: python:shop.fails, retry: {max_retries: 1, on: [step]}", "executing_step", "RUNNING"),
+    ],
+)
+def test_a_paused_run_has_the_word_of_a_timeline_or_an_agent_that_it_had_before(
+    node: str, timeline: str, agent: str
+) -> None:
+    fork = "\n  rest: {sleep: 1h, transitions: [{to: both}]}\n  both: {fan_in: {}}" if "foreach" in node else ""
+    world = World(f"workflow: flow\nnodes:\n  first: {{{node}}}{fork}", "workflow: nap\nnodes: {rest: {sleep: 1h}}")
+    run_id = world.start("flow")
+    before = {name: world.get(f"/runs/{run_id}", **{"as": name}).json["status"] for name in ("timeline", "agent")}
+    assert before == {"timeline": timeline, "agent": agent}
+    world.post(f"/runs/{run_id}/pause")
+    assert before == {name: world.get(f"/runs/{run_id}", **{"as": name}).json["status"] for name in before}
+
+
 def test_an_explanation_says_what_the_run_would_do_and_who_can_have_it_go_on(paused: tuple[World, str]) -> None:
     world, run_id = paused
     found = world.get(f"/runs/{run_id}/explain").json

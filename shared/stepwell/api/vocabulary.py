@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
-from stepwell.api.states import CLEANING_UP, status_unpaused
+from stepwell.api.states import status_unpaused
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END, Json
 from stepwell.engine.records import Status
@@ -21,10 +21,13 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
 from stepwell.runtime.log.standing import Standing
 
-SAME = "*"  # the phase itself
+SAME = "*"  # the phase itself, if it is one of a running timeline, else that of its steps: it forked
+_RUNNING = frozenset({Phase.EVALUATING_DIVERGE.value, Phase.EVALUATING_BRANCH.value})
+_WITHOUT_PAUSE = frozenset({AGENT.name, "timeline"})
 _OF_USERS = frozenset({"data", "input", "item", "output", "result", "state", "tags", "waiting_data"})
 
-# For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`.
+# For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`. A paused run
+# has the word of an agent or a timeline that it had before.
 _TABLE = """
 status                timeline                  agent      session    dag
 idle                  idle                      idle       idle       idle
@@ -34,7 +37,7 @@ sleeping              sleeping                  WAITING    Suspended  executing
 waiting_for_approval  waiting_for_approval      WAITING    Suspended  blocked
 waiting_for_children  waiting_for_subworkflows  WAITING    Suspended  executing
 waiting               executing_step            WAITING    Suspended  blocked
-paused                *                         RUNNING    Suspended  blocked
+paused                executing_step            RUNNING    Suspended  blocked
 compensating          executing_step            RUNNING    Running    compensating
 completed             completed                 COMPLETED  Succeeded  completed
 compensated           failed                    FAILED     Failed     completed
@@ -74,7 +77,7 @@ def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
         raise InvalidInput(f"{vocabulary[:40]!r} is not a vocabulary", code="unknown_vocabulary",
                            hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
     word = _word(vocabulary, view, at)
-    phase = Phase.EXECUTING_STEP.value if view["phase"] == CLEANING_UP else view["phase"]
+    phase = view["phase"] if view["phase"] in _RUNNING else Phase.EXECUTING_STEP.value
     shown: dict[str, Any] = {**view, "status": phase if word == SAME else word}
     return {**(_camel(shown) if vocabulary == AGENT.name else shown), **_OWN[vocabulary](view, at)}
 
@@ -101,9 +104,9 @@ def _row_of(view: RunView) -> str:
 
 
 def _word(vocabulary: str, view: RunView, at: Standing) -> str:
-    """Returns the status's word. A paused agent has that of its status before."""
+    """Returns the status's word. A paused agent, or timeline, has that of its status before."""
     row = _row_of(view)
-    is_before = row == Status.PAUSED.value and vocabulary == AGENT.name
+    is_before = row == Status.PAUSED.value and vocabulary in _WITHOUT_PAUSE
     return WORDS[_row_of({**view, "status": status_unpaused(at).value}) if is_before else row, vocabulary]
 
 
