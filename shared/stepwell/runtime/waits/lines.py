@@ -248,18 +248,21 @@ class Lines:
         is_changed, is_repeated = False, has_come_to_leave and board.shard_of(but) is None
         for place, one in [(name, one) for name, one in board.waiting.items() if one != but and board.shard_of(one)]:
             is_told = is_repeated or one == granted
-            if not await (self._members.tell(one) if is_told else self._remind(share, board, place)):
+            if not await (self._members.tell(one) if is_told else self._remind(share, board, place, one)):
                 board, is_told = await self._without(share, board, one), True
             if is_told:
                 await self._notes.drop_note(_kind(share.name), place)
                 is_changed = True
         return await self.read(share) if is_changed else board
 
-    async def _remind(self, share: Share, board: Board, place: str) -> bool:
-        """Sends a message for later to a holder that another tells. Returns False if it has ended."""
+    async def _remind(self, share: Share, board: Board, place: str, who: str) -> bool:
+        """Sends a message for later to a holder that another tells. Returns False if it has ended.
+
+        Its place may be gone from the board, if that was read again since.
+        """
         if place in board.seen:
             return True
-        wants = await self._members.remind(board.waiting[place])
+        wants = await self._members.remind(who)
         if wants:
             await self._notes.put_note(_kind(share.name), place, _SEEN, _FRESH, replaces=True)
         return wants
