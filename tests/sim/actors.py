@@ -53,6 +53,7 @@ class Actor:
     since_ms: int = 0  # when it took its envelope
     since: int = 0  # how many records the world had then
     is_behind: bool = False  # another was first while its step ran: what comes of that is dropped
+    doom: tuple[str, bool] | None = None  # the call to a port where it dies, and whether behind it
     last_call: str = ""
     looked_at: int = -1  # how many events had been stored when it began its last look into the mailbox
     step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is

@@ -87,7 +87,7 @@ def _with_approval(program: Program) -> Program:
     return replace(program, graph=replace(program.graph, nodes={**program.graph.nodes, name: node}))
 
 
-def _breaks(world: World) -> None:
+def break_code(world: World) -> None:
     """Deploys broken code, which is mended once the run has ended, or after _BROKEN_CALLS calls."""
     deploy(world, "break")
     world.mended_by = world.calls + _BROKEN_CALLS
@@ -141,6 +141,6 @@ def post_calls(world: World) -> None:
     for ask in [one for one in world.awaited if one["phase"] == phase]:
         world.awaited.remove(ask)
         if ask["type"] == "break":
-            _breaks(world)
+            break_code(world)
         else:
             world.post(Envelope("client", ask, world.now_ms + ask["after_s"] * 1_000))

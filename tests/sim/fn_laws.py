@@ -344,7 +344,7 @@ class Plain:
         """Under this step's key it alone was run, and with its own input, unless other code was deployed meanwhile."""
         key = f"{self._world.run_id}:{life.token}:{key_slot(self._logs[life.token], record.slot)}"
         inputs = [one for (of_key, _), found in self._world.seen.given.items() if of_key == key for one in found]
-        if any(act == "patch" for act, _ in getattr(self._world.main, "deploys", ())):
+        if self._world.main.is_patched:
             may_not_have_run = record.kind is Kind.BEGAN  # and its worker died
             inputs = [one for one in inputs if one == given][:1] or ([] if may_not_have_run else inputs)
         for found in inputs:

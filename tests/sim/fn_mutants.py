@@ -167,7 +167,6 @@ OF_FUNCTIONS = (
     cancel_untold,
     committed_after_cancel,
     cached_by_name,
-    keyed_anew_after_code,
     losers_run_on,
     events_forgotten_by_continue_as,
     lives_share_slots,

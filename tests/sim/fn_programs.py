@@ -70,7 +70,7 @@ def make_durable(rng: random.Random) -> Program:
     stays = rng.random() < 0.3
     settings = {topic: EventSettings(consume_on_read=False) for topic in TOPICS} if stays else {}
     cleanup_ms = rng.choice([0, *_CLEANUPS_MS])
-    made, *kids = (_durable(name, cleanup_ms) for name in ("sim", "kid0", "kid1"))
+    made, *kids = (durable(name, cleanup_ms) for name in ("sim", "kid0", "kid1"))
     callees = (
         [replace(one, graph=replace(one.graph, events=settings)) for one in (*kids, *leaves)] if maker.calls else []
     )
@@ -90,7 +90,7 @@ def make_durable(rng: random.Random) -> Program:
     )
 
 
-def _durable(name: str, cleanup_ms: int) -> Durable:
+def durable(name: str, cleanup_ms: int) -> Durable:
     nodes = durable_nodes(name, Function(f"python:sim.{name}", cleanup_ms))
     graph = Graph(name, f"sha256:{name}", "function", name, nodes, {})
     return Durable(graph, {}, {}, frozenset(), (), ())

@@ -14,6 +14,7 @@ from tests.sim.code_laws import watch_code
 from tests.sim.count_laws import count_wake
 from tests.sim.gather_laws import watch_starts
 from tests.sim.noting import looks, note, took
+from tests.sim.snags import hold_up
 from tests.sim.tempting import hurry, tempt
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class StoppingPort:
             hurry(world, kind, args)
             overtake(world, kind, args)
             stall(world)
+            hold_up(world, kind, str(args[0]) if args else "")
             await before(what)
             looks(world, name)
             if kind == "consume":
@@ -83,6 +85,7 @@ class StoppingQueue:
     async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
         world, what = self._world, f"send {lane}"
         watch_call(world, "send")
+        hold_up(world, "send")
         await before(what)
         taken = world.current.envelope.body if world.current else None
         world.has_left |= message is taken

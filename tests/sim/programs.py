@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.cel_values import Items
@@ -14,6 +14,9 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.errors import ExpressionError, PortError
+
+if TYPE_CHECKING:
+    from tests.sim.snags import Snag
 
 TOPICS = ("a", "b")
 SUFFIX = ".compensate"  # of a node's name, where its compensation is called
@@ -95,6 +98,7 @@ class Program:
     limits: Mapping[str, Limit] = field(default_factory=dict)  # the named ones
     asks: tuple[Mapping[str, Any], ...] = ()  # of clients, of a durable function; `after_s`: when
     emits: int = 0  # pieces of live output of each try of a step
+    snags: tuple[Snag, ...] = ()  # at which calls who is held up
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property
@@ -111,6 +115,16 @@ class Program:
     def breaks(self) -> bool:
         """Whether its code may be gone for a while: one copy of a message parks for it then, another can run."""
         return "break" in {*(act for act, _ in self.deploys), *(ask["type"] for ask in self.asks)}
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its run is paused while its steps take time, so that copies of its wakes come at any time."""
+        return bool(self.takes_ms) and any(ask["type"] == "pause" for ask in self.asks)
+
+    @property
+    def is_patched(self) -> bool:
+        """Whether other code may be deployed while its runs are under way."""
+        return "patch" in {*(act for act, _ in self.deploys), *(ask["type"] for ask in self.asks)}
 
     @property
     def is_dag(self) -> bool:

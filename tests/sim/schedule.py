@@ -44,6 +44,8 @@ from tests.sim.released_programs import make_released
 from tests.sim.several_programs import make_several
 from tests.sim.shared_programs import make_shared
 from tests.sim.shown_programs import make_shown
+from tests.sim.snag_programs import SNAGGED
+from tests.sim.snags import is_doomed, make_snags
 from tests.sim.stream_programs import make_streamed
 from tests.sim.task_programs import make_permitted, make_tasks
 from tests.sim.throttle_programs import make_throttled
@@ -57,6 +59,11 @@ _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+SNAGGED_FROM = 14_000_000_000  # seeds from here on are of actors that are held up at a call
+EACH_SNAGGED = 100_000_000  # seeds are of each of these programs, in this order
+RACED_FROM, CROWDED_FROM, DOUBLED_FROM, PATCHED_FROM, STOPPED_FROM, PACED_FROM = (
+    SNAGGED_FROM + number * EACH_SNAGGED for number in range(len(SNAGGED))
+)
 PAUSED_FROM = 13_000_000_000  # seeds from here on are of runs and workflows that are paused for a while
 ERASED_FROM = 12_000_000_000  # seeds from here on are of runs that are deleted, and whose ids are used again
 CALLED_FROM = 11_000_000_000  # seeds from here on are of clients who call anything at any time
@@ -114,15 +121,12 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
-    if seed >= PAUSED_FROM:
-        number, family = divmod(seed - PAUSED_FROM, len(_PAUSED))
-        return with_pauses(program_of(_PAUSED[family] + number), random.Random(f"pauses {seed}"))
-    if seed >= ERASED_FROM:
-        number, family = divmod(seed - ERASED_FROM, len(_ERASED))
-        return with_deletions(program_of(_ERASED[family] + number), random.Random(f"deletions {seed}"))
-    if seed >= CALLED_FROM:
-        number, family = divmod(seed - CALLED_FROM, len(_CALLED))
-        return with_calls(program_of(_CALLED[family] + number), random.Random(f"calls {seed}"))
+    if seed >= SNAGGED_FROM:
+        return SNAGGED[(seed - SNAGGED_FROM) // EACH_SNAGGED](random.Random(f"snags {seed}"))
+    for begin, families, changes, name in _CHANGED:
+        if seed >= begin:
+            number, family = divmod(seed - begin, len(families))
+            return changes(program_of(families[family] + number), random.Random(f"{name} {seed}"))
     if seed >= BATCHES_FROM:
         return _gathering(seed - BATCHES_FROM)
     seed, _ = with_lane(seed)
@@ -162,6 +166,13 @@ _PAUSED = (
     THROTTLED_FROM, RELEASED_FROM, DURABLE_FROM, GATHERED_FROM, TASKS_FROM, PERMITTED_FROM, ASKED_FROM, STREAMS_FROM,
     COSTLY_FROM, SHOWN_FROM, SHARED_FROM,
 )  # fmt: skip
+
+
+_CHANGED = (  # programs of other families, of which more is asked
+    (PAUSED_FROM, _PAUSED, with_pauses, "pauses"),
+    (ERASED_FROM, _ERASED, with_deletions, "deletions"),
+    (CALLED_FROM, _CALLED, with_calls, "calls"),
+)
 
 
 def has_outputs_once(seed: int) -> bool:
@@ -218,9 +229,11 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     ):
         world = World(seed, program, tell, versions, lane)
         world.counts_wakes = seed < FAMILIES
-        is_family_with_zombies = BATCHES_FROM <= seed < CALLED_FROM or seed >= PAUSED_FROM
+        is_family_with_zombies = BATCHES_FROM <= seed < CALLED_FROM or PAUSED_FROM <= seed < SNAGGED_FROM
         if ZOMBIES_FROM <= seed < OVERLAPS_FROM or (is_family_with_zombies and seed % 8 > 5):
             make_zombies(world, are_held=HELD_FROM <= seed < OVERLAPS_FROM)
+        if program.snags:
+            make_snags(world)
         if CALLED_FROM <= seed < ERASED_FROM:
             world.chances.stalls = STALLS
         if program.takes_ms:
@@ -280,9 +293,9 @@ def _play(world: World) -> None:
             post_calls(world)
         _check_call(world, limits_of_all)
         awake = world.awake()
-        if not awake and not world.due():
+        if not awake and not _ready(world):
             if world.actors:
-                if not world.chances.stalls:  # what a stalled client is about to do, nobody does
+                if not world.stalled:  # what a stalled client is about to do, nobody does
                     check_overlap(world)
             else:
                 check_quiet(world)
@@ -322,7 +335,7 @@ def _jump(world: World) -> None:
     """Nothing is due: time goes to the next envelope, or a little past it."""
     times = (*(envelope.at_ms for envelope in world.envelopes), *(actor.until_ms for actor in world.actors))
     first_ms = min(times)
-    world.now_ms = max(world.now_ms, first_ms) + world.rng.choice([0, 0, 500, 40_000])
+    world.now_ms = max(world.now_ms, first_ms) + world.rng.choice([0, 0, 500, 500 if world.main.snags else 40_000])
 
 
 def _maybe_deliver(world: World, awake: int) -> bool:
@@ -336,7 +349,7 @@ def _maybe_deliver(world: World, awake: int) -> bool:
         return True
     if awake >= MOST_ACTORS or (awake and rng.random() > 0.3):
         return False
-    ready = world.due()
+    ready = _ready(world)
     if not calm and rng.random() < world.chances.early:
         soon_ms = world.now_ms + EARLY_MS
         ready = ready or [
@@ -346,6 +359,12 @@ def _maybe_deliver(world: World, awake: int) -> bool:
         return False
     _deliver(world, rng.choice(ready))
     return True
+
+
+def _ready(world: World) -> list[Envelope]:
+    """The messages that can be taken now."""
+    due = world.due()
+    return [one for one in due if not is_appending(world, one)] if world.main.snags else due
 
 
 def _deliver(world: World, envelope: Envelope) -> None:
@@ -378,7 +397,7 @@ def _move(world: World, actor: Actor) -> None:
     given: bool | None = None
     if at != "start":
         calm = world.calls > CALM_AFTER_CALLS
-        if not calm and rng.random() < chance_of_death(world, actor):
+        if not calm and (is_doomed(actor) or rng.random() < chance_of_death(world, actor)):
             world.say(f"{actor.name}: dies at {at}")
             world.seen.crashes += 1
             actor.coroutine.close()

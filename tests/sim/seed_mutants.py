@@ -13,28 +13,20 @@ from stepwell.engine.actions import Action, AskPermit
 from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import End, Kind, Record, Status
+from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
-from stepwell.engine.session import Session
 from stepwell.engine.token import Token
-from stepwell.memory import store
 from stepwell.runtime.forks import showing
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log import door
-from stepwell.runtime.log.door import UNLIMITED, Answer, Budget
-from stepwell.runtime.log.messages import Message
+from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
-from stepwell.runtime.loop.coordinator import Coordinator
-from stepwell.runtime.loop.pausing import Pausing
-from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.worker import Worker, _Turn
-from stepwell.runtime.ports import Joined, Pause
-from stepwell.runtime.ports.headers import Header
+from stepwell.runtime.ports import Joined
 from stepwell.runtime.waits.permits import Reply
-from tests.sim import endless, limit_laws, undo_laws
-from tests.sim.fn_mutants import keyed_anew_after_code
+from tests.sim import endless, undo_laws
 
 MANY = 1_000_000  # tries
 
@@ -82,35 +74,9 @@ def woken_by_all() -> Iterator[None]:
 
 
 @contextmanager
-def late_event_taken() -> Iterator[None]:
-    """Whoever was held up with an event's message offers it all the same, once another has done so and is gone."""
-    handle = Coordinator.handle
-
-    async def unleased(self: Coordinator, message: Message, budget: Budget = UNLIMITED) -> None:
-        await handle(self, message)
-
-    with mock.patch.object(Coordinator, "handle", unleased):
-        yield
-
-
-@contextmanager
-def taken_late_and_kept() -> Iterator[None]:
-    """A permit taken just after its run's end stays taken, if the worker died before it saw the end."""
-    with mock.patch.object(Performer, "drop_late"):
-        yield
-
-
-@contextmanager
 def shown_by_the_dead() -> Iterator[None]:
     """A wait stays shown that was over, if the worker died that had shown it before it looked again."""
     with mock.patch.object(Showing, "show_again"):
-        yield
-
-
-@contextmanager
-def kept_on_another_way() -> Iterator[None]:
-    """A kept session whose patch no record names goes on after another worker's record, written before the patch."""
-    with mock.patch.object(Session, "follows", return_value=True):
         yield
 
 
@@ -152,28 +118,6 @@ def untold_in_a_line() -> Iterator[None]:
         return await self._log.report(fork.parent.run_id, join_name(fork, page), place_of_branches(index), 1)
 
     with mock.patch.object(Showing, "_told_inside", told):
-        yield
-
-
-@contextmanager
-def later_pause_ended() -> Iterator[None]:
-    """An unpause that stalls ends whatever pause it finds, and wakes nobody for a later one."""
-
-    def pause_of(header: Header) -> tuple[Status, str]:
-        return header.status, header.resumes_as
-
-    with mock.patch.object(store, "_pause_of", pause_of):
-        yield
-
-
-@contextmanager
-def ended_run_paused() -> Iterator[None]:
-    """A pause that stalls between its reads of the token and of the header pauses a run that has ended since."""
-
-    async def held(self: Pausing, at: Standing, pause: Pause) -> bool:
-        return await self._ports.runs.hold(at.header, pause, self._ports.clock.now_ms())
-
-    with mock.patch.object(Pausing, "_held", held):
         yield
 
 
@@ -228,13 +172,6 @@ def last_uncounted() -> Iterator[None]:
 
 
 @contextmanager
-def nobody_left_to_the_sweeper() -> Iterator[None]:
-    """The law takes a run that no start is in for one that waits for its permit."""
-    with mock.patch.object(limit_laws, "is_left_to_the_sweeper", return_value=False):
-        yield
-
-
-@contextmanager
 def permitted_without_lease() -> Iterator[None]:
     """A worker whose message is another's takes the run's permit, and appends nothing; the other has found no room."""
 
@@ -249,32 +186,16 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
-    (kept_on_another_way, (4_093_000_618,)),
     (untold_in_a_line, (8_031_001_790,)),
-    (keyed_anew_after_code, (4_044_001_002,)),
-    (late_event_taken, (7_131_006_075,)),
-    (taken_late_and_kept, (3_602_000_030,)),
     (children_for_ever, (1_000_001_467,)),
     (locks_taken_for_a_beginning, (3_750_044_827,)),
     (no_run_counted, (7_122_001_176,)),
     (shown_by_the_dead, (5_622_001_033,)),
-    (later_pause_ended, (11_044_000_468,)),
-    (ended_run_paused, (11_000_001_883,)),
     (shown_without_lease, (7_046_003_581,)),
     (shown_though_joined, (4_048_300_405,)),
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
-    (nobody_left_to_the_sweeper, (11_049_620_644, 11_049_620_688)),
     (permitted_without_lease, (13_000_132_190,)),
     (woken_by_all, (9_000_700_184,)),
-)
-SHIFTED = (  # calls of clients ask the store for less since, so their schedules are others now: to be searched for anew
-    kept_on_another_way,
-    keyed_anew_after_code,
-    late_event_taken,
-    taken_late_and_kept,
-    later_pause_ended,
-    ended_run_paused,
-    nobody_left_to_the_sweeper,
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

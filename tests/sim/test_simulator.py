@@ -31,6 +31,7 @@ from tests.sim.schedule import (
     COSTLY_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
+    EACH_SNAGGED,
     ERASED_FROM,
     FAMILIES,
     FIRST_FROM,
@@ -50,6 +51,7 @@ from tests.sim.schedule import (
     SEVERAL_FROM,
     SHARED_FROM,
     SHOWN_FROM,
+    SNAGGED_FROM,
     STREAMS_FROM,
     TASKS_FROM,
     THROTTLED_FROM,
@@ -57,7 +59,7 @@ from tests.sim.schedule import (
     program_of,
     run_schedule,
 )
-from tests.sim.seed_mutants import OF_SEEDS, SHIFTED, SLOW
+from tests.sim.seed_mutants import OF_SEEDS, SLOW
 
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -93,6 +95,7 @@ OF_BATCHES = 90  # schedules of chains, and of all families, whose records are g
 OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
 OF_HELD = 200  # schedules of such workers in chains of steps, of which a few need the look at the lease
+OF_SNAGGED = (100, 30, 50, 50, 100, 30)  # schedules of actors that are held up at a call, by program
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
 DELETED_TWICE = 12_049_850_017  # the second deletion erases what a late branch wrote, and then the first one looks
@@ -133,8 +136,6 @@ def left_behind() -> Iterator[None]:
 
 def marks_of(mutant: Callable[[], AbstractContextManager[None]]) -> list[pytest.MarkDecorator]:
     """Those of a mutant that has its own schedules."""
-    if mutant in SHIFTED:
-        return [pytest.mark.skip(reason="its schedule has shifted, and no other is known")]
     return [pytest.mark.slow] if mutant in SLOW else []
 
 
@@ -222,6 +223,13 @@ def test_every_law_holds_where_workers_outlive_their_leases() -> None:
     """Whoever has lost its message appends nothing, so that nobody else drops what is then nobody's."""
     assert lawful(chain(range(ZOMBIES_FROM, ZOMBIES_FROM + OF_ZOMBIES), LEASES_THAT_MATTER)) is None
     assert lawful(range(HELD_FROM, HELD_FROM + OF_HELD)) is None
+
+
+@pytest.mark.parametrize("family", range(len(OF_SNAGGED)))
+def test_every_law_holds_where_somebody_is_held_up_at_a_call_and_dies(family: int) -> None:
+    """What it has read is old by then: a permit, a pause, a wait, a start, a function's next operation."""
+    first = SNAGGED_FROM + family * EACH_SNAGGED
+    assert lawful(range(first, first + OF_SNAGGED[family])) is None
 
 
 def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> None:

@@ -81,6 +81,7 @@ class World:
         self.counts_wakes = False  # timelines, forks and DAGs: one event at a time ends a wait there
         self.wakes: Counter[str] = Counter()  # how often each was sent, where the law of counts holds
         self.calls = self.sent = self.tempted = self.written = 0
+        self.snagged: Counter[int] = Counter()  # how often somebody was held up at each of the program's snags
         self.stalled = self.futile = 0  # clients that were held up in a call, and runs that were made for no start
         self.has_left = False  # old code has left a message to newer code, in the midst of its work
         self.mended_at = 0  # records of the world, when code was last deployed that can be imported
