@@ -159,6 +159,41 @@ def test_code_that_asks_for_something_else_is_told_with_both_sides_and_the_run_i
     assert (run.status, run.result) == ("completed", "b")
 
 
+@pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
+@pytest.mark.parametrize("parameters", [", n: int, card: str", ", n: list"])
+def test_a_run_whose_input_the_code_takes_no_longer_is_kept(flows: Flows, parameters: str, sessions: int) -> None:
+    """One that has done nothing yet fails, as a new run with such an input does."""
+    kit = flows(flow(STEPS, parameters=", n: int"), sessions=sessions)
+    run, later = kit.start("flow", {"n": 1}), kit.start("flow", {"n": 1}, create_only=True)
+    assert run.phase == "sleeping"
+    flows.write(flow(STEPS, parameters=parameters))
+    kit.reload()
+    kit.advance("1h")
+    assert stuck(run) == "non_determinism"
+    shown = run.view["waiting_data"]
+    assert (shown["slot"], shown["expected"], shown["came"]) == (0, "step note", "step_input")
+    assert "record 0 holds step note, and the input does not fit flow: " in shown["message"]
+    kit.client().handle(later.id).begin()
+    assert later.error is not None
+    assert later.error["type"] == "step_input"
+    flows.write(flow(STEPS, parameters=", n: int, card: str = ''"))
+    kit.reload()
+    kit.advance("1m")
+    assert (run.status, run.result) == ("completed", "b")
+
+
+def test_one_whose_tasks_have_begun_is_told_with_them(flows: Flows) -> None:
+    tasks = "import asyncio\nawait asyncio.gather(ctx.step(note, 1), ctx.sleep(9))"
+    kit = flows(flow(tasks))
+    run = kit.start("flow")
+    kit.advance("1s")
+    flows.write(flow(tasks, parameters=", n: int"))
+    kit.reload()
+    kit.advance("10s")
+    assert stuck(run) == "non_determinism"
+    assert run.view["waiting_data"]["expected"] == "tasks that begin step note, sleep"
+
+
 def test_the_arguments_of_a_step_are_the_same_whatever_their_types(flows: Flows) -> None:
     """A replay compares them with the record: what they are stored as, and not in which order a dict was made."""
     head = (

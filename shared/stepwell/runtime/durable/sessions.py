@@ -323,13 +323,13 @@ class Sessions:
         for start in range(SESSION_RECORDS, len(records), SESSION_RECORDS):
             session, error = self._threads.run(work, SESSION_SECONDS)
             if not isinstance(session, FunctionSession):
-                return None, Turn(of_error(at, error))
+                return None, Turn(of_error(at, error, records))
             work = partial(_further, session, records, start)
         made, error = self._threads.run(lambda: _with_turn(work(), at), SESSION_SECONDS)
         if isinstance(made, tuple):
             session, turn = made
             return session, turn
-        return None, Turn(of_error(at, error))
+        return None, Turn(of_error(at, error, records))
 
     def _begin(self, at: Standing, since: Since, is_reading: bool) -> FunctionSession:
         function = self._registry.function(since.path)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
 from stepwell.definition.graph import Json
+from stepwell.engine.asking import takes_no_longer
+from stepwell.engine.journal import entries, first_own
 from stepwell.engine.records import TASKS, Failure, Record
 from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked, ContinueAs, Failed, Result, Stuck, Suspended, Turn
@@ -115,10 +117,14 @@ def check(at: Standing, function: Callable[..., object], path: str, *, is_own: b
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip
 
 
-def of_error(at: Standing, error: BaseException | None) -> Result:
-    """Returns the result of a turn that failed around the function: bad input fails the run, bad code stops it."""
+def of_error(at: Standing, error: BaseException | None, records: Iterable[Record] = ()) -> Result:
+    """Returns the result of a turn that failed around the function: bad input fails the run, bad code stops it.
+
+    `records`: of the function since it began. If it has asked for something, its input was good for the code of then.
+    """
     if isinstance(error, UserError) and error.code == "step_input":
-        return Failed(function_failure(at, error))
+        failure, begun = function_failure(at, error), first_own(entries(records, has_tasks=False))
+        return Failed(failure) if begun is None else takes_no_longer(begun, failure)
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
