@@ -44,6 +44,30 @@ def test_the_children_of_a_run_are_runs_by_name(stepwell: Stepwell) -> None:
         "fraud": "completed", "check.stock": "completed", "again.stock": "completed"}  # fmt: skip
 
 
+def test_child_runs_that_tasks_start_of_one_workflow_are_numbered(tmp_path: Path) -> None:
+    (tmp_path / "families.py").write_text("""
+import asyncio
+from stepwell import workflow
+
+@workflow
+async def kid(ctx, n: int) -> int:
+    await ctx.sleep(10)
+    return n
+
+@workflow
+async def parent(ctx) -> list:
+    first = await ctx.child(kid, 0)
+    return [first, *await asyncio.gather(*(ctx.child(kid, n) for n in (1, 2, 3)))]
+""")
+    kit = Stepwell(tmp_path)
+    run = kit.start("parent")
+    assert {*run.children} == {"kid"}
+    kit.advance("10s")
+    kit.advance("10s")
+    assert {name: child.result for name, child in run.children.items()} == {
+        "kid.kid": 0, "kid.kid_2": 1, "kid.kid_3": 2, "kid.kid_4": 3}  # fmt: skip
+
+
 def test_a_compensation_is_mocked_by_its_node(stepwell: Stepwell) -> None:
     refund = stepwell.mock("charge.compensate", returns="refunded")
     run = stepwell.start("trip", {"order": 7})

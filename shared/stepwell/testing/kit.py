@@ -5,6 +5,7 @@ A run moves only when the test looks at it, so steps can be mocked after the sta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from stepwell.api.histories import read_history
 from stepwell.api.views import read_run
 from stepwell.api.waiting import Shown
 from stepwell.client.errors import UpdateFailed
+from stepwell.definition.child_names import child_names
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
@@ -121,13 +123,12 @@ class Run:
 
     @property
     def children(self) -> Mapping[str, Run]:
-        """The child runs by name, or by `step.name` if two steps use the same name."""
+        """The child runs by name, or by `step.name` if that is used again: then `step.name_2`, `step.name_3` …"""
         views: list[Mapping[str, Any]] = self.view["children"]
-        names = [view["name"] for view in views]
-        return {
-            name if names.count(name) == 1 else f"{view['step']}.{name}": Run(self._kit, view["run_id"])
-            for name, view in zip(names, views, strict=True)
-        }
+        count = Counter(view["name"] for view in views)
+        names = [view["name"] if count[view["name"]] == 1 else f"{view['step']}.{view['name']}" for view in views]
+        keys = child_names([(name, None) for name in names])
+        return {key: Run(self._kit, view["run_id"]) for key, view in zip(keys, views, strict=True)}
 
     @property
     def rollback(self) -> Mapping[str, Any] | None:
