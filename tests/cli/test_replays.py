@@ -90,11 +90,12 @@ def test_what_the_code_prints_and_raises_stays_out_of_the_answer(
 def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) -> None:
     kit = Stepwell(folder)
     kit.define("workflow: flow\ntimeline: [{name: nap, sleep: 60s}]")
-    page = {"items": kit.start("flow").export(), "next_cursor": None}
+    lines = kit.start("flow").export()
+    page = {"items": lines, "next_cursor": None}
     api.on("GET", "/runs/r2/export", (200, page))
     result = cli("replay", "r2", "-f", str(folder))
     assert result.exit_code == 2
-    run_id = page["items"][0]["run"]["run_id"]
+    run_id = lines[0]["run"]["run_id"]
     assert f"error: {run_id} is a run of a graph; a replay needs a durable function" in result.stderr
 
 
