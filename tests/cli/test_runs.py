@@ -288,7 +288,7 @@ def test_explain_tells_what_can_wake_the_run(api: FakeApi, cli: Cli) -> None:
         "why": "It waits at approve for approval.",
         "waiting_since": "2026-03-01T13:00:00.000Z",
         "wakers": [
-            {"what": "call", "at": None, "detail": "POST /approve"},
+            {"what": "call", "at": None, "detail": "a POST to the callback's URL"},
             {"what": "timer", "at": "2099-03-01T14:02:00.000Z", "detail": "the wait times out then"},
         ],
         "last_entry": HISTORY[2],
@@ -297,9 +297,34 @@ def test_explain_tells_what_can_wake_the_run(api: FakeApi, cli: Cli) -> None:
     api.on("GET", f"/runs/{ID}/explain", (200, explanation))
     lines = [line.rstrip() for line in cli("explain", ID).stdout.splitlines()]
     assert "why       It waits at approve for approval." in lines
-    assert "wakes it  call: POST /approve" in lines
+    assert "wakes it  call: a POST to the callback's URL" in lines
     assert any(line.startswith("          timer at 2099-03-01 14:02 (in ") for line in lines)
     assert not any("defect" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        (
+            "POST /runs/r1/approve or /reject by the approver",
+            "stepwell approve r1, or stepwell reject r1, by the approver",
+        ),
+        (
+            'POST /runs/r1/approve or /reject with "wait": "0/3.1" by the approver',
+            "stepwell approve r1 --step 0/3.1, or stepwell reject r1 --step 0/3.1, by the approver",
+        ),
+        ("an event paid sent to this run (POST /runs/r1/events)", "stepwell event paid --run r1"),
+        ("an update (POST /runs/r1/updates/NAME)", "an update (stepwell update r1 NAME)"),
+        ("POST /runs/r1/start starts it, /cancel ends it", "stepwell start r1 starts it, stepwell cancel r1 ends it"),
+        ("POST /runs/r1/unpause has it go on", "stepwell unpause r1 has it go on"),
+        ("POST /workflows/fan/unpause has it go on", "stepwell unpause fan has it go on"),
+        ("POST /workflows:unpause has it go on", "stepwell unpause --all has it go on"),
+    ],
+)
+def test_explain_names_the_commands_for_the_calls_of_the_api(api: FakeApi, cli: Cli, detail: str, told: str) -> None:
+    wakers = [{"what": "call", "at": None, "detail": detail}]
+    api.on("GET", f"/runs/{ID}/explain", (200, {"run_id": ID, "status": "waiting", "why": "", "wakers": wakers}))
+    assert f"wakes it  call: {told}" in " ".join(cli("explain", ID).stdout.split()).replace("wakes it ", "wakes it  ")
 
 
 def test_stats_are_tables(api: FakeApi, cli: Cli) -> None:

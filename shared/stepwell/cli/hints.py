@@ -5,6 +5,7 @@ The API's errors are for all of its clients. Here are the words for the person a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from stepwell.errors import StepwellError
@@ -118,6 +119,19 @@ ROUTES: Mapping[str, str] = {
     "GET /runs/{id}/history": "stepwell history RUN",
     "GET /runs/{id}": "stepwell show RUN",
 }
+# What an explanation names for them, with the id of its run or the name of a workflow, likewise.
+CALLS: Mapping[str, str] = {
+    r'POST /runs/(\S+)/approve or /reject with "wait": "([^"]+)"': (
+        r"stepwell approve \1 --step \2, or stepwell reject \1 --step \2,"
+    ),
+    r"POST /runs/(\S+)/approve or /reject": r"stepwell approve \1, or stepwell reject \1,",
+    r"an event (\S+) sent to this run \(POST /runs/(\S+)/events\)": r"stepwell event \1 --run \2",
+    r"POST /runs/(\S+)/updates/NAME": r"stepwell update \1 NAME",
+    r"POST /runs/(\S+)/start starts it, /cancel": r"stepwell start \1 starts it, stepwell cancel \1",
+    r"POST /(?:runs|workflows)/(\S+)/unpause": r"stepwell unpause \1",
+    r"POST /workflows:unpause": "stepwell unpause --all",
+}
+WAKING = ("approve", "reject", "event", "update", "start", "cancel", "unpause")  # the commands of these calls
 _ANY = "docs/reference/errors.md says more about this code; stepwell doctor checks this machine"
 
 
@@ -127,3 +141,10 @@ def hint_of(error: StepwellError) -> str:
     for route, command in ROUTES.items():
         hint = hint.replace(route, command)
     return hint
+
+
+def with_commands(text: str) -> str:
+    """Returns a part of an explanation with the commands for the calls of the API that it names."""
+    for call, command in CALLS.items():
+        text = re.sub(call, command, text)
+    return text

@@ -11,8 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli.connect import way_on
+from stepwell.cli.connect import all_there, way_on
 from stepwell.cli.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
+from stepwell.cli.hints import WAKING, with_commands
 from stepwell.cli.telling import history_line
 from stepwell.cli.words import (
     ago,
@@ -227,12 +228,17 @@ def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[
         yield "since", plain(f"{clock(since, now)} ({ago(since, now)})")
     for number, waker in enumerate(explanation.get("wakers") or ()):
         at = when(waker.get("at"), now)
-        told = f"{phrase(waker.get('what'))}{f' at {at}' if at else ''}: {brief(waker.get('detail'))}"
+        told = f"{phrase(waker.get('what'))}{f' at {at}' if at else ''}: {_commands_of(waker)}"
         yield "" if number else "wakes it", plain(told)
     if explanation.get("last_entry"):
         yield "last", history_line(explanation["last_entry"], now)
     if explanation.get("nothing_can_wake_it"):
         yield "defect", Text("nothing can wake this run: please report this", style="red")
+
+
+def _commands_of(waker: Mapping[str, Any]) -> str:
+    """What wakes the run, with the commands that do it here."""
+    return all_there(with_commands(brief(waker.get("detail"))), WAKING)
 
 
 def _told(label: str, value: Any) -> Iterator[tuple[str, RenderableType]]:
