@@ -247,6 +247,7 @@ def invalid(): raise stepwell.Invalid("wrong")
 class Declined(stepwell.StepError): pass
 def own(): raise Declined("no", data=[1])
 def directed(): return stepwell.fail("not today", type="closed", data={"till": 9})
+def told(): return stepwell.fail("no answer of https://app:hunter2@db/x", data={"api_key": "hunter2", "till": 9})
 def sleeps(): return stepwell.sleep("5s", {"n": 1})
 def asks(): return stepwell.wait_for_approval("boss", {"x": 1}, "1h", then="again")
 def waits(): return stepwell.wait_for_event("paid", "7", "2h")
@@ -268,6 +269,12 @@ def bad_sleep(): return stepwell.sleep("2 fortnights")
 def test_a_step_chooses_its_category(folder: Make, name: str, kind: str, category: str, data: Any) -> None:
     failure = failed(folder(m=OURS), f"m.{name}")
     assert (failure.type, failure.category, failure.data) == (kind, category, data)
+
+
+def test_a_failure_that_a_step_returns_has_no_password_as_one_that_it_raises(folder: Make) -> None:
+    failure = failed(folder(m=OURS), "m.told")
+    assert failure.message == "no answer of https://app:[secret]@db/x"
+    assert failure.data == {"api_key": "[secret]", "till": 9}
 
 
 def test_data_of_an_error_that_is_no_json_is_shown_as_text(folder: Make) -> None:

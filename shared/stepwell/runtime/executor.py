@@ -25,7 +25,7 @@ from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded, reading
+from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, masked_failure, not_loaded, reading
 from stepwell.runtime.steps.output import emitting
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.raised import described
@@ -205,7 +205,8 @@ def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:
     if not isinstance(made, Directive):
         return Outcome(value=to_json(made), started_ms=started_ms)
     if made.kind == "fail":
-        failure = Failure(made.type or "failed", "step", made.reason or "", call.node, call.attempt, to_json(made.data))
+        told = Failure(made.type or "failed", "step", made.reason or "", call.node, call.attempt, to_json(made.data))
+        failure = masked_failure(told)
         return Outcome(failure=failure, started_ms=started_ms)
     return Outcome(pause=_pause(made), started_ms=started_ms)
 

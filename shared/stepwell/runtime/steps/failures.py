@@ -75,6 +75,12 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
     return Failure(type(error).__name__, category, message, node, attempt, data, traceback=traceback_of(error))
 
 
+def masked_failure(told: Failure) -> Failure:
+    """Returns the failure that a step returned as an exception would tell it: its reason is most often an error's."""
+    known = tuple(READ)
+    return replace(told, message=masking(known)(told.message), data=without_credentials(told.data, known))
+
+
 def _message_of(error: BaseException) -> str:
     """Returns the message without secrets. Users' `__str__` may raise, and half a surrogate cannot be stored."""
     try:
