@@ -112,6 +112,24 @@ actions:
       timeoutActions: [{actionType: send_message, parameters: {message: "Still there?"}}]
   - {id: bye, actionType: send_message, parameters: {message: "Bye {{ name }}: {{ lastResponse }}"}}
 """
+MACHINE = """
+workflow: machine
+StartAt: Note
+States:
+  Note: {Type: Task, Resource: note, ResultPath: $.noted, Assign: {who.$: $.n}, Next: Each, Retry: [
+    {ErrorEquals: [Never]}, {ErrorEquals: [States.TaskFailed], IntervalSeconds: 5}]}
+  Each:
+    {Type: Map, ItemsPath: $.items, MaxConcurrency: 1, ItemProcessor: {StartAt: Item, States: {
+      Item: {Type: Pass, Parameters: {at.$: $$.Map.Item.Index, of.$: $who}, End: true}}},
+     ResultPath: $.each, Next: Both}
+  Both:
+    {Type: Parallel, Retry: [{ErrorEquals: [ValueError], MaxAttempts: 1}], Branches: [
+      {StartAt: Breaks, States: {Breaks: {Type: Task, Resource: breaks, End: true}}},
+      {StartAt: Nap, States: {Nap: {Type: Wait, Seconds: 60, End: true}}}],
+     Catch: [{ErrorEquals: [States.ALL], ResultPath: $.error, Next: Done}], End: true}
+  Done: {Type: Succeed}
+resources: {note: python:golden.note, breaks: python:golden.breaks}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +197,14 @@ def _durable(kit: Stepwell) -> Run:
     run.approve(by="ann")
     run.approve(by="bob")
     kit.advance("1h")
+    return run
+
+
+def _machine(kit: Stepwell) -> Run:
+    kit.mock("Note", raises=ValueError("again"), times=2)
+    kit.define(MACHINE)
+    run = kit.start("machine", {"n": 7, "items": ["a", "b"]})
+    kit.advance("1m")
     return run
 
 
@@ -259,6 +285,7 @@ SCENARIOS = {
     "gathered": Scenario("timeline", "a run that two starts have made", _gathered),
     "reopened": Scenario("steps", "a DAG that goes on from where another failed", _reopened),
     "steps": Scenario("steps", "a DAG with an approval and a failure that is passed over", _steps),
+    "machine": Scenario("States", "retriers, variables, a map, branches that are tried again and caught", _machine),
     "actions": Scenario("actions", "a conversation with one answer", _actions),
     "durable": Scenario("durable", "a new life, lock, update, transaction, votes, child, branches", _durable),
     "tasks": Scenario("durable", "tasks: what they begin and cancel, a timer, and ends in another order", _tasks),

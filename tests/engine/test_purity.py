@@ -17,7 +17,17 @@ ROOT = Path(stepwell.__file__).parent
 MODULES = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 ENGINE_MAY = {
     f"stepwell.definition.{name}"
-    for name in ("graph", "durations", "authoring", "child_names", "options", "patterns", "text", "wait_schemas")
+    for name in (
+        "graph",
+        "backoff",
+        "durations",
+        "authoring",
+        "child_names",
+        "options",
+        "patterns",
+        "text",
+        "wait_schemas",
+    )
 } | {
     "stepwell.errors",
     "stepwell.limits",

@@ -59,6 +59,32 @@ class Schema(Protocol):
         """(path, message) for each violation; empty when the value is valid."""
 
 
+class Shaping(Protocol):
+    """What a node makes of what its step, its wait or its branches have brought."""
+
+    def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
+        """The node's result, and what it writes into the scope, which is something. Raises ExpressionError alone."""
+
+
+class Errors(Protocol):
+    """A set of errors."""
+
+    def take(self, failure_type: str, category: str) -> bool:
+        """Whether an error of this type and category is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrier:
+    """One of several policies of a step: the first that takes an error counts its retries, apart from the others."""
+
+    errors: Errors
+    max_retries: int = 3
+    initial_delay_ms: int = 1_000
+    rate: float = 2.0  # each delay is so many times the one before
+    max_delay_ms: int | None = None
+    jitter: str = "none"  # none | full
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """How often and when a failed attempt is tried again. `on` holds error categories and error types."""
@@ -89,6 +115,7 @@ class Step:
     output: Expression | None = None  # evaluates to an object: what is written into the scope
     timeout_ms: int | None = None
     retry: Retry | None = None
+    retriers: tuple[Retrier, ...] = ()  # in place of `retry`
     at_most_once: bool | None = None
     pool: str | None = None
     on_failure: str = "abort"  # abort | skip | compensate
@@ -195,7 +222,7 @@ class FanIn:
 
     policy: str = "all"  # all | any | m_of_n
     need: int = 0  # of m_of_n
-    merge: str = "append"  # append | merge_object | keyed_by_branch | last_wins
+    merge: str = "append"  # append | merge_object | keyed_by_branch | last_wins | results (of the branches, in order)
     target: str = ""  # the name in the scope; the compiler fills in the node's own
     on_early_complete: str = "cancel"  # cancel | abandon: the branches that still run when the join has fired
     tolerate_count: int | None = None
@@ -236,6 +263,9 @@ class Node:
     )  # the first node of each branch, with its dependencies
     label: tuple[int, str] | None = None  # its number and type in log lines; None: it has none
     is_made: bool = False  # the compiler added it: the definition has no such node
+    part_of: str = ""  # of a node that the compiler added: the node of the definition that people see in its place
+    shaping: Shaping | None = None  # of its result; None: what its step, its wait or its branches brought
+    failing: Expression | None = None  # of a node that fails: {error, cause}
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +393,11 @@ class Graph:
     def cleanup_ms(self) -> int:
         """How long a cancelled run may clean up."""
         return self.first.durable.cleanup_ms if self.first.durable else 0
+
+    def seen_as(self, name: str) -> str:
+        """The node that people see for this one: for one that the compiler added, the node that it is a part of."""
+        node = self.nodes.get(name)
+        return name if node is None else node.part_of or name
 
     def place(self, name: str) -> Node | None:
         """The node of this name. An operation of code that is replayed is at the node of that code."""

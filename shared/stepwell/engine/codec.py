@@ -149,7 +149,7 @@ def _record_to_json(record: Record) -> dict[str, Json]:
 _APART = ("error", "next", "parked", "resumption", "tally", "evaluator", "reopens", "finished")
 _KINDS = {str(kind): kind for kind in Kind}
 _UNSAID = {"page": 100, "chunk": 10, "evaluator": 1}  # where a record does not say: the constants of format 1, for good
-_RARE = ("by_arrival", "kept", "since_ms", "lane", "taken")  # of a fork: left out where they are false
+_RARE = ("by_arrival", "kept", "since_ms", "lane", "taken", "by_result")  # of a fork: left out where they are false
 _UNSAID_OF_RECORD = {"evaluator": _UNSAID["evaluator"]}
 
 
@@ -162,8 +162,8 @@ def next_json(following: Next) -> dict[str, Json]:
     match following:
         case Goto(node):
             return {"to": node}
-        case RetryAt(at_ms):
-            return {"retry_at_ms": at_ms}
+        case RetryAt(at_ms, used):
+            return {"retry_at_ms": at_ms, "used": used} if used else {"retry_at_ms": at_ms}
         case Pause():
             return {"pause": plain(following)}
         case Fork(groups, join, needs):
@@ -188,7 +188,7 @@ def next_of(raw: Mapping[str, Json]) -> Next:
     if "to" in raw:
         return Goto(raw["to"])
     if "retry_at_ms" in raw:
-        return RetryAt(raw["retry_at_ms"])
+        return RetryAt(raw["retry_at_ms"], tuple(raw.get("used", ())))
     if "pause" in raw:
         return build(Pause, raw["pause"])
     if "fork" in raw:
@@ -206,7 +206,8 @@ def _fork_from_json(raw: Mapping[str, Json]) -> Fork:
     page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
     kept, since_ms = tuple(raw.get("kept", ())), raw.get("since_ms", 0)
     lane, taken = raw.get("lane", 0), tuple((index, place) for index, place in raw.get("taken", ()))
-    return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False), kept, since_ms, lane, taken)
+    by_arrival, by_result = raw.get("by_arrival", False), raw.get("by_result", False)
+    return Fork(groups, raw["join"], needs, page, chunk, by_arrival, kept, since_ms, lane, taken, by_result)
 
 
 def parked_json(parked: Parked) -> dict[str, Json]:

@@ -46,7 +46,7 @@ from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pau
 from stepwell.engine.redriven_tasks import is_amid_tasks
 from stepwell.engine.refusals import refusal
 from stepwell.engine.retry import resolve_policy
-from stepwell.engine.routing import Ended, validation_failure
+from stepwell.engine.routing import validation_failure
 from stepwell.engine.settle import settle
 from stepwell.engine.share_records import asking_record, freeing
 from stepwell.engine.starts import is_open
@@ -60,6 +60,7 @@ from stepwell.engine.writing import (
     ended_node,
     ended_record,
     node_named,
+    passed,
     record,
     timeout_failure,
     waiting_record,
@@ -390,4 +391,4 @@ def _enter(moment: Moment, token: Token, name: str) -> Action:
         return Write(waiting_record(moment, token, None))
     if node.step is not None:
         return run_step(moment, token, node, node.step)
-    return Write(ended_node(moment, token, Ended(name, 0, token.result, stands=True), Kind.MOVED))
+    return Write(ended_node(moment, token, passed(moment, token, node), Kind.MOVED))

@@ -172,9 +172,13 @@ def _step(token: Token, record: Record) -> Changes:
 def _moved(token: Token, record: Record) -> Changes:
     before = token.steps.get(record.node)
     is_awaited = isinstance(record.next, Fork) and record.next.is_awaited
-    is_routing = (before is None or is_awaited) and token.parked is None and record.error is None and not record.skipped
-    if is_routing:  # nothing to show but that it was passed
-        return {"scope": {**token.scope, **(record.writes or {})}, **_leave(token, record, 0)}
+    is_plain = token.parked is None and record.error is None and not record.skipped
+    if is_plain and (is_awaited or not record.writes):  # it was passed: what makes a result writes something beside it
+        passed = {"scope": {**token.scope, **(record.writes or {})}, **_leave(token, record, 0)}
+        if before is None or is_awaited:
+            return passed
+        view = changed(before, status="completed", error=None, ended_ms=record.at_ms)  # its join had failed before
+        return {**passed, "steps": {**token.steps, record.node: view}, "error": None}
     base = before or StepView("running")
     is_tried_again = isinstance(record.next, RetryAt)  # of child runs
     view = changed(base, status=_view_status(record), output=None if record.is_done else record.output,

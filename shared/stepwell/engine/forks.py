@@ -15,7 +15,7 @@ from dataclasses import replace
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
 from stepwell.engine.formats import check_evaluator
-from stepwell.engine.names import Moment, Names, state_of
+from stepwell.engine.names import Moment, Names, scope_of, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Kind, Next, Record, Status
 from stepwell.engine.token import NEW, Branch, Token
 from stepwell.errors import EngineFault, ExpressionError, NotFound
@@ -36,7 +36,10 @@ def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[st
     `lane`: so many branches share a log, where they may.
     """
     groups = tuple(_group(rule, names) for rule in rules if rule.to not in (None, END))
-    fork = Fork(groups, node.join, by_arrival=any(group.max_concurrency for group in groups))
+    met = graph.nodes.get(node.join)
+    by_result = met is not None and met.fan_in is not None and met.fan_in.merge == "results"
+    by_arrival = any(group.max_concurrency for group in groups)
+    fork = Fork(groups, node.join, by_arrival=by_arrival, by_result=by_result)
     if fork.width > FORK_WIDTH:
         message = f"{node.name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
         return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=node.name))
@@ -230,6 +233,7 @@ class Branches:
             item_name="" if rule is None or foreach is None else rule.item_name or "item",
             state=self._state,
             steps=self._steps,
+            within=scope_of(parent),
             result=parent.result,
             started_ms=self._started_ms(),
         )

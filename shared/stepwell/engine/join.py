@@ -141,8 +141,8 @@ def arrival_of(fork: Fork, branch: Token) -> Arrival:
 
 
 def _output_of(fork: Fork, branch: Token) -> Json:
-    """Returns the branch's writes, or its result if a durable function awaits it."""
-    return branch.result if fork.is_awaited else dict(branch.scope)
+    """Returns the branch's writes, or its result if that is what its join gets."""
+    return branch.result if fork.is_awaited or fork.by_result else dict(branch.scope)
 
 
 def _of_failed(fork: Fork, error: Failure, index: int) -> Json:

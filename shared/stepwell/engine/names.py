@@ -101,8 +101,8 @@ class Names(Mapping[str, Json]):
                 return {"id": run.run_id, "workflow": run.workflow, "started_at": iso(run.started_ms or run.created_ms)}
             case "now":
                 return iso(self._moment.now_ms)
-            case "branch":
-                return branch_of(token)
+            case "branch" | "scope":  # `scope`: for the expressions of formats whose variables have scopes
+                return branch_of(token) if name == "branch" else scope_of(token)
         raise KeyError(name)
 
 
@@ -128,6 +128,11 @@ def state_of(token: Token) -> dict[str, Json]:
     if token.branch is None:
         return {**token.scope, **error}
     return {**_outer(token.branch), **error, "_branch": branch_of(token)}
+
+
+def scope_of(token: Token) -> dict[str, Json]:
+    """Returns all that the token and those that it is a branch of have written, the inner ones last."""
+    return {**(token.branch.within if token.branch else {}), **token.scope}
 
 
 def _outer(branch: Branch) -> Mapping[str, Json]:

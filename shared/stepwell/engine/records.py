@@ -94,9 +94,10 @@ class Goto:
 
 @dataclass(frozen=True, slots=True)
 class RetryAt:
-    """Try the same node's step again, not before `at_ms`."""
+    """Try the same node's step again, not before `at_ms`. `used`: how often each of its retriers has been used."""
 
     at_ms: int
+    used: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,8 @@ class Fork:
 
     Of a fork that was reopened: `kept` are the branches that had completed in the run that failed, and `since_ms` is
     when that run forked, for which the collections are evaluated. Of a function's tasks: `taken` are the operations
-    that were finished in the run that failed, each with the place of its result.
+    that were finished in the run that failed, each with the place of its result. `by_result`: the join gets the
+    branches' results, not what they have written.
     """
 
     groups: tuple[Group, ...]
@@ -183,6 +185,7 @@ class Fork:
     since_ms: int = 0
     lane: int = 0
     taken: tuple[tuple[int, str], ...] = ()
+    by_result: bool = False
     # asked for by each branch several times, so they are worked out once
     width: int = field(init=False, repr=False, compare=False)
     pages: range = field(init=False, repr=False, compare=False)

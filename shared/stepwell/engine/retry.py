@@ -5,10 +5,13 @@ Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponent
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.graph import DEFAULT_POOL, NEVER_RETRIED, Retry, Step
+from stepwell.definition.backoff import growing_ms
+from stepwell.definition.graph import DEFAULT_POOL, NEVER_RETRIED, Retrier, Retry, Step
 from stepwell.engine.copying import quick
-from stepwell.engine.records import Failure
+from stepwell.engine.records import Failure, RetryAt
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.values import dataclass
 
@@ -27,6 +30,7 @@ class Policy:
     at_most_once: bool
     pool: str = DEFAULT_POOL
     stuck: Failure | None = None  # why the step's code cannot be loaded
+    retriers: tuple[Retrier, ...] = ()  # in place of `retry`
 
 
 def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
@@ -38,6 +42,7 @@ def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
         timeout_ms if timeout_ms is not None else STEP_TIMEOUT_MS,
         bool(once),
         step.pool or defaults.pool or DEFAULT_POOL,
+        retriers=step.retriers,
     )
 
 
@@ -73,3 +78,16 @@ def backoff_ms(retry: Retry, attempt: int) -> int:
         case _:
             delay_ms = retry.initial_delay_ms * 2 ** min(attempt - 1, 40)  # the cap is reached long before
     return min(delay_ms, retry.max_delay_ms)
+
+
+def retry_by(
+    retriers: Sequence[Retrier], used: Sequence[int], failure: Failure, now_ms: int, jitter: float
+) -> RetryAt | None:
+    """Returns the next try by the first retrier that takes the failure; None if none does, or it was used enough."""
+    found = next((at for at, one in enumerate(retriers) if one.errors.take(failure.type, failure.category)), None)
+    counts = [*used, *[0] * (len(retriers) - len(used))]
+    if found is None or counts[found] >= retriers[found].max_retries:
+        return None
+    counts[found] += 1
+    delay_ms = max(growing_ms(retriers[found], counts[found], jitter), failure.retry_after_ms)
+    return RetryAt(now_ms + delay_ms, tuple(counts))

@@ -11,7 +11,7 @@ from stepwell.engine.copying import changed
 from stepwell.engine.forks import fork_over
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
-from stepwell.engine.retry import Policy, retry_delay_ms
+from stepwell.engine.retry import Policy, retry_by, retry_delay_ms
 from stepwell.engine.token import StepView, Token
 from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError
@@ -112,9 +112,8 @@ _LOOKED_AT = frozenset({"diverge", "branch"})
 
 def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure, names: _Seen) -> Way | None:
     """Returns retry, block, a transition that names the error, or the end. None: continue without a result."""
-    delay_ms = retry_delay_ms(ended.policy.retry, failure, ended.attempt, moment.jitter) if ended.policy else None
-    if delay_ms is not None:
-        return Way(RetryAt(moment.now_ms + delay_ms))
+    if (again := _again(moment, token, ended, failure)) is not None:
+        return Way(again)
     if failure.category == "governance":
         data = {"type": "governance", "reason": failure.message, "data": failure.data}
         return Way(Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again"))
@@ -127,6 +126,19 @@ def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure,
     if ended.on_failure == "skip":
         return None
     return Way(End(Status.TIMED_OUT if ended.timed_out else Status.FAILED))
+
+
+def _again(moment: Moment, token: Token, ended: Ended, failure: Failure) -> RetryAt | None:
+    """Returns when the node is tried again, by its policy or one of its retriers; None if it is not."""
+    policy = ended.policy
+    if policy is None:
+        return None
+    if policy.retriers:
+        before = token.last.next if token.last is not None and token.attempt else None
+        used = before.used if isinstance(before, RetryAt) else ()
+        return retry_by(policy.retriers, used, failure, moment.now_ms, moment.jitter)
+    delay_ms = retry_delay_ms(policy.retry, failure, ended.attempt, moment.jitter)
+    return None if delay_ms is None else RetryAt(moment.now_ms + delay_ms)
 
 
 _GOVERNANCE_MS = 24 * 3_600_000  # an approval's default

@@ -54,6 +54,7 @@ class Branch:
     item_name: str = ""
     state: Mapping[str, Json] = field(default_factory=dict)  # as the parent's expressions see it
     steps: Mapping[str, StepView] = field(default_factory=dict)
+    within: Mapping[str, Json] = field(default_factory=dict)  # what the parent, and those around it, have written
     result: Json = None
     started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
     needs: tuple[str, ...] = ()  # the nodes that end before it begins

@@ -94,14 +94,39 @@ def _reported(moment: Moment, token: Token, way: Way, ended: Ended) -> Next:
     return ending(moment.graph, token, way.next, error, failed)
 
 
+def shaped(moment: Moment, token: Token, ended: Ended) -> Ended:
+    """What the node makes of what came; what cannot be made fails it."""
+    node = moment.graph.nodes.get(ended.node)
+    if node is None or node.shaping is None or ended.failure is not None:
+        return ended
+    try:
+        result, beside = node.shaping.shape(Names(moment, token), ended.result)
+    except ExpressionError as error:
+        return replace(ended, failure=validation_failure(error, ended.node, ended.attempt), is_done=True)
+    return replace(ended, result=result, writes=beside, stands=False)
+
+
+def passed(moment: Moment, token: Token, node: Node) -> Ended:
+    """Returns the end of a node that does nothing itself: the last result stands, or it makes one of that, or fails."""
+    ended = Ended(node.name, 0, token.result, stands=True)
+    if node.failing is None:
+        return ended if node.fan_in is not None else shaped(moment, token, ended)  # its join has made it already
+    try:
+        told = node.failing.evaluate(Names(moment, token))
+    except ExpressionError as error:
+        return replace(ended, failure=validation_failure(error, node.name, 1))
+    return replace(ended, failure=Failure(told["error"], "step", told["cause"], step=node.name, attempts=1))
+
+
 def with_writes(
     moment: Moment, token: Token, ended: Ended, output: Expression | None, default: Mapping[str, Json]
 ) -> Ended:
     """What the result writes into the scope; an output that cannot be mapped, or a state its schema refuses, fails."""
+    ended = shaped(moment, token, ended)
     if ended.failure is not None:
         return ended
     try:
-        writes = default if output is None else _mapped(moment, token, ended, output)
+        writes = ended.writes or default if output is None else _mapped(moment, token, ended, output)
     except ExpressionError as error:
         return replace(ended, failure=validation_failure(error, ended.node, ended.attempt), is_done=True)
     schema = moment.graph.state_schema
