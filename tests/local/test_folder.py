@@ -41,12 +41,12 @@ def test_two_files_for_one_workflow_are_a_problem_and_the_first_counts(tmp_path:
 
 
 def test_files_that_cannot_be_read_are_problems_not_crashes(tmp_path: Path) -> None:
-    (tmp_path / "a.asl.json").write_text("{}")
+    (tmp_path / "a.asl.json").write_text("[]")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "c.yaml").write_text("#" * (DEFINITION_BYTES + 1))
     (tmp_path / "d.yaml").write_text("{")
     found = load_folder(tmp_path).problems
-    assert [problem.code for problem in found][:3] == ["unsupported_format", "bad_encoding", "definition_too_large"]
+    assert [problem.code for problem in found][:3] == ["wrong_type", "bad_encoding", "definition_too_large"]
     assert {Path(problem.file).name for problem in found} == {"a.asl.json", "b.yaml", "c.yaml", "d.yaml"}
 
 

@@ -84,9 +84,9 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         return 0, check_webhooks(read_definition(path), str(path), types=TOLD).problems
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
-    from stepwell.runtime.starts.folder import over_schedules  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.folder import load_resources, over_schedules  # noqa: PLC0415 - with the compiler
 
-    made = compile_definition(read_definition(path), str(path))
+    made = compile_definition(read_definition(path), str(path), load_resources(path.parent).document)
     if made.graph is None:
         return 1, made.problems
     hint = "it may be in another file; check the whole folder"

@@ -192,13 +192,14 @@ def graph(
 def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:
     """Draws a file, else a workflow of the API, else a run of this id."""
     from stepwell.definition.compiler import compile_definition, compile_document  # noqa: PLC0415 - 100 ms
+    from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
 
     path = Path(target)
     if path.suffix == ".py":
         raise UserError(f"{target} is a module, and a durable function is drawn from the log of its run",
                         code="bad_usage", hint="stepwell graph RUN, with the id of a run or `last`")  # fmt: skip
     if path.is_file() or path.suffix in DEFINITIONS:
-        compiled = compile_definition(read_definition(path), str(path))
+        compiled = compile_definition(read_definition(path), str(path), load_resources(path.parent).document)
         if compiled.graph is None:
             print_problems(compiled.errors, stderr=True)
             raise UserError(f"cannot draw {target}: fix its errors first", code="bad_definition")

@@ -48,6 +48,7 @@ class Context:
         self.event_read: list[str] = []  # the places that read `event`
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
         self.called: list[Called] = []
+        self.places: dict[str, str] = {}  # of nodes, where the format's own keys do not tell it: their JSON pointers
         self.default_retry: Retry | None = None  # of steps without a policy
         self.variables = False  # whether names that expressions do not have are variables, and results become some
         self.windows: dict[str, int] = {}  # by what is run: how long the conversation gets that its message joins

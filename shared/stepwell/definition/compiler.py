@@ -23,7 +23,7 @@ from stepwell.definition.guidelines import lint_guidelines
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.plain_texts import lint_texts
-from stepwell.definition.states_language import is_named_as_machine, machine_in, named_by, refused
+from stepwell.definition.states_language import named_by, with_resources
 from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
 from stepwell.definition.triggers import triggers_of
@@ -32,6 +32,14 @@ from stepwell.limits import DEFINITION_NODES, ID_HELD_MS, RETENTION_MS
 from stepwell.values import dataclass
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
+
+
+def _compile_states(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
+    from stepwell.definition.asl.machine import compile_machine  # noqa: PLC0415 - most folders have no state machine
+
+    return compile_machine(context, document)
+
+
 FORMATS = ("nodes", "timeline", "steps", "actions", "function", "States")
 COMPILERS = {
     "timeline": compile_timeline,
@@ -39,8 +47,15 @@ COMPILERS = {
     "steps": compile_steps,
     "actions": compile_actions,
     "function": compile_function,
+    "States": _compile_states,
 }
 _OF_ONE_FORMAT = {  # keys that the other formats do not have
+    "StartAt": ("States", "write `start` in `nodes`; else a run begins at the first"),
+    "resources": ("States", "write at each step what it runs"),
+    "Comment": ("States", "write description"),
+    "QueryLanguage": ("States", "remove it: expressions are CEL"),
+    "TimeoutSeconds": ("States", "write timeout"),
+    "Version": ("States", "remove it"),
     "compensation": ("steps", "write compensate: {run: python:module.undo} at the node itself"),
     "history_window": ("actions", "remove it; the other formats keep no conversation"),
     "cleanup": ("function", "write compensate_on: [cancel]"),
@@ -74,17 +89,19 @@ class _Opened:
     name: str | None
 
 
-def compile_definition(text: str, file: str = "") -> Compiled:
-    """Compiles YAML or JSON. Never raises for what the user wrote: it is all in `problems`, each with its place."""
+def compile_definition(text: str, file: str = "", resources: Mapping[str, Json] | None = None) -> Compiled:
+    """Compiles YAML or JSON. Never raises for what the user wrote: it is all in `problems`, each with its place.
+
+    `resources`: the checked `resources.yaml` of the folder, for state machines.
+    """
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms: not for stored documents
 
     loaded, name = load_document(text, file), named_by(file)
-    if is_named_as_machine(file):
-        data = loaded.data if isinstance(loaded.data, dict) else {}
-        return Compiled(None, (loaded.placed(refused(machine_in(data, ()) or "", name), file),))
     if loaded.problems:
         return Compiled(None, loaded.problems)
-    written = _compile_written(loaded.data, name)
+    data, unknown = with_resources(loaded.data, resources or {})
+    written = _compile_written(data, name)
+    written = replace(written, problems=(*unknown, *written.problems), graph=None if unknown else written.graph)
     placed = sorted((loaded.placed(problem, file) for problem in written.problems), key=_order)
     called = (replace(one, unknown=loaded.placed(one.unknown, file)) for one in written.called)
     settings = (replace(one, differs=loaded.placed(one.differs, file)) for one in written.settings)
@@ -125,14 +142,12 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     opened = _open(opening, data)
     if opened is None:
         return Compiled(None, tuple(opening.problems))
-    if (machine := machine_in(opened.body, COMPILERS)) is not None:
-        return Compiled(None, (refused(opened.prefix + machine, _named(opened, default_name)),))
     shape = check_shape(opened.body, opened.prefix)
     if "workflow" not in shape.document and (name := opened.name or default_name) is not None:
         shape.document = {"workflow": name, **shape.document}
     graph = _compile(context, shape.document, flawed=bool(shape.problems or opening.problems))
 
-    if graph is not None:
+    if graph is not None and graph.format != "States":  # whose paths and error names are its own
         lint_texts(context, shape.document)
 
     def placed(problem: Problem) -> Problem:
@@ -148,11 +163,6 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     )
 
 
-def _named(opened: _Opened, default_name: str | None) -> str | None:
-    written = opened.body.get("workflow", opened.name)
-    return written if isinstance(written, str) else default_name
-
-
 def _open(context: Context, data: Json) -> _Opened | None:
     if not isinstance(data, dict):
         context.add(
@@ -163,7 +173,7 @@ def _open(context: Context, data: Json) -> _Opened | None:
         )
         return None
     opened = _Opened(data, "", None)
-    if "spec" in data and not any(name in data for name in FORMATS):
+    if "spec" in data and not any(name in data for name in COMPILERS):
         opened = _unwrap(context, data)
     written = [name for name in FORMATS if name in opened.body]
     if not written:
@@ -197,11 +207,7 @@ def _unwrap(context: Context, data: Mapping[str, Json]) -> _Opened:
 
 def _compile(context: Context, document: Mapping[str, Json], flawed: bool = False) -> Graph | None:
     """The graph, unless there are errors. `flawed`: parts were cut out, so the whole cannot be judged."""
-    name = document.get("workflow")
-    if name is None:
-        context.add("missing_key", "`workflow` is missing", "", "name it: workflow: order-review")
-    elif not context.trusted:
-        check_name(context, name, "/workflow", "workflow")
+    _check_workflow_name(context, document)
     written_as = _format(document)
     if "retry" in document:
         context.default_retry = retry_of(context, document["retry"], "/retry")
@@ -214,7 +220,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     made = _graph(context, document, nodes, start)
     if context.failed or flawed:
         return None
-    paths = _paths(document, nodes)
+    paths = _paths(context, document, nodes)
     check_steps_read(context, nodes)
     check_events_read(context)
     if written_as == "function":
@@ -228,10 +234,19 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     made = replace(made, nodes={**made.nodes, **check_forks(context, nodes, start, paths)})
     if context.failed:
         return None
-    lint(context, nodes, paths)
-    lint_compensation(context, made, paths)
-    lint_guidelines(context, made, paths)
+    if written_as != "States":
+        lint(context, nodes, paths)
+        lint_compensation(context, made, paths)
+        lint_guidelines(context, made, paths)
     return made
+
+
+def _check_workflow_name(context: Context, document: Mapping[str, Json]) -> None:
+    name = document.get("workflow")
+    if name is None:
+        context.add("missing_key", "`workflow` is missing", "", "name it: workflow: order-review")
+    elif not context.trusted:
+        check_name(context, name, "/workflow", "workflow")
 
 
 def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node], start: str) -> Graph:
@@ -253,7 +268,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         input_schema=context.schema(document, "input_schema"),
         output_schema=context.schema(document, "output_schema"),
         state_schema=context.schema(document, "state_schema"),
-        timeout_ms=context.limit_ms(document, "timeout", ""),
+        timeout_ms=_timeout_ms(context, document),
         retention_ms=RETENTION_MS if retention_ms is None else retention_ms,
         priority=document.get("priority", 0),
         start_mode=mode if mode in MODES and mode != start else "auto",
@@ -275,6 +290,13 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
     )
 
 
+def _timeout_ms(context: Context, document: Mapping[str, Json]) -> int | None:
+    """The time limit of a run; a state machine may give it in its own words."""
+    if "TimeoutSeconds" in document and "timeout" not in document:
+        return int(document["TimeoutSeconds"] * 1000)
+    return context.limit_ms(document, "timeout", "")
+
+
 def _check_count(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]) -> None:
     key = _format(document)
     if key in document and not document[key]:
@@ -284,10 +306,12 @@ def _check_count(context: Context, document: Mapping[str, Json], nodes: Mapping[
         context.add("too_many_nodes", f"the workflow has {len(nodes)} nodes", f"/{key}", hint)
 
 
-def _paths(document: Mapping[str, Json], nodes: Mapping[str, Node]) -> dict[str, str]:
+def _paths(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]) -> dict[str, str]:
     written_as = _format(document)
     if written_as == "nodes":
         return {name: f"/nodes/{pointer_part(name)}" for name in nodes}
+    if written_as == "States":
+        return context.places
     return {name: f"/{written_as}/{at}" for at, name in enumerate(nodes)}
 
 

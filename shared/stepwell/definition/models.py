@@ -32,7 +32,7 @@ from stepwell.definition.model_parts import (
     WaitFor,
     Written,
 )
-from stepwell.limits import APPROVERS, BATCH_STARTS, CONCURRENCY, EVENT_PENDING, HISTORY_WINDOW_MAX
+from stepwell.limits import APPROVERS, BATCH_STARTS, CONCURRENCY, EVENT_PENDING, HISTORY_WINDOW_MAX, YEAR_MS
 
 _ACTION = "the same as run; beside `agent`: what the agent is asked to do, a part of its input"
 
@@ -304,7 +304,7 @@ class BatchDef(Written):
 
 
 class WorkflowDef(Written):
-    """A definition with exactly one of `nodes`, `timeline`, `steps`, `actions` and `function`."""
+    """A definition with exactly one of `nodes`, `timeline`, `steps`, `actions`, `function` and `States`."""
 
     workflow: str | None = Field(default=None, description="the name; default: the file's name")
     agent: str | None = Field(default=None, description="for `actions`: the same as workflow")
@@ -357,6 +357,17 @@ class WorkflowDef(Written):
     compensation: list[CompensationDef] | None = Field(
         default=None, description="for `steps`: the compensations by step"
     )
+    Comment: str | None = Field(default=None, description="for `States`: what the state machine is for")
+    QueryLanguage: str | None = Field(default=None, description="for `States`: JSONPath (default) or JSONata")
+    StartAt: str | None = Field(default=None, description="for `States`: the first state")
+    States: dict[str, Any] | None = Field(default=None, description="a state machine of Amazon States Language")
+    TimeoutSeconds: Annotated[float, Field(gt=0, le=YEAR_MS // 1000)] | None = Field(
+        default=None, description="for `States`: the same as timeout"
+    )
+    Version: str | None = Field(default=None, description="for `States`: the version of the language, 1.0")
+    resources: dict[str, str] | None = Field(
+        default=None, description="for `States`: what runs in place of a `Resource`, by its name, where * is allowed"
+    )
 
 
 def json_schema() -> dict[str, Any]:
@@ -375,7 +386,7 @@ def json_schema() -> dict[str, Any]:
     schema["$defs"]["TimeoutActionDef"]["oneOf"].append({"required": ["run"]})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
-    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions", "function")]
+    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions", "function", "States")]
     nodes = schema["properties"]["nodes"]["anyOf"][0]  # a node that does nothing needs no body
     nodes["additionalProperties"] = {"anyOf": [nodes["additionalProperties"], {"type": "null"}]}
     _add_envelope(schema)

@@ -27,7 +27,6 @@ Path = tuple[str | int, ...]
 
 # Features of the definition reference that this version lacks: (model, key) to the feature's name.
 UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
-    **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
     ("WaitDef", "children"): "a wait for children",
     ("ActionDef", "compensate"): "the compensation of a timeout action",
 }

@@ -1,12 +1,14 @@
-"""Amazon States Language: recognizes its files and documents, to refuse them, and the `Resource` of its tasks."""
+"""Amazon States Language: recognizes its files and documents, and puts in what `resources.yaml` has for them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import PurePath
 
 from stepwell.definition.graph import Json
-from stepwell.definition.text import pointer_part
+from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import Problem
 
 _FIELDS = ("States", "StartAt")  # each machine has both, at its top
@@ -20,18 +22,6 @@ def is_named_as_machine(file: str) -> bool:
 def is_machine(keys: Collection[str]) -> bool:
     """Returns whether a file with these keys is a state machine for sure: either key may be one of a user's data."""
     return all(name in keys for name in _FIELDS)
-
-
-def machine_in(body: Mapping[str, Json], formats: Collection[str]) -> str | None:
-    """Returns the JSON pointer of a state machine's own key; None if there is none, or one of our formats too."""
-    written = next((name for name in _FIELDS if name in body), None)
-    return None if written is None or any(name in body for name in formats) else f"/{pointer_part(written)}"
-
-
-def refused(path: str, workflow: str | None = None) -> Problem:
-    message = "Amazon States Language is not supported yet"
-    hint = "translate it as docs/coming-from/step-functions.md shows, or move it out of the workflow folder"
-    return Problem("unsupported_format", message, path, hint, workflow=workflow or "")
 
 
 def named_by(file: str) -> str | None:
@@ -49,3 +39,60 @@ def resource_hint(arn: str) -> str:
     if ":lambda:" in arn:
         return "write lambda: before it"
     return "call the service in a Python function, with boto3; docs/callbacks.md is for those with a task token"
+
+
+def with_resources(data: Json, resources: Mapping[str, Json]) -> tuple[Json, list[Problem]]:
+    """Returns a state machine with its substitutions, and what runs its resources; anything else as it is.
+
+    `resources`: a checked `resources.yaml`. The problems are names that it does not have.
+    """
+    if not isinstance(data, dict) or "States" not in data:
+        return data, []
+    values: Mapping[str, Json] = resources.get("substitutions", {})
+    unknown = [_unknown(name, path, values) for name, path in _placeholders(data["States"], "/States")
+               if name not in values]  # fmt: skip
+    states = _filled(data["States"], values) if values else data["States"]
+    texts = {text for text, _ in _texts(states, "")}
+    mapped: Mapping[str, str] = resources.get("resources", {})
+    used = {name: run for name, run in mapped.items() if any(fnmatchcase(text, name) for text in texts)}
+    own = {**used, **data.get("resources", {})} if isinstance(data.get("resources", {}), dict) else used
+    return {**data, "States": states, **({"resources": own} if own else {})}, unknown
+
+
+_PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
+
+
+def _placeholders(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    for text, place in _texts(value, path):
+        yield from ((name, place) for name in _PLACEHOLDER.findall(text))
+
+
+def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """Yields each text in a value, with its JSON pointer."""
+    if isinstance(value, str):
+        yield value, path
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, f"{path}/{pointer_part(key)}")
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _texts(item, f"{path}/{at}")
+
+
+def _filled(value: Json, values: Mapping[str, Json]) -> Json:
+    """The value with its substitutions. Text that is one placeholder becomes the value itself, of any type."""
+    if isinstance(value, dict):
+        return {key: _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    if not isinstance(value, str):
+        return value
+    whole = _PLACEHOLDER.fullmatch(value)
+    if whole is not None and whole[1] in values:
+        return values[whole[1]]
+    return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), value)
+
+
+def _unknown(name: str, path: str, values: Mapping[str, Json]) -> Problem:
+    hint = closest(name, values) if values else f"write resources.yaml beside it: substitutions: {{{name}: VALUE}}"
+    return Problem("unknown_substitution", f"`${{{name}}}` has no value", path, hint)

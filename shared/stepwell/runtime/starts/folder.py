@@ -13,10 +13,12 @@ from itertools import chain
 from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
-from stepwell.definition.compiler import COMPILERS, FORMATS, Compiled, compile_definition, compile_found
+from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition, compile_found
 from stepwell.definition.durable import FoundFunction, functions_in
 from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json, Limit
+from stepwell.definition.resources import FILES as RESOURCE_FILES
+from stepwell.definition.resources import check_resources
 from stepwell.definition.side_files import SideFile
 from stepwell.definition.states_language import is_machine, is_named_as_machine
 from stepwell.definition.throttles import FILES as LIMIT_FILES
@@ -34,7 +36,7 @@ from stepwell.values import dataclass
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _TOOLS = ("package.json", "package-lock.json", "cdk.json", "tsconfig.json")
-_OTHERS = frozenset({*FILES, *LIMIT_FILES, *PRICE_FILES, *_TOOLS})
+_OTHERS = frozenset({*FILES, *LIMIT_FILES, *PRICE_FILES, *RESOURCE_FILES, *_TOOLS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ def load_folder(path: Path) -> Folder:
     called: dict[str, tuple[Called, ...]] = {}
     settings: dict[str, tuple[Setting, ...]] = {}
     problems: list[Problem] = []
-    written = [(file, loaded) for file in definition_files(path) if (loaded := _load(file, path))]
+    resources = load_resources(path)
+    written = [(file, loaded) for file in definition_files(path) if (loaded := _load(file, path, resources.document))]
     functions = list(_functions(path))
     for file, loaded in (*written, *functions):
         problems.extend(loaded.problems)
@@ -101,6 +104,7 @@ def load_folder(path: Path) -> Folder:
             *chain.from_iterable(wrong.values()),
             *webhooks.problems,
             *limits.problems,
+            *resources.problems,
             *unlimited,
             *over,
             *prices.problems,
@@ -131,6 +135,11 @@ def over_schedules(graph: Graph, file: str) -> list[Problem]:
 def load_limits(path: Path) -> SideFile:
     """Reads and checks the folder's named limits."""
     return only_side_file(path, LIMIT_FILES, check_limits)
+
+
+def load_resources(path: Path) -> SideFile:
+    """Reads and checks what the folder has for the resources of state machines."""
+    return only_side_file(path, RESOURCE_FILES, check_resources)
 
 
 def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...], Mapping[str, Limit]]:
@@ -194,20 +203,20 @@ def is_definition(file: Path) -> bool:
     return file.suffix in _ENDINGS and not file.name.startswith(".") and file.name not in _OTHERS
 
 
-def _load(file: Path, folder: Path) -> Compiled | None:
+def _load(file: Path, folder: Path, resources: Mapping[str, Json]) -> Compiled | None:
     """Compiles a file; None if it is in a sub-folder and no definition."""
     text, problems = read_text(file)
     if text is None:
         return Compiled(None, problems)
     taken = file.parent == folder or is_named_as_machine(file.name) or _looks_like_one(text, file.suffix)
-    return compile_definition(text, str(file)) if taken else None
+    return compile_definition(text, str(file), resources) if taken else None
 
 
 def _looks_like_one(text: str, suffix: str) -> bool:
     """Tells whether a file of a sub-folder is a definition; YAML that cannot be parsed counts as one.
 
     JSON must have `workflow` and a format, because events of GitHub have the former, and those of Slack `actions`. A
-    state machine of Step Functions counts too, so that it is refused and not left out.
+    state machine of Step Functions, which is named by its file, counts too.
     """
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
@@ -219,7 +228,7 @@ def _looks_like_one(text: str, suffix: str) -> bool:
     if is_machine(keys):
         return True
     if suffix == ".json":
-        return "workflow" in keys and not keys.isdisjoint(FORMATS)
+        return "workflow" in keys and not keys.isdisjoint(COMPILERS)
     return "workflow" in keys or not keys.isdisjoint(COMPILERS)
 
 

@@ -1,0 +1,1 @@
+"""Amazon States Language: its expressions and states, compiled to the graph."""

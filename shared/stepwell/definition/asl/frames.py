@@ -1,0 +1,82 @@
+"""Frames: what the expressions of a state read: its input, the variables, and the context object.
+
+the state's input   the result of the state before; of the first one, the run's input
+the variables       in the scope, under VARIABLES; a branch sees those around it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from stepwell.definition.asl.paths import Scope
+from stepwell.definition.graph import Json
+
+VARIABLES = "$variables"  # names in the scope that no state can have
+RETRIES = "$retries"
+ITEM = "$item"
+MADE: Mapping[str, Json] = {"$made": True}  # what each state writes: the token's result is a state's output
+
+
+class Frame:
+    """The names of a state, as its expressions see them. All is made when it is asked for."""
+
+    def __init__(self, names: Mapping[str, Json], state: str) -> None:
+        self.names, self.state = names, state
+
+    @cached_property
+    def input(self) -> Json:
+        """The raw input of the state."""
+        return self.names["result"] if self._written.keys() & MADE.keys() else self.names["input"]
+
+    @cached_property
+    def _written(self) -> Mapping[str, Json]:
+        written: Mapping[str, Json] = self.names["scope"]
+        return written
+
+    @property
+    def variables(self) -> Mapping[str, Json]:
+        found: Mapping[str, Json] = self._written.get(VARIABLES, {})
+        return found
+
+    def retries(self) -> list[int]:
+        """How often each retrier of this state has been used since the state was entered."""
+        found: Mapping[str, list[int]] = self._written.get(RETRIES, {})
+        return found.get(self.state, [])
+
+    def with_retries(self, counts: list[int]) -> dict[str, Json]:
+        """What is written of these counts; nothing where there is nothing to change."""
+        if counts == self.retries():
+            return {}
+        return {RETRIES: {**self._written.get(RETRIES, {}), self.state: counts}}
+
+    def assigned(self, values: Mapping[str, Json]) -> dict[str, Json]:
+        """What is written of these variables."""
+        return {VARIABLES: {**self.variables, **values}} if values else {}
+
+    def context(self) -> Json:
+        """The context object, `$$` and `$states.context`."""
+        run, now = self.names["run"], self.names["now"]
+        step = self.names["steps"].get(self.state) or {}
+        item = self._written.get(ITEM)
+        return {
+            "Execution": {"Id": run["id"], "Name": run["id"], "Input": self.names["input"],
+                          "StartTime": run["started_at"], "RoleArn": "", "RedriveCount": 0},
+            "State": {"Name": self.state, "EnteredTime": now, "RetryCount": step.get("attempts") or 0},
+            "StateMachine": {"Id": run["workflow"], "Name": run["workflow"]},
+            **({"Map": {"Item": item}} if item is not None else {}),
+        }  # fmt: skip
+
+    def seed(self, field: str) -> str:
+        """What chance in this field is derived from: the same for one decision, however often it is made."""
+        branch, item = self.names["branch"] or {}, self._written.get(ITEM) or {}
+        place = (branch.get("fork"), branch.get("index"), item.get("Index"))
+        return "|".join(map(str, (self.names["run"]["id"], *place, self.state, field, self.names["now"])))
+
+    def scope(self, data: Json, field: str = "") -> Scope:
+        """What paths of a field read, where `$` is this data."""
+        return Scope(data, self.context, self.variables, self.seed(field))
+
+    def states(self, more: Mapping[str, Json]) -> Json:
+        """`$states` of JSONata: the input, the context, and what has come."""
+        return {"input": self.input, "context": self.context(), **more}

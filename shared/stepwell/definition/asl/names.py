@@ -1,0 +1,93 @@
+"""The names that Amazon States Language has for errors: of a run's failures, and in `ErrorEquals`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from stepwell.definition.graph import Json
+from stepwell.definition.text import closest
+
+ALL = "States.ALL"
+TASK_FAILED = "States.TaskFailed"
+TIMEOUT = "States.Timeout"
+HEARTBEAT = "States.HeartbeatTimeout"
+RUNTIME = "States.Runtime"
+TOO_LARGE = "States.DataLimitExceeded"
+RESERVED = "States."  # no other error has a name that begins so
+_STATUS = "States.Http.StatusCode."  # and the status: 404
+
+_NAMED: Mapping[str, str] = {
+    "heartbeat_timeout": HEARTBEAT,
+    "parameter_path_failure": "States.ParameterPathFailure",
+    "result_path_failure": "States.ResultPathMatchFailure",
+    "intrinsic_failure": "States.IntrinsicFailure",
+    "query_evaluation_error": "States.QueryEvaluationError",
+    "no_matching_transition": "States.NoChoiceMatched",
+    "branch_failed": "States.BranchFailed",
+    "join_unmet": "States.ExceedToleratedFailureThreshold",
+    "payload_too_large": TOO_LARGE,
+    "answer_too_large": TOO_LARGE,
+}
+_BY_CATEGORY: Mapping[str, str] = {"timeout": TIMEOUT, "worker_lost": TASK_FAILED}
+_OF_STEPWELL = re.compile(r"[a-z][a-z0-9_]*")  # as its codes are written; other types are classes of exceptions
+KNOWN = frozenset(
+    {
+        ALL,
+        TASK_FAILED,
+        TIMEOUT,
+        RUNTIME,
+        "States.Http.Socket",
+        "States.ItemReaderFailed",
+        "States.Permissions",
+        "States.ResultWriterFailed",
+        *_NAMED.values(),
+    }
+)
+# What each wildcard leaves out. Nothing but its own name takes an error that ends an execution for sure.
+_TERMINAL = frozenset({RUNTIME, TOO_LARGE})
+_NOT_TAKEN: Mapping[str, frozenset[str]] = {ALL: _TERMINAL, TASK_FAILED: _TERMINAL | {TIMEOUT}}
+
+
+def error_name(failure_type: str, category: str) -> str:
+    """Returns what Step Functions calls such a failure. A type of the user's own, such as CardDeclined, stays."""
+    if failure_type in _NAMED:
+        return _NAMED[failure_type]
+    if category == "validation" and _OF_STEPWELL.fullmatch(failure_type):
+        return RUNTIME
+    return _BY_CATEGORY.get(category, failure_type)
+
+
+def takes(error_equals: Sequence[str], failure_type: str, category: str) -> bool:
+    """Tells whether a retrier or catcher with this `ErrorEquals` takes such a failure."""
+    found = error_name(failure_type, category)
+    return any(_is_taken(name, found) for name in error_equals)
+
+
+def _is_taken(name: str, found: str) -> bool:
+    if name in _NOT_TAKEN:
+        return found == name or found not in _NOT_TAKEN[name]
+    return found == name or (name == TIMEOUT and found == HEARTBEAT)
+
+
+def bad_names(error_equals: Json, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yields what is wrong in one `ErrorEquals`: pointer, message, hint.
+
+    Whether a wildcard stands alone, in the last of its retriers or catchers, is for the caller, who sees them all.
+    """
+    if not isinstance(error_equals, list):
+        yield path, "ErrorEquals is a list of names of errors", 'write ["States.ALL"] for all of them'
+        return
+    if not error_equals:
+        yield path, "ErrorEquals is empty, so that it takes no error", 'write ["States.ALL"] for all of them'
+    for index, name in enumerate(error_equals):
+        here = f"{path}/{index}"
+        if not isinstance(name, str) or not name:
+            yield here, "the name of an error is a text that is not empty", 'for example "CardDeclined"'
+        elif name.startswith(RESERVED) and not _is_known(name):
+            message = f"Amazon States Language has no error {name}, and names beginning with {RESERVED} are its own"
+            yield here, message, closest(name, sorted(KNOWN)) or "write a name without this beginning"
+
+
+def _is_known(name: str) -> bool:
+    return name in KNOWN or (name.startswith(_STATUS) and re.fullmatch(r"[1-5]\d\d", name[len(_STATUS) :]) is not None)

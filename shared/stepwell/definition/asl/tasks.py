@@ -1,0 +1,103 @@
+"""Tasks: what a `Resource` runs, and what the state takes for its result.
+
+the ARN of a Lambda function                  that function
+arn:aws:states:::lambda:invoke                the function that the task's input names
+arn:aws:states:::states:startExecution.sync   a child run, which is waited for
+what `resources` names                        that step, function or workflow
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+
+from stepwell.definition.asl.frames import Frame
+from stepwell.definition.graph import Json
+from stepwell.errors import ExpressionError
+from stepwell.values import dataclass
+
+_LAMBDA = re.compile(r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:[A-Za-z0-9_-]{1,140}(:[A-Za-z0-9_$-]{1,128})?")
+_INTEGRATION = re.compile(
+    r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:([A-Za-z0-9-]+:[A-Za-z0-9-]+(?::[A-Za-z0-9]+)?)(\.[A-Za-z:0-9]+)?"
+)
+_MACHINE = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:stateMachine:([A-Za-z0-9_-]{1,80})(:.+)?")
+SCHEMES = ("python:", "lambda:", "workflow:")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a task runs. `select`: the input of it, from the input of the task; `wrap`: the result of the task."""
+
+    run: str  # python:module.function | lambda:NAME | workflow:NAME
+    select: Callable[[Json], Json] | None = None
+    wrap: Callable[[Frame, Json], Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Why a resource cannot be run."""
+
+    message: str
+    hint: str
+
+
+_MAP_IT = 'name what runs in its place in resources.yaml: resources: {"%s": python:module.function}'
+
+
+def target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
+    """Finds what a resource runs. `given`: the state's Parameters or Arguments, as written; `mapped`: `resources`."""
+    own = next((run for name, run in mapped.items() if name == resource), None)
+    own = own or next((run for name, run in mapped.items() if fnmatchcase(resource, name.replace("[", "[[]"))), None)
+    if own is not None:
+        return Target(own)
+    if _LAMBDA.fullmatch(resource):
+        return Target(f"lambda:{resource}")
+    found = _INTEGRATION.fullmatch(resource)
+    call = "" if found is None else f"{found[1]}{found[2] or ''}"
+    if call == "lambda:invoke":
+        return _invoked(given, mapped)
+    if call in ("states:startExecution.sync", "states:startExecution.sync:2"):
+        return _started(given, mapped, is_parsed=call.endswith(":2"))
+    return Unsupported(f"nothing runs the resource {resource[:120]!r} in this version", _MAP_IT % resource)
+
+
+def _invoked(given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
+    name = given.get("FunctionName") if isinstance(given, dict) else None
+    if not isinstance(name, str) or name.startswith("{%"):
+        message = "the task calls a Lambda function that it does not name in `FunctionName`"
+        return Unsupported(message, 'write "FunctionName": "NAME"; a computed name is not supported')
+    run = next((run for one, run in mapped.items() if fnmatchcase(name, one)), f"lambda:{name}")
+    return Target(run, lambda given: given.get("Payload", {}) if isinstance(given, dict) else {}, _invocation)
+
+
+def _invocation(frame: Frame, brought: Json) -> Json:
+    return {"ExecutedVersion": "$LATEST", "Payload": brought, "StatusCode": 200}
+
+
+def _started(given: Json, mapped: Mapping[str, str], *, is_parsed: bool) -> Target | Unsupported:
+    arn = given.get("StateMachineArn") if isinstance(given, dict) else None
+    found = _MACHINE.fullmatch(arn) if isinstance(arn, str) else None
+    own = next((run for one, run in mapped.items() if isinstance(arn, str) and fnmatchcase(arn, one)), None)
+    if own is None and found is None:
+        message = "the task starts a state machine that it does not name in `StateMachineArn`"
+        return Unsupported(message, "write its ARN, or map what is written to a workflow in resources.yaml")
+    name = found[1] if found else str(arn)
+
+    def execution(frame: Frame, brought: Json) -> Json:
+        output = brought if is_parsed else json.dumps(brought, ensure_ascii=False, separators=(",", ":"))
+        return {"Name": name, "Output": output, "StateMachineArn": arn, "Status": "SUCCEEDED"}
+
+    return Target(own or f"workflow:{name}", _execution_input, execution)
+
+
+def _execution_input(given: Json) -> Json:
+    """The input of an execution, which may be JSON as text."""
+    value = given.get("Input", {}) if isinstance(given, dict) else {}
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ExpressionError(f"the `Input` of the execution is no JSON: {error}") from error

@@ -1,0 +1,101 @@
+"""Names of errors: what Step Functions calls a failure, what `ErrorEquals` takes, and which names are mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.definition.asl.names import bad_names, error_name, takes
+
+
+@pytest.mark.parametrize(
+    ("failure_type", "category", "expected"),
+    [
+        ("CardDeclined", "step", "CardDeclined"),
+        ("ConnectError", "transient", "ConnectError"),
+        ("http_503", "external", "http_503"),
+        ("step_timeout", "timeout", "States.Timeout"),
+        ("workflow_timeout", "timeout", "States.Timeout"),
+        ("heartbeat_timeout", "timeout", "States.HeartbeatTimeout"),
+        ("worker_lost", "worker_lost", "States.TaskFailed"),
+        ("outcome_unknown", "worker_lost", "States.TaskFailed"),
+        ("bad_expression", "validation", "States.Runtime"),
+        ("output_schema", "validation", "States.Runtime"),
+        ("fork_too_wide", "validation", "States.Runtime"),
+        ("parameter_path_failure", "validation", "States.ParameterPathFailure"),
+        ("result_path_failure", "validation", "States.ResultPathMatchFailure"),
+        ("intrinsic_failure", "validation", "States.IntrinsicFailure"),
+        ("query_evaluation_error", "validation", "States.QueryEvaluationError"),
+        ("no_matching_transition", "step", "States.NoChoiceMatched"),
+        ("branch_failed", "step", "States.BranchFailed"),
+        ("join_unmet", "step", "States.ExceedToleratedFailureThreshold"),
+        ("payload_too_large", "validation", "States.DataLimitExceeded"),
+        ("answer_too_large", "step", "States.DataLimitExceeded"),
+        ("BadAddress", "validation", "BadAddress"),
+        ("terminated", "governance", "terminated"),
+    ],
+)
+def test_a_failure_has_the_name_of_step_functions(failure_type: str, category: str, expected: str) -> None:
+    assert error_name(failure_type, category) == expected
+    assert takes([expected], failure_type, category)
+    assert takes(["Other", expected], failure_type, category)
+    assert not takes(["Other"], failure_type, category)
+
+
+STEP, TIMEOUT, BEAT = ("CardDeclined", "step"), ("step_timeout", "timeout"), ("heartbeat_timeout", "timeout")
+LOST, BROKEN, LARGE = ("worker_lost", "worker_lost"), ("bad_expression", "validation"), ("answer_too_large", "step")
+QUERY = ("query_evaluation_error", "validation")
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("States.ALL", {STEP, TIMEOUT, BEAT, LOST, QUERY}),
+        ("States.TaskFailed", {STEP, BEAT, LOST, QUERY}),
+        ("States.Timeout", {TIMEOUT, BEAT}),
+        ("States.HeartbeatTimeout", {BEAT}),
+        ("States.Runtime", {BROKEN}),
+        ("States.DataLimitExceeded", {LARGE}),
+        ("CardDeclined", {STEP}),
+        ("carddeclined", set()),
+        ("*", set()),
+    ],
+)
+def test_a_name_takes_just_these_failures(name: str, taken: set[tuple[str, str]]) -> None:
+    every = {STEP, TIMEOUT, BEAT, LOST, BROKEN, LARGE, QUERY}
+    assert {one for one in every if takes([name], *one)} == taken
+
+
+def test_no_name_takes_nothing() -> None:
+    assert not takes([], "CardDeclined", "step")
+
+
+@pytest.mark.parametrize(
+    "error_equals",
+    [["States.ALL"], ["CardDeclined", "Lambda.Unknown"], ["States.Http.StatusCode.404"], ["States.ItemReaderFailed"]],
+)
+def test_good_names_are_no_mistakes(error_equals: Any) -> None:
+    assert list(bad_names(error_equals, "/Catch/0/ErrorEquals")) == []
+
+
+@pytest.mark.parametrize(
+    ("error_equals", "pointer", "says"),
+    [
+        ("States.ALL", "", "a list of names"),
+        (None, "", "a list of names"),
+        ({"a": 1}, "", "a list of names"),
+        ([], "", "is empty"),
+        (["A", 1], "/1", "a text that is not empty"),
+        ([""], "/0", "a text that is not empty"),
+        (["States.Al"], "/0", "did you mean `States.ALL`?"),
+        (["A", "States.TimedOut"], "/1", "did you mean `States.Timeout`?"),
+        (["States."], "/0", "names beginning with States."),
+        (["States.Http.StatusCode.abc"], "/0", "names beginning with States."),
+    ],
+)
+def test_a_bad_name_has_its_pointer_and_a_hint(error_equals: Any, pointer: str, says: str) -> None:
+    ((path, message, hint),) = bad_names(error_equals, "/E")
+    assert path == f"/E{pointer}"
+    assert says in f"{message} {hint}"
+    assert hint

@@ -1,0 +1,81 @@
+"""A folder with one state machine and the functions that its tasks name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.testing.kit import Run, Stepwell
+
+MODULE = """
+calls = []
+
+
+class CardDeclined(Exception):
+    pass
+
+
+class Busy(Exception):
+    pass
+
+
+def echo(**given):
+    calls.append(given)
+    return given
+
+
+def plus(number):
+    return number + 1
+
+
+def fail(times=99, name="CardDeclined", **given):
+    calls.append(given)
+    if len(calls) <= times:
+        raise {"CardDeclined": CardDeclined, "Busy": Busy}[name]("no " + name)
+    return {"tries": len(calls)}
+
+
+def key(ctx):
+    calls.append(ctx.idempotency_key)
+    if len(calls) < 3:
+        raise Busy("again")
+    return list(calls)
+"""
+RESOURCES = {"resources": {name: f"python:work.{name}" for name in ("echo", "plus", "fail", "key")}}
+Machine = dict[str, Any]
+Begin = Callable[..., Run]
+
+
+def machine(**states: Machine) -> Machine:
+    return {"StartAt": next(iter(states)), "States": states}
+
+
+def task(resource: str, **fields: Any) -> Machine:
+    return {"Type": "Task", "Resource": resource, **({} if "Next" in fields else {"End": True}), **fields}
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Starts a run of a machine, and settles it."""
+    (tmp_path / "work.py").write_text(MODULE)
+    (tmp_path / "resources.yaml").write_text(json.dumps(RESOURCES))
+    kits: list[Stepwell] = []
+
+    def begin(written: Machine, given: Any = None, **others: Machine) -> Run:
+        for name, one in {"m": written, **others}.items():
+            (tmp_path / f"{name}.asl.json").write_text(json.dumps(one))
+        kits.append(Stepwell(tmp_path))
+        return kits[-1].start("m", given)
+
+    yield begin
+    for kit in kits:
+        kit.close()
+
+
+def advance(run: Run, duration: str) -> Run:
+    run._kit.advance(duration)
+    return run
