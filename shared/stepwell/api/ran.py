@@ -167,6 +167,7 @@ def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
             views.append(own[name])
             counts[own[name].status] += 1
         found[name] = summed(views, counts)
+    found = {name: one for name, one in found.items() if at.graph.seen_as(name) == name}
     return found if at.graph.dependencies else dict(sorted(found.items(), key=_began))
 
 

@@ -67,7 +67,7 @@ ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
 BRANCH_PATTERN = r"^0(/[0-9]{1,9}\.[0-9]{1,9}){0,20}$"
 EXPORT_CURSOR_PATTERN = r"^(0[0-9/.]{0,400}@(-1|[0-9]{1,9}))?$"
 PRINTABLE: dict[str, Any] = {"pattern": "^[ -~]*$", "maxLength": KEY_CHARACTERS}
-VOCABULARIES = ("timeline", "agent", "session", "dag")
+VOCABULARIES = ("timeline", "agent", "session", "dag", "asl")
 
 By = Annotated[
     str,

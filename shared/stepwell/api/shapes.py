@@ -21,7 +21,7 @@ from stepwell.api.stats import StatsView
 from stepwell.api.steps import StepResult
 from stepwell.api.versions import AliasView, VersionsView, VersionView
 from stepwell.api.views import RunSummary, RunView, StartedView
-from stepwell.api.vocabulary import AgentRunView
+from stepwell.api.vocabulary import AgentRunView, MachineRunView
 from stepwell.api.waiting import LinksView
 from stepwell.definition.graph import Json
 
@@ -295,6 +295,7 @@ class ProblemView(TypedDict):
 SHAPES: tuple[Any, ...] = (
     RunView,
     AgentRunView,
+    MachineRunView,
     StartedView,
     RunPage,
     FailurePage,

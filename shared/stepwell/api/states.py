@@ -154,8 +154,8 @@ def current_steps(at: Standing) -> list[str]:
         return at_work(step_views(at))
     if is_shown_waiting(at):
         return [at.header.waiting_node]
-    found = dict.fromkeys(_place_of(at, one) for one in live_tokens(at))
-    return list(found) or [node_of(at.graph, at.token)]
+    found = dict.fromkeys(at.graph.seen_as(_place_of(at, one)) for one in live_tokens(at))
+    return list(found) or [at.graph.seen_as(node_of(at.graph, at.token))]
 
 
 def _place_of(at: Standing, token: Token) -> str:

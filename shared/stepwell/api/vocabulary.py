@@ -12,6 +12,7 @@ from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.states import status_unpaused
 from stepwell.api.views import RunView
+from stepwell.definition.asl.names import error_name
 from stepwell.definition.graph import END, Json
 from stepwell.engine.records import Status
 from stepwell.engine.results import HISTORY
@@ -21,6 +22,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
 from stepwell.runtime.log.standing import Standing
 
+MACHINE = "asl"  # the vocabulary of state machines, which names the states that were entered too
 SAME = "*"  # the phase itself, if it is one of a running timeline, else that of its steps: it forked
 _RUNNING = frozenset({Phase.EVALUATING_DIVERGE.value, Phase.EVALUATING_BRANCH.value})
 _WITHOUT_PAUSE = frozenset({AGENT.name, "timeline"})
@@ -29,21 +31,21 @@ _OF_USERS = frozenset({"data", "input", "item", "output", "result", "state", "ta
 # For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`. A paused run
 # has the word of an agent or a timeline that it had before.
 _TABLE = """
-status                timeline                  agent      session    dag
-idle                  idle                      idle       idle       idle
-pending               initializing              PENDING    Running    queued
-running               *                         RUNNING    Running    executing
-sleeping              sleeping                  WAITING    Suspended  executing
-waiting_for_approval  waiting_for_approval      WAITING    Suspended  blocked
-waiting_for_children  waiting_for_subworkflows  WAITING    Suspended  executing
-waiting               executing_step            WAITING    Suspended  blocked
-paused                executing_step            RUNNING    Suspended  blocked
-compensating          executing_step            RUNNING    Running    compensating
-completed             completed                 COMPLETED  Succeeded  completed
-compensated           failed                    FAILED     Failed     completed
-failed                failed                    FAILED     Failed     failed
-timed_out             failed                    TIMEOUT    Failed     failed
-cancelled             failed                    CANCELLED  Cancelled  failed
+status                timeline                  agent      session    dag           asl
+idle                  idle                      idle       idle       idle          RUNNING
+pending               initializing              PENDING    Running    queued        RUNNING
+running               *                         RUNNING    Running    executing     RUNNING
+sleeping              sleeping                  WAITING    Suspended  executing     RUNNING
+waiting_for_approval  waiting_for_approval      WAITING    Suspended  blocked       RUNNING
+waiting_for_children  waiting_for_subworkflows  WAITING    Suspended  executing     RUNNING
+waiting               executing_step            WAITING    Suspended  blocked       RUNNING
+paused                executing_step            RUNNING    Suspended  blocked       RUNNING
+compensating          executing_step            RUNNING    Running    compensating  RUNNING
+completed             completed                 COMPLETED  Succeeded  completed     SUCCEEDED
+compensated           failed                    FAILED     Failed     completed     FAILED
+failed                failed                    FAILED     Failed     failed        FAILED
+timed_out             failed                    TIMEOUT    Failed     failed        TIMED_OUT
+cancelled             failed                    CANCELLED  Cancelled  failed        ABORTED
 """
 
 
@@ -69,6 +71,16 @@ class AgentRunView(TypedDict):
     completedAt: str | None
     errorMessage: str | None
     failedActionId: str | None
+
+
+class MachineRunView(TypedDict):
+    """A run with `as=asl`: these keys, and the others of RunView."""
+
+    status: str
+    output: Json
+    error: str | None
+    cause: str | None
+    states_entered: list[str]
 
 
 def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
@@ -156,8 +168,19 @@ def _dag(view: RunView, at: Standing) -> dict[str, Any]:
     return {"outcome": "partial" if view["outcome"] == "partial_rollback" else view["outcome"]}
 
 
+def _machine(view: RunView, at: Standing) -> dict[str, Any]:
+    """What DescribeExecution tells: the output, or the error and its cause."""
+    error = view["error"] if view["ended_at"] else None
+    cause = (error["message"] if error else view["cancel_reason"]) if view["ended_at"] else None
+    return {
+        "output": view["result"],
+        "error": error_name(error["type"], error["category"]) if error else None,
+        "cause": cause,
+    }
+
+
 def _nothing(view: RunView, at: Standing) -> dict[str, Any]:
     return {}
 
 
-_OWN = {"timeline": _timeline, "agent": _agent, "session": _nothing, "dag": _dag}
+_OWN = {"timeline": _timeline, "agent": _agent, "session": _nothing, "dag": _dag, MACHINE: _machine}

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from stepwell.api.branches import find_branches, read_branches
 from stepwell.api.children import child_runs, made_of, page_of, read_statuses
+from stepwell.api.entered import states_entered
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
@@ -30,7 +31,7 @@ from stepwell.api.requests import (
     WholeListQueryString,
 )
 from stepwell.api.views import RunView, run_summary, view_of
-from stepwell.api.vocabulary import in_words_of
+from stepwell.api.vocabulary import MACHINE, in_words_of
 from stepwell.api.waiting import shown_to
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
@@ -89,7 +90,8 @@ async def get_run(call: Call) -> Answer:
     if not words:
         return Answer(200, fitted(at.run_id, view))
     fitting_view = cast("RunView", fitted(at.run_id, view, ANSWERED_BYTES // 2))  # an agent's variables are said twice
-    return Answer(200, in_words_of(words, fitting_view, at))
+    told = in_words_of(words, fitting_view, at)
+    return Answer(200, {**told, "states_entered": await states_entered(service, at)} if words == MACHINE else told)
 
 
 class OutputQueryString(Query):
@@ -274,7 +276,7 @@ ASKING_ROUTES = (
         get_run,
         "Show a run",
         {200: "the run as its log has it (with `as=agent`, its keys are in camelCase)", **_RUN},
-        "RunView|AgentRunView",
+        "RunView|AgentRunView|MachineRunView",
         query=RunQueryString,
     ),
     Route(

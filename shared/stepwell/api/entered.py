@@ -1,0 +1,37 @@
+"""The states that a run of a state machine has entered, in order, as its history tells."""
+
+from __future__ import annotations
+
+from stepwell.definition.graph import Graph
+from stepwell.engine.entries import Entry
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.standing import Standing
+
+MOST = 10_000  # a longer list helps nobody
+
+_BEGINS = frozenset({"step.started", "sleep.started", "children.started"})
+_IN_ONE = frozenset({"step.completed", "step.failed", "node.passed"})  # of a state that does nothing but pass data on
+
+
+async def states_entered(service: Service, at: Standing) -> list[str]:
+    """Reads the names of the states of the run and its branches, by the time when each was entered."""
+    found: list[str] = []
+    async for entry in (await service.whole_narrator(at.run_id)).entries():
+        if (name := _entered(at.graph, entry)) is not None:
+            found.append(name)
+        if len(found) == MOST:
+            break
+    return found
+
+
+def _entered(graph: Graph, entry: Entry) -> str | None:
+    """Returns the state that this entry tells the beginning of; None if it tells of none."""
+    node = graph.nodes.get(entry.step or "")
+    if node is None:
+        return None
+    if node.is_made:
+        return node.part_of if entry.type == "fork.opened" else None
+    if entry.type in _BEGINS:
+        return node.name if entry.attempt in {None, 1} else None
+    is_plain = node.step is None and node.wait is None and node.call is None and node.fan_in is None
+    return node.name if is_plain and entry.type in _IN_ONE else None
