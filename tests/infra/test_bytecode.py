@@ -17,7 +17,7 @@ from tests.infra.kit import ORDER, ROOT
 # Of the engine's package, zipped, as Lambda loads it. Measured 7,850,000.
 MOST_BYTES = 8_000_000
 MOST_OF = {
-    "stepwell": 3_400_000,
+    "stepwell": 3_450_000,
     "re2": 550_000,
     "pydantic_core": 2_150_000,
     "pydantic": 900_000,
@@ -49,6 +49,18 @@ def test_a_module_is_compiled_for_lambda_and_one_that_is_broken_stays_as_it_is(t
     assert name == f"shop/__pycache__/__init__.{sys.implementation.cache_tag}.pyc"
     assert b"/var/task/shop/__init__.py" in found
     assert str(tmp_path).encode() not in found
+
+
+def test_docstrings_are_left_out_of_folders_where_nothing_reads_them(tmp_path: Path) -> None:
+    for name in ("engine", "api"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.py").write_text('"""Told to readers of the source alone."""\nX = 1\n')
+    bytecode.compile_tree(tmp_path, sys.executable, [tmp_path / "engine"])
+    cache = f"__pycache__/a.{sys.implementation.cache_tag}.pyc"
+    assert sorted(compiled(tmp_path)) == [f"api/{cache}", f"engine/{cache}"]
+    assert b"Told to readers" not in compiled(tmp_path)[f"engine/{cache}"]
+    assert b"Told to readers" in compiled(tmp_path)[f"api/{cache}"]
+    assert b"/var/task/engine/a.py" in compiled(tmp_path)[f"engine/{cache}"]
 
 
 def test_python_takes_the_bytecode_without_looking_at_the_module(tmp_path: Path) -> None:

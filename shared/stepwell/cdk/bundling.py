@@ -21,7 +21,7 @@ from typing import Any
 from uv import find_uv_bin
 
 import stepwell
-from stepwell.cdk.bytecode import compile_tree, interpreter_of
+from stepwell.cdk.bytecode import UNDOCUMENTED, compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.locking import engine_requirements, lock
 from stepwell.cdk.tools import Target, run
@@ -207,7 +207,7 @@ def _compiled(trees: Iterable[Path], python: str) -> str:
     if not interpreter:
         return python
     for tree in trees:
-        compile_tree(tree, interpreter)
+        compile_tree(tree, interpreter, [tree / "stepwell" / name for name in UNDOCUMENTED])
     return ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from uv import find_uv_bin
@@ -15,10 +16,25 @@ from uv import find_uv_bin
 TASK = "/var/task"  # where Lambda unpacks a package
 
 
-def compile_tree(tree: Path, interpreter: str) -> None:
-    """Compiles every module below a folder. One that cannot be compiled says so when it is imported."""
-    words = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", TASK, str(tree))
-    subprocess.run([interpreter, *words], capture_output=True, check=False)  # noqa: S603 - fixed words
+# Of ours: folders whose docstrings nothing reads at run time. Those of models and handlers are the API's description.
+UNDOCUMENTED = ("aws", "definition/asl", "engine", "memory", "runtime", "simulation")
+
+
+def compile_tree(tree: Path, interpreter: str, undocumented: Iterable[Path] = ()) -> None:
+    """Compiles every module below a folder. One that cannot be compiled says so when it is imported.
+
+    `undocumented`: folders in it whose bytecode has no docstrings, which make a tenth of it.
+    """
+    _compile(tree, tree, interpreter)
+    for folder in undocumented:
+        _compile(folder, tree, interpreter, "-o", "2")
+        for made in list(folder.rglob("*.opt-2.pyc")):
+            made.replace(made.with_name(made.name.replace(".opt-2.pyc", ".pyc")))
+
+
+def _compile(folder: Path, tree: Path, interpreter: str, *options: str) -> None:
+    words = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", TASK, *options)
+    subprocess.run([interpreter, *words, str(folder)], capture_output=True, check=False)  # noqa: S603 - fixed words
 
 
 def interpreter_of(python: str) -> str:
