@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.testing.kit import Run
 from tests.machines.conftest import Begin, Machine, advance, machine, task
 
 ORDER = {"id": "o1", "total": 200, "lines": [{"sku": "a"}, {"sku": "b"}]}
@@ -346,3 +347,56 @@ def test_lambda_invoke_gives_the_payload_to_the_function_and_wraps_its_result(be
         A=task("arn:aws:states:::lambda:invoke", Parameters={"FunctionName": "echo", "Payload": {"x.$": "$.id"}})
     )
     assert begin(states, ORDER).result == {"ExecutedVersion": "$LATEST", "Payload": {"x": "o1"}, "StatusCode": 200}
+
+
+# -- what ends a branch, an item or a child
+
+
+BOOM: Machine = {"Type": "Fail", "Error": "Boom", "Cause": "why"}
+ANY: Machine = {"ErrorEquals": ["States.ALL"], "Next": "Z"}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"Type": "Parallel", "Branches": [machine(B=BOOM)]},
+        {"Type": "Map", "ItemsPath": "$.lines", "ItemProcessor": machine(B=BOOM)},
+        {"Type": "Parallel", "Branches": [machine(P={"Type": "Parallel", "Branches": [machine(B=BOOM)], "End": True})]},
+    ],
+)
+def test_an_error_inside_is_caught_outside_with_its_own_cause(begin: Begin, state: Machine) -> None:
+    run = begin(machine(A={**state, "Catch": [ANY], "End": True}, Z={"Type": "Succeed"}), ORDER)
+    assert run.result == {"Error": "Boom", "Cause": "why"}
+
+
+def test_more_failures_than_a_map_tolerates_have_an_error_of_their_own(begin: Begin) -> None:
+    caught = {**ANY, "ErrorEquals": ["States.ExceedToleratedFailureThreshold"]}
+    states = machine(
+        A={"Type": "Map", "ItemProcessor": machine(B=BOOM), "ToleratedFailureCount": 1, "Catch": [caught], "End": True},
+        Z={"Type": "Pass", "Result": "too many", "End": True},
+    )
+    assert begin(states, [1, 2, 3]).result == "too many"
+
+
+def test_a_child_that_fails_is_a_failed_task(begin: Begin) -> None:
+    arn = "arn:aws:states:us-east-1:123456789012:stateMachine:child"
+    states = machine(
+        A=task("arn:aws:states:::states:startExecution.sync", Parameters={"StateMachineArn": arn},
+               Catch=[{**ANY, "ErrorEquals": ["States.TaskFailed"]}]),
+        Z={"Type": "Pass", "Result": "caught", "End": True},
+    )  # fmt: skip
+    assert begin(states, {}, child=machine(B=BOOM)).result == "caught"
+
+
+def entered(run: Run) -> list[str]:
+    with run._kit.client() as client:
+        told: list[str] = client._http.get(f"/runs/{run.id}?as=asl").json()["states_entered"]
+    return told
+
+
+def test_a_state_that_is_retried_has_been_entered_once(begin: Begin) -> None:
+    tried = [{"ErrorEquals": ["Busy"], "IntervalSeconds": 1, "BackoffRate": 1}]
+    branches = [machine(B=task("fail", Parameters={"times": 2, "name": "Busy"}))]
+    run = begin(machine(A={"Type": "Parallel", "Branches": branches, "Retry": tried, "End": True}), {})
+    advance(advance(run, "1s"), "1s")
+    assert (run.status, entered(run)) == ("completed", ["A", "B", "B", "B"])

@@ -83,7 +83,8 @@ def _always(rule: Rule) -> bool:
 
 
 def _following(node: Node) -> set[str]:
-    return {rule.to for rule in taken(node) if rule.to is not None and rule.to != END}
+    to = {rule.to for rule in taken(node) if rule.to is not None and rule.to != END}
+    return to | {node.join} if node.join else to
 
 
 def _may_end(node: Node) -> bool:

@@ -106,7 +106,7 @@ def _targets(node: Node) -> tuple[frozenset[str], frozenset[str] | None]:
             branches = {rule.to}
         else:
             branches.add(rule.to)
-    return _nodes(on), None if branches is None else _nodes(branches)
+    return _nodes(on), None if branches is None else _nodes(branches | {node.join or None})
 
 
 def _nodes(targets: set[str | None]) -> frozenset[str]:

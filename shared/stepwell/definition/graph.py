@@ -229,6 +229,7 @@ class FanIn:
     tolerate_percent: float | None = None  # 0 to 100, of the fork's branches
     on_branch_failure: str = "fail"  # fail | collect: errors appear among the outputs
     first_failure: str = "wait"  # of any and m_of_n. wait: for others that may succeed | fail
+    tells: str = "branch"  # of its failure. branch: which failed, and how many | error: the first error alone | unmet
 
 
 @dataclass(frozen=True, slots=True)

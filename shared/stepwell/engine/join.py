@@ -174,10 +174,7 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
     failed = [one for one in ended if one.error]
     merged, failure, timed_out = _chosen(fan_in, fork, ended), None, False
     if len(failed) > tolerated(fan_in, fork.width):
-        first, failure = failed[0], failed[0].error
-        timed_out = first.timed_out
-        if failure is not None and fork.groups[0].rule:
-            failure = _failure_of(first, failure, len(failed), fork.width, name)
+        failure, timed_out = _told(fan_in, fork, failed, name), failed[0].timed_out and fan_in.tells != "unmet"
     elif len(merged) < (needed(fan_in, fork.width) if fan_in.policy != "all" else 0):
         message = f"{len(merged)} of {fork.width} branches came to {name}; it needs {needed(fan_in, fork.width)}"
         failure = Failure("join_unmet", "step", message, step=name)
@@ -216,6 +213,18 @@ def _failure_of(first: Arrival, error: Failure, count: int, width: int, name: st
     data = {"branch": first.index, "failed": count, "data": error.data}
     message = f"branch {first.index}: {error.message}{others}"
     return Failure(error.type, error.category, message, step=error.step or name, attempts=error.attempts, data=data)
+
+
+def _told(fan_in: FanIn, fork: Fork, failed: Sequence[Arrival], name: str) -> Failure | None:
+    """Returns the failure of a join that more branches have failed than it tolerates."""
+    error = failed[0].error
+    if fan_in.tells == "unmet":
+        message = f"{len(failed)} of {fork.width} branches failed; {tolerated(fan_in, fork.width)} may"
+        return Failure("join_unmet", "step", message, step=name)
+    if error is None or not fork.groups[0].rule:
+        return error
+    told = _failure_of(failed[0], error, len(failed), fork.width, name)
+    return told if fan_in.tells == "branch" else replace(told, message=error.message)
 
 
 def _merged(fan_in: FanIn, branches: Sequence[Arrival], at_join: bool) -> Json:

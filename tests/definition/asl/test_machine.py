@@ -164,3 +164,34 @@ def test_a_wrong_resources_file_is_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "resources.yaml").write_text(text)
     (problem,) = load_folder(tmp_path).problems
     assert (problem.severity, Path(problem.file).name) == ("error", "resources.yaml")
+
+
+MAP: Machine = {"Type": "Map", "End": True, "ItemProcessor": machine(B=DONE)}
+ANSWERS: Machine = {"QueryLanguage": "JSONata"}
+CAUGHT: Machine = {"ErrorEquals": ["States.ALL"], "Next": "A"}
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "path"),
+    [
+        ({"Type": "Pass", "Next": ["A"]}, "wrong_type", "/States/A/Next"),
+        ({"Type": "Pass", "End": True, "Assign": ["x"]}, "wrong_type", "/States/A/Assign"),
+        ({"Type": "Pass", "End": True, "Assign": "{% {} %}", **ANSWERS}, "wrong_type", "/States/A/Assign"),
+        ({"Type": "Wait", "End": True, "Seconds": "{% ( %}", **ANSWERS}, "bad_expression", "/States/A/Seconds"),
+        ({**TASK, "End": True, "Catch": [{**CAUGHT, "ResultPath": 1}]}, "wrong_type", "/States/A/Catch/0/ResultPath"),
+        ({**TASK, "End": True, "Catch": [{**CAUGHT, "Next": []}]}, "unknown_target", "/States/A/Catch/0/Next"),
+        ({**TASK, "End": True, "Catch": [{**CAUGHT, "Assign": 1}]}, "wrong_type", "/States/A/Catch/0/Assign"),
+        ({"Type": "Choice", **ANSWERS, "Choices": [{"Condition": "{% true %}", "Next": "A", "Output": "{% ( %}"}]},
+         "bad_expression", "/States/A/Choices/0/Output"),
+        ({**MAP, "ItemBatcher": {"MaxItemsPerBatch": 2, "BatchInput": {"x.$": "{%"}}}, "bad_expression",
+         "/States/A/ItemBatcher/BatchInput/x.$"),
+        ({**MAP, "ItemBatcher": {"MaxItemsPerBatch": 2, "MaxInputBytesPerBatch": 9}}, "unsupported",
+         "/States/A/ItemBatcher/MaxInputBytesPerBatch"),
+        ({**MAP, "ItemBatcher": {"MaxItemsPerBatch": "2"}}, "bad_value", "/States/A/ItemBatcher"),
+        ({**MAP, "ItemProcessor": {**machine(B=DONE), "Timeout": 1}}, "unknown_key", "/States/A/ItemProcessor/Timeout"),
+        ({**MAP, "ItemProcessor": {**machine(B=DONE), "ProcessorConfig": {"Mode": "X"}}}, "bad_value",
+         "/States/A/ItemProcessor/ProcessorConfig/Mode"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_of_any_type_is_reported_at_its_place(state: Machine, code: str, path: str) -> None:
+    assert (code, path) in found(machine(A=state))

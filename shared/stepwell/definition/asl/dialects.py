@@ -110,7 +110,7 @@ def _selected(path: Query | None, frame: Frame, data: Json) -> Json:
 
 
 _PAYLOADS = ("Parameters", "ResultSelector", "ItemSelector", "Assign")
-_ANSWERS = ("Arguments", "Output", "ItemSelector", "Assign", "Items")
+_ANSWERS = ("Arguments", "Output", "ItemSelector", "Assign", "Items", "Seconds", "Timestamp", "Error", "Cause")
 
 
 def field_errors(fields: Fields, path: str, *, is_jsonata: bool) -> Iterator[tuple[str, ExpressionError]]:
@@ -119,6 +119,10 @@ def field_errors(fields: Fields, path: str, *, is_jsonata: bool) -> Iterator[tup
         if name in fields:
             find = answer_errors if is_jsonata else payload_errors
             yield from find(fields[name], f"{path}/{name}")
+    batcher = fields.get("ItemBatcher", {})
+    if isinstance(batcher, dict) and "BatchInput" in batcher:
+        find = answer_errors if is_jsonata else payload_errors
+        yield from find(batcher["BatchInput"], f"{path}/ItemBatcher/BatchInput")
     if is_jsonata:
         return
     for name in ("InputPath", "OutputPath", "ItemsPath", "SecondsPath", "TimestampPath", "ErrorPath", "CausePath"):

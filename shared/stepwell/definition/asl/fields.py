@@ -61,7 +61,7 @@ _TEXTS = ("Type", "Comment", "QueryLanguage", "Next", "Resource", "InputPath", "
           "Label")  # fmt: skip
 _NULLS = ("InputPath", "OutputPath", "ResultPath")
 _LISTS = ("Choices", "Branches", "Retry", "Catch")
-_OBJECTS = ("ItemProcessor", "Iterator", "ItemBatcher")
+_OBJECTS = ("ItemProcessor", "Iterator", "ItemBatcher", "Assign")
 _NUMBERS = ("Seconds", "TimeoutSeconds", "MaxConcurrency", "ToleratedFailureCount", "ToleratedFailurePercentage")
 _NEEDED = {"Task": ("Resource",), "Choice": ("Choices",), "Parallel": ("Branches",)}
 _MAY_BE_COMPUTED = ("Seconds", "Timestamp", "Error", "Cause")
@@ -102,7 +102,7 @@ def _other(language: str) -> str:
 
 
 def _type_problem(name: str, value: Json, place: str, *, is_computed: bool) -> Iterator[Problem]:
-    if is_computed and isinstance(value, str) and is_jsonata(value):
+    if is_computed and isinstance(value, str) and is_jsonata(value) and name not in (*_LISTS, *_OBJECTS, *_ON):
         if name not in _MAY_BE_COMPUTED and name in (*_NUMBERS, *_TEXTS):
             message = f"`{name}` cannot be an expression in this version"
             yield Problem("unsupported", message, place, "write the value itself")
@@ -122,6 +122,46 @@ def _type_problem(name: str, value: Json, place: str, *, is_computed: bool) -> I
         wanted = "true; leave it out where the state has a Next"
     if wanted is not None:
         yield Problem("wrong_type", f"`{name}` must be {wanted}", place)
+
+
+def data_problems(one: Mapping[str, Json], path: str) -> Iterator[Problem]:
+    """Yields what is wrong with the types of the fields of a catcher, or of a rule of a Choice state."""
+    for name in one.keys() & {"Assign", "ResultPath"}:
+        yield from _type_problem(name, one[name], f"{path}/{name}", is_computed=False)
+
+
+def batcher_problems(batcher: Mapping[str, Json], path: str) -> Iterator[Problem]:
+    """Yields what is wrong with the fields of an `ItemBatcher`."""
+    for name in batcher:
+        place = f"{path}/{pointer_part(name)}"
+        if name in ("MaxInputBytesPerBatch", "MaxItemsPerBatchPath", "MaxInputBytesPerBatchPath"):
+            yield Problem("unsupported", f"`{name}` is not supported in this version", place, "write MaxItemsPerBatch")
+        elif name not in ("MaxItemsPerBatch", "BatchInput"):
+            yield Problem("unknown_key", f"`ItemBatcher` has no field `{name}`", place, "")
+    most = batcher.get("MaxItemsPerBatch")
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        yield Problem("bad_value", "`MaxItemsPerBatch` must be a whole number of 1 or more", path, "write it")
+
+
+_INNER = ("Comment", "StartAt", "States", "ProcessorConfig", "QueryLanguage")
+_MODES = {"Mode": ("INLINE", "DISTRIBUTED"), "ExecutionType": ("STANDARD", "EXPRESS")}
+
+
+def machine_problems(machine: Mapping[str, Json], path: str) -> Iterator[Problem]:
+    """Yields what is wrong with the fields of a branch, or of the machine that each item goes through."""
+    for name in machine.keys() - {*_INNER}:
+        hint = closest(name, _INNER)
+        yield Problem("unknown_key", f"a branch has no field `{name}`", f"{path}/{pointer_part(name)}", hint)
+    config = machine.get("ProcessorConfig", {})
+    if not isinstance(config, dict):
+        yield Problem("wrong_type", "`ProcessorConfig` must be an object", f"{path}/ProcessorConfig")
+        return
+    for name, value in config.items():
+        place = f"{path}/ProcessorConfig/{pointer_part(name)}"
+        if name not in _MODES:
+            yield Problem("unknown_key", f"`ProcessorConfig` has no field `{name}`", place, closest(name, _MODES))
+        elif value not in _MODES[name]:
+            yield Problem("bad_value", f"`{name}` cannot be {value!r}", place, f"one of {', '.join(_MODES[name])}")
 
 
 def _lacking(kind: str, state: Mapping[str, Json], path: str, language: str) -> Iterator[Problem]:

@@ -13,9 +13,17 @@ from functools import partial
 
 from stepwell.definition.asl import parts
 from stepwell.definition.asl.dialects import Answers, Dialect, Paths, field_errors
-from stepwell.definition.asl.fields import ANSWERS, LANGUAGES, PATHS, field_problems, language_of
+from stepwell.definition.asl.fields import (
+    ANSWERS,
+    LANGUAGES,
+    PATHS,
+    batcher_problems,
+    field_problems,
+    language_of,
+    machine_problems,
+)
 from stepwell.definition.asl.frames import Frame
-from stepwell.definition.asl.rules import catches, choices, retriers
+from stepwell.definition.asl.rules import catches, choices, is_wrong, retriers
 from stepwell.definition.asl.tasks import Unsupported, target_of
 from stepwell.definition.asl.values import fail_value, item_value, items_value, seconds_value
 from stepwell.definition.calls import check_workflow
@@ -27,7 +35,6 @@ from stepwell.limits import NAME_CHARACTERS
 VISITS = 1_000_000  # of a state: a machine's loops end by its own rules, or by the records that a run may have
 SCHEME = "workflow:"
 
-_TOP = ("Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version")
 State = Mapping[str, Json]
 
 
@@ -58,6 +65,7 @@ class _Machine:
         if not isinstance(states, dict) or not states:
             self.context.add("bad_state", "`States` must be an object with at least one state", f"{path}/States")
             return ""
+        self.context.problems += machine_problems(machine, path) if path else ()
         entries: dict[str, str] = {}
         for name, state in states.items():
             self._check_name(name, state, f"{path}/States/{pointer_part(name)}")
@@ -104,6 +112,8 @@ class _State:
 
     def compile(self) -> None:
         problems = list(field_problems(self.state, self.path, self.language))
+        if not problems and "ItemBatcher" in self.state:
+            problems += batcher_problems(self.state["ItemBatcher"], f"{self.path}/ItemBatcher")
         self.context.problems += problems
         wrong = list(field_errors(self.state, self.path, is_jsonata=self.language == ANSWERS))
         for place, error in wrong:
@@ -167,13 +177,18 @@ class _State:
         default = self.state.get("Default")
         if default is not None:
             to = self._target(default, f"{self.path}/Default")
-            rules = [*rules, Rule(f"{self.name}.Default", "transition", to=self._led("Default", to, self.state))]
+            rules = [
+                *rules,
+                Rule(f"{self.name}.Default", "transition", to=self._led("Default", to, self.state, self.path)),
+            ]
         self._add(Node(self.name, rules=tuple(rules)))
 
-    def _led(self, which: str, to: str, fields: State) -> str:
+    def _led(self, which: str, to: str, fields: State, place: str) -> str:
         """Returns where a way of a Choice state leads: to the next state, or to a node that makes its output before."""
         state = self.state
         own = {name: value for name, value in fields.items() if name in ("Assign", "Output")}
+        if fields is not state and is_wrong(self.context, own, place, self.language):
+            return to
         filters = {name: state[name] for name in ("InputPath", "OutputPath") if name in state}
         if not own and not filters:
             return to
@@ -213,7 +228,7 @@ class _State:
             rules.append(Rule(which, "transition", to=start))
         if not rules:
             self.context.add("bad_state", "`Branches` is empty", f"{self.path}/Branches", "write at least one")
-        self._forked(rules, FanIn(merge="results", target=self.name))
+        self._forked(rules, FanIn(merge="results", target=self.name, tells="error"))
 
     def _begun(self, which: str, start: str) -> str:
         """Returns where a branch begins: at a node that makes its input, if that is not the state's own."""
@@ -236,7 +251,8 @@ class _State:
                     max_concurrency=int(state.get("MaxConcurrency", 0)) or None)  # fmt: skip
         count, percent = state.get("ToleratedFailureCount"), state.get("ToleratedFailurePercentage")
         tolerated = None if count is None else int(count)
-        fan_in = FanIn(merge="results", target=self.name, tolerate_count=tolerated,
+        tells = "error" if count is None and percent is None else "unmet"
+        fan_in = FanIn(merge="results", target=self.name, tells=tells, tolerate_count=tolerated,
                        tolerate_percent=None if percent is None else float(percent))  # fmt: skip
         self._forked([rule], fan_in)
 
@@ -244,7 +260,7 @@ class _State:
         """Adds the node that forks, and the one where the branches meet, which makes the state's output."""
         tried = retriers(self.context, self.state, self.path)
         shaping = parts.Shaped(self.name, self._dialect())
-        self._add(Node(f"{self.name}.fork", fan_out="all", rules=tuple(rules), is_made=True))
+        self._add(Node(f"{self.name}.fork", fan_out="all", rules=tuple(rules), join=self.name, is_made=True))
         self._add(Node(self.name, fan_in=fan_in, shaping=shaping, rules=self._rules(tried)))
 
     # -- shared
@@ -291,7 +307,7 @@ class _State:
         return Rule(f"{self.name}.diverge[{at}]", "diverge", when, made)
 
     def _target(self, name: Json, path: str) -> str:
-        if name in self.entries:
+        if isinstance(name, str) and name in self.entries:
             return self.entries[name]
         hint = closest(name, self.entries) if isinstance(name, str) else "write the name of a state"
         message = f"`{name}` is no state of this machine or branch"

@@ -25,6 +25,7 @@ _NAMED: Mapping[str, str] = {
     "query_evaluation_error": "States.QueryEvaluationError",
     "no_matching_transition": "States.NoChoiceMatched",
     "branch_failed": "States.BranchFailed",
+    "child_failed": TASK_FAILED,
     "join_unmet": "States.ExceedToleratedFailureThreshold",
     "payload_too_large": TOO_LARGE,
     "answer_too_large": TOO_LARGE,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from stepwell.definition.asl.conditions import compile_condition, condition_errors
 from stepwell.definition.asl.dialects import Answers, Dialect, Paths, field_errors
-from stepwell.definition.asl.fields import ANSWERS
+from stepwell.definition.asl.fields import ANSWERS, data_problems
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.jsonata import answer_errors, compile_answer
 from stepwell.definition.asl.names import bad_names
@@ -54,14 +54,21 @@ def catches(
     made = []
     for at, one in _entries(context, state, "Catch", path, _CATCHER[language == ANSWERS]):
         place = f"{path}/Catch/{at}"
-        errors = list(field_errors(one, place, is_jsonata=language == ANSWERS))
-        for where, error in errors:
-            context.add_error(error, where)
-        if errors:
+        if is_wrong(context, one, place, language):
             continue
         dialect: Dialect = Answers(one) if language == ANSWERS else Paths(one)
         made.append((ErrorNames(tuple(one["ErrorEquals"])), dialect, one.get("Next")))
     return made
+
+
+def is_wrong(context: Context, one: State, place: str, language: str) -> bool:
+    """Reports what is wrong in the fields of a catcher or a rule that make data."""
+    problems = list(data_problems(one, place))
+    errors = list(field_errors(one, place, is_jsonata=language == ANSWERS))
+    context.problems += problems
+    for where, error in errors:
+        context.add_error(error, where)
+    return bool(problems or errors)
 
 
 def _entries(
@@ -84,7 +91,7 @@ def _entries(
         if _ALL in one["ErrorEquals"] and (len(one["ErrorEquals"]) > 1 or at < len(listed) - 1):
             message = f"`{_ALL}` stands alone, in the last entry of `{key}`"
             context.add("bad_value", message, f"{place}/ErrorEquals", "move it, or name the errors")
-        yield at, one
+        yield at, {name: value for name, value in one.items() if name in known}
 
 
 def _number(context: Context, one: State, name: str, place: str, default: float, least: float = 0.0) -> float:
@@ -98,7 +105,7 @@ def _number(context: Context, one: State, name: str, place: str, default: float,
 # -- choices
 
 
-Leads = Callable[[str, str, State], str]
+Leads = Callable[[str, str, State, str], str]
 
 
 def choices(
@@ -115,7 +122,7 @@ def choices(
             continue
         when = _when(context, name, at, one, state, place, language)
         to = target(one.get("Next"), f"{place}/Next")
-        rules.append(Rule(f"{name}.Choices[{at}]", "transition", when, led(f"Choices[{at}]", to, one)))
+        rules.append(Rule(f"{name}.Choices[{at}]", "transition", when, led(f"Choices[{at}]", to, one, place)))
     return rules
 
 
