@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Node
 from stepwell.engine.entries import Entry
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.standing import Standing
@@ -16,19 +16,23 @@ _IN_ONE = frozenset({"step.completed", "step.failed", "node.passed"})  # of a st
 async def states_entered(service: Service, at: Standing) -> list[str]:
     """Reads the names of the states of the run and its branches, by the time when each was entered."""
     found: list[str] = []
+    again: set[tuple[str, str]] = set()  # what a retrier leads back to has been entered before
     async for entry in (await service.whole_narrator(at.run_id)).entries():
-        if (name := _entered(at.graph, entry)) is not None:
+        node = at.graph.nodes.get(entry.step or "")
+        if node is not None and node.is_made and entry.type == "sleep.started":
+            again.add((entry.token, node.part_of))
+        name = None if node is None else _entered(node, entry)
+        if name is not None and (entry.token, name) in again:
+            again.remove((entry.token, name))
+        elif name is not None:
             found.append(name)
         if len(found) == MOST:
             break
     return found
 
 
-def _entered(graph: Graph, entry: Entry) -> str | None:
+def _entered(node: Node, entry: Entry) -> str | None:
     """Returns the state that this entry tells the beginning of; None if it tells of none."""
-    node = graph.nodes.get(entry.step or "")
-    if node is None:
-        return None
     if node.is_made:
         return node.part_of if entry.type == "fork.opened" else None
     if entry.type in _BEGINS:
