@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from stepwell.api.graphs import GraphView
+from stepwell.api.led_past import led_past, shown_rules
 from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
@@ -115,10 +116,11 @@ def picture(
     if graph.dependencies:
         lines = list(_dag_lines(graph.dependencies, ids, states, taken))
     else:
-        lines = [Line(_START_ID, ids[graph.start], taken=int(graph.start in states))]
+        first = [name for name in led_past(graph, graph.start) if name in ids]
+        lines = [Line(_START_ID, ids[name], taken=int(graph.start in states)) for name in first]
         for name, node in graph.shown.items():
             is_end = not node.rules and states.get(name) in _LEFT
-            lines.extend(_merged(_node_lines(node, ids[name], ids, failures), taken, int(is_end)))
+            lines.extend(_merged(_node_lines(graph, node, ids, failures), taken, int(is_end)))
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
     return Picture(graph.name, shapes, tuple(lines))
@@ -218,14 +220,15 @@ def _dag_lines(
 
 
 def _node_lines(
-    node: Node, source: str, ids: Mapping[str, str], failures: dict[_Ends, Shape]
+    graph: Graph, node: Node, ids: Mapping[str, str], failures: dict[_Ends, Shape]
 ) -> Iterator[tuple[_Ends, str, bool, str]]:
     """Yields ((from, to), condition, error, rule) for each rule with a target; `continue` has none."""
+    source = ids[node.name]
     if not node.rules:
         yield (source, _END_ID), "", False, ""
     conditional = False
     takes_one = node.fan_out != "all"  # only then is there an `otherwise`
-    for rule in node.rules:
+    for rule in shown_rules(graph, node):
         if rule.fail is not None:
             key = (source, rule.fail)
             failures.setdefault(key, Shape(f"f{len(failures)}", "fail", rule.fail))

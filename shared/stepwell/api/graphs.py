@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from typing_extensions import TypedDict
 
+from stepwell.api.led_past import led_past, shown_rules
 from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
@@ -124,10 +125,10 @@ def graph_view(graph: Graph) -> GraphView:
     Of a DAG the edges are the dependencies, of stage `depends_on`, from each to the step that waits for it.
     """
     return GraphView(
-        start=graph.start,
+        start=next(iter(led_past(graph, graph.start)), graph.start),
         nodes=[_node(graph, node) for node in graph.shown.values()],
         edges=[
-            *(_edge(node, rule) for node in graph.nodes.values() for rule in node.rules),
+            *(_edge(node, rule) for node in graph.shown.values() for rule in shown_rules(graph, node)),
             *(_dependency(name, at, one) for name, needs in graph.dependencies.items() for at, one in enumerate(needs)),
         ],
     )
