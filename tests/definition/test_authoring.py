@@ -152,6 +152,7 @@ def test_what_is_no_step_is_a_definition_error() -> None:
 
 def test_the_options_of_a_workflow_that_checkers_know_are_the_keys_of_a_definition() -> None:
     """All that do not belong to another format, and that are not the decorator's own."""
-    of_formats = {"timeline", "nodes", "steps", "actions", "function", "agent", "history_window",
-                  "compensation", "Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version", "resources"}  # fmt: skip
+    of_machines = {"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version", "resources"}
+    of_formats = {"timeline", "nodes", "steps", "actions", "function", "agent", "history_window", "compensation"}
+    of_formats |= of_machines
     assert {*WorkflowOptions.__annotations__} == {*WorkflowDef.model_fields} - of_formats - {"workflow", "version"}
