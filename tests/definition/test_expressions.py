@@ -113,6 +113,19 @@ def test_an_error_at_run_time_is_an_expression_error_that_shows_the_source(text:
     assert text in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{'a': 1, 'b': 2}.c", "the keys are a, b; has(…) tests for a key"),
+        ("{}.c", "it is empty; has(…) tests for a key"),
+    ],
+)
+def test_a_key_that_is_missing_comes_with_those_that_are_there(text: str, told: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        compile_expression(text).evaluate(NAMES)
+    assert told in str(caught.value)
+
+
 HOSTILE = {
     "nested loops": "state.l.all(x, state.l.all(y, x + y >= 0))",
     "list of lists": "state.l.map(x, state.l)",

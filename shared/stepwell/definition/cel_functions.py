@@ -168,8 +168,9 @@ def _index(args: list[Value], budget: Budget) -> Value:
 
 
 def missing_key(key: str, owner: dict[str, Value]) -> ExpressionError:
-    shown = ", ".join(sorted(str(name)[:40] for name in owner)[:8]) or "nothing"
-    return ExpressionError(f"there is no key {key[:80]!r}", hint=f"the keys are {shown}; has(…) tests for a key")
+    shown = ", ".join(sorted(str(name)[:40] for name in owner)[:8])
+    there = f"the keys are {shown}" if owner else "it is empty"
+    return ExpressionError(f"there is no key {key[:80]!r}", hint=f"{there}; has(…) tests for a key")
 
 
 def _size(args: list[Value], budget: Budget) -> Value:
