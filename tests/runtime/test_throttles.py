@@ -548,6 +548,32 @@ def test_a_repeated_call_to_leave_tells_a_holder_at_once() -> None:
     assert (members.told, members.reminded) == (["b"], [])
 
 
+class Gone(Waiting):
+    """Of two that were let in, the first has ended, and somebody drops the other's place as that is found."""
+
+    def __init__(self, lines: Callable[[], Lines]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    async def remind(self, who: str) -> bool:
+        await super().remind(who)
+        if who == "a":
+            await self._lines().drop_place(Share("@stripe", 2, "queue"), place_of("2#b"))
+        return who != "a"
+
+
+def test_a_holder_whose_place_is_dropped_while_another_is_taken_out_is_no_error() -> None:
+    """The line is read again then, and has the place no more."""
+    store, share = World().store, Share("@stripe", 2, "queue")
+    lines = Lines(store, members := Gone(lambda: lines))
+    for who in ("1#a", "2#b"):
+        run_now(store.put_note("permits:@stripe", place_of(who), "", None))
+    run_now(store.put_note("permits:@stripe", "h00", '["a","b"]', None))
+    run_now(lines.seen_to(share, but="c"))
+    assert members.reminded == ["a", "b"]
+    assert dict(run_now(store.notes("permits:@stripe"))) == {"h00": '["b"]'}
+
+
 class Overtaken(Lines):
     """The lines of a worker that finds, each time it lets another in, that somebody has done so a moment before."""
 

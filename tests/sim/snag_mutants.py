@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
+from stepwell.engine.actions import Write
+from stepwell.engine.inputs import EventOffered
 from stepwell.engine.records import Status
 from stepwell.engine.session import Session
+from stepwell.limits import SECOND_MS
 from stepwell.memory import store
 from stepwell.runtime.log.door import UNLIMITED, Budget
-from stepwell.runtime.log.messages import Message
+from stepwell.runtime.log.messages import Message, Publish, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Pause
+from stepwell.runtime.ports import Lane, Pause
 from stepwell.runtime.ports.headers import Header
 from tests.sim import limit_laws
 from tests.sim.fn_mutants import keyed_anew_after_code
@@ -76,9 +79,28 @@ def ended_run_paused() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def older_for_nobody() -> Iterator[None]:
+    """Of an older event that is not consumed a message is sent, though its wait may not have been registered."""
+
+    async def after_older(self: Coordinator, at: Standing, given: EventOffered, by: str, budget: Budget) -> Standing:
+        while isinstance(self._door.decide(at, given, by), Write):
+            older = await self._older(at, given, by)
+            if older is None:
+                break
+            publish, later_ms = Publish(older[0], kept=True), self._ports.clock.now_ms() + SECOND_MS
+            await self._ports.queue.send(Lane.RESUME, to_json(publish), later_ms)
+            at = (await self._advance.take(at, older[1], publish.id, budget)).at
+        return at
+
+    with mock.patch.object(Coordinator, "_after_older", after_older):
+        yield
+
+
 Mutant = Callable[[], AbstractContextManager[None]]
 OF_RACED: tuple[Mutant, ...] = (late_event_taken,)
 OF_CROWDED: tuple[Mutant, ...] = (taken_late_and_kept,)
 OF_DOUBLED: tuple[Mutant, ...] = (nobody_left_to_the_sweeper,)
 OF_PATCHED: tuple[Mutant, ...] = (kept_on_another_way, keyed_anew_after_code)
+OF_OVERTAKEN: tuple[Mutant, ...] = (older_for_nobody,)
 OF_STOPPED: tuple[Mutant, ...] = (later_pause_ended, ended_run_paused)

@@ -6,7 +6,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from stepwell.definition.graph import END, Call, Child, Concurrency, Graph, Node, RateLimit, Step, Wait
+from stepwell.definition.graph import END, Call, Child, Concurrency, EventSettings, Graph, Node, RateLimit, Step, Wait
+from stepwell.engine.waits import event_topic, run_topic
 from tests.sim import lock_programs as parts
 from tests.sim.child_programs import Family
 from tests.sim.fn_programs import durable
@@ -14,6 +15,7 @@ from tests.sim.gather_programs import make_gathered
 from tests.sim.programs import KEY, Program
 from tests.sim.race_programs import make_race
 from tests.sim.snags import HELD, Snag
+from tests.sim.tree import RUN
 from tests.sim.zombies import make_held
 
 _SOON_MS, _LATER_MS = (1,), (1_500, 5_000)  # once nobody has anything else to do, and after those
@@ -28,6 +30,29 @@ def make_raced(rng: random.Random) -> Program:
     return replace(make_race(rng), snags=(offers, waits, looks))
 
 
+def make_overtaken(rng: random.Random) -> Program:
+    """A wait for the first of two events. Its worker dies before it has registered it, and is held up then.
+
+    One event came before, and stays for others; the other's message finds the wait in the run's log.
+    """
+    arms = (Wait("event", event="a", key=KEY), Wait("event", event="b", key=KEY))
+    nodes = {
+        "n0": Node("n0", step=Step("python:sim.n0"), rules=parts._next("n0", "n1")),
+        "n1": Node("n1", wait=Wait("any", arms=arms), rules=parts._next("n1", "n2")),
+        "n2": Node("n2", step=Step("python:sim.n2"), rules=parts._next("n2", END)),
+    }
+    stays = {"a": EventSettings(consume_on_read=False)} if rng.random() < 0.8 else {}
+    older, newer = event_topic("a", rng.choice(["k", "k", ""])), run_topic("b", RUN)
+    asks = tuple({"type": "event", "topic": one, "phase": HELD} for one in (older, older, newer, newer))
+    writes = Snag("wake", "append", "append", lets=1, most=1, held_ms=_SOON_MS)
+    registers = Snag("wake", rng.choice(("put_waiter", "change_status", "load")), lets=rng.choice((0, 1, 2)), most=2,
+                     held_ms=_LATER_MS)  # fmt: skip
+    offers = Snag("publish", rng.choice(("append", "append", "send")), rng.choice(("append", "append", "")),
+                  held_ms=_SOON_MS)  # fmt: skip
+    graph = replace(parts._graph("sim", nodes), events=stays)
+    return Program(graph, {}, {}, frozenset(), (), (), asks=asks, snags=(writes, registers, offers))
+
+
 def make_crowded(rng: random.Random) -> Program:
     """Runs under a limit, one of which is ended while it asks for its permit, before others ask."""
     takes_late = Snag("wake", rng.choice(("put_note", "put_note", "put_note", "read_log")),
@@ -39,10 +64,14 @@ def make_crowded(rng: random.Random) -> Program:
 
 
 def make_paced(rng: random.Random) -> Program:
-    """Runs under a rate limit, some of which are ended while they wait for their turns, or ask for them."""
-    asks = Snag("wake", rng.choice(("put_note", "drop_note", "get_note")), rng.choice(("", "put_note")),
-                lets=rng.choice((0, 1, 2)), most=rng.choice((1, 2)), held_ms=_SOON_MS)  # fmt: skip
-    return _crowd(rng, None, RateLimit(1, rng.choice([10_000, 30_000]), rng.choice([1, 1, 2])), (asks,))
+    """Runs under a rate limit. One is ended while it takes its turn, or while it has one and others ask later."""
+    pace = RateLimit(1, rng.choice([10_000, 30_000]), rng.choice([1, 1, 2]))
+    takes_late = Snag("wake", "put_note", lets=rng.randint(1, 5), most=1, held_ms=_SOON_MS)
+    asks_late = Snag("wake", "load", lets=rng.randint(3, 6), held_ms=(1_500,))
+    if rng.random() < 0.5:
+        return _crowd(rng, None, pace, (takes_late, asks_late))
+    made = _crowd(rng, None, pace, (asks_late,))
+    return replace(made, asks=tuple({**ask, "of_any": True, "after_s": 1} for ask in made.asks))
 
 
 def _crowd(rng: random.Random, limit: Concurrency | None, pace: RateLimit | None, snags: tuple[Snag, ...]) -> Program:
@@ -114,4 +143,4 @@ def make_stopped(rng: random.Random) -> Program:
 
 
 _OF_PAUSES = (("pause", "get_run"), ("pause", "hold"), ("unpause", "hold"), ("unpause", "hold"), ("go_on", "hold"))
-SNAGGED = (make_raced, make_crowded, make_doubled, make_patched, make_stopped, make_paced)
+SNAGGED = (make_raced, make_crowded, make_doubled, make_patched, make_stopped, make_paced, make_overtaken)

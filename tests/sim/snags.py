@@ -12,6 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepwell.engine.records import Topic
+from stepwell.limits import DAY_MS
+from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.ports import Event, Lane
 from tests.sim.actors import Envelope
 from tests.sim.called_programs import break_code
 from tests.sim.deploying import deploy
@@ -73,16 +77,25 @@ def hold_up(world: World, call: str, run_id: str = "") -> None:
 
 
 def _meanwhile(world: World, run_id: str) -> None:
-    """What comes as soon as somebody is held up: two calls or deploys. A call about a child is about this run."""
+    """What comes as soon as somebody is held up: two calls, events or deploys. `of_any`: not about this run."""
     for ask in [one for one in world.awaited if one["phase"] == HELD][:2]:
         world.awaited.remove(ask)
         if ask["type"] == "break":
             break_code(world)
         elif ask["type"] in _DEPLOYS:
             deploy(world, ask["type"])
+        elif ask["type"] == "event":
+            _publish(world, ask["topic"])
         else:
-            body = {**ask, "run": run_id} if ask["type"].endswith(" child") else ask
+            is_of_it = ask["type"].endswith(" child") and "of_any" not in ask
+            body = {**ask, "run": run_id} if is_of_it else ask
             world.post(Envelope("client", body, world.now_ms + 1_000 * ask["after_s"]))
+
+
+def _publish(world: World, topic: Topic) -> None:
+    world.tempted += 1
+    event = Event(topic, f"h{world.tempted}", {"n": world.tempted}, world.now_ms, world.now_ms + DAY_MS)
+    world.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), world.now_ms))
 
 
 def is_doomed(actor: Actor) -> bool:
