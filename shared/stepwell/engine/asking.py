@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from stepwell.engine.journal import Entry
 from stepwell.engine.locks import LOCK, UNLOCK
-from stepwell.engine.records import TASKS, Failure
+from stepwell.engine.records import Failure
 from stepwell.engine.turns import Asked, Stuck
 
 OF_LOCKS = frozenset({LOCK, UNLOCK})
@@ -66,7 +66,7 @@ def asks_for_another(entry: Entry, actual: str | None, place: str, expected: str
 
 def takes_no_longer(entry: Entry, failure: Failure) -> Stuck:
     """The function has begun with this input, and does not take it any more."""
-    expected = shown(entry.begun) if entry.kind == TASKS else str(entry)
+    expected = shown(entry.begun) if entry.begun else str(entry)
     hint = "give what is new among its parameters a default"
     message = f"record {entry.slot} holds {expected}, and {failure.message}; {hint}"
     return Stuck(_non_determinism(message, entry.slot, expected, failure.type))
