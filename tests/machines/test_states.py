@@ -400,3 +400,16 @@ def test_a_state_that_is_retried_has_been_entered_once(begin: Begin) -> None:
     run = begin(machine(A={"Type": "Parallel", "Branches": branches, "Retry": tried, "End": True}), {})
     advance(advance(run, "1s"), "1s")
     assert (run.status, entered(run)) == ("completed", ["A", "B", "B", "B"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "result"),
+    [
+        ({}, [{"Key": "a", "Value": 1}]),
+        ({"ItemSelector": {"k.$": "$$.Map.Item.Key", "v.$": "$$.Map.Item.Value"}}, [{"k": "a", "v": 1}]),
+        ({"ItemBatcher": {"MaxItemsPerBatch": 2}}, [{"Items": [{"Key": "a", "Value": 1}]}]),
+    ],
+)
+def test_a_map_over_an_object_goes_through_its_keys_and_values(begin: Begin, fields: Machine, result: Any) -> None:
+    states = machine(A={"Type": "Map", "ItemProcessor": machine(B={"Type": "Succeed"}), **fields, "End": True})
+    assert begin(states, {"a": 1}).result == result

@@ -17,7 +17,7 @@ from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 
 Fields = Mapping[str, Json]
-_MISSING: Json = object()
+KEY = "$key"  # marks an item that is one field of an object, which no list has
 
 
 class Dialect(Protocol):
@@ -157,9 +157,16 @@ def object_of(value: Json, what: str) -> Mapping[str, Json]:
 
 
 def list_of(value: Json, what: str) -> Sequence[Json]:
-    """The items of a list, or of an object as key and value. Raises ExpressionError for anything else."""
+    """The items of a list, or of an object as KEY and `Value`. Raises ExpressionError for anything else."""
     if isinstance(value, dict):
-        return [{"Key": key, "Value": item} for key, item in value.items()]
+        return [{KEY: key, "Value": item} for key, item in value.items()]
     if isinstance(value, list):
         return value
     raise ExpressionError(f"{what} is {type(value).__name__}, not a list")
+
+
+def key_and_value(item: Json) -> tuple[Json, Json, bool]:
+    """Returns what an item is as data, its value alone, and whether it is one field of an object."""
+    if isinstance(item, dict) and item.keys() == {KEY, "Value"}:
+        return {"Key": item[KEY], "Value": item["Value"]}, item["Value"], True
+    return item, item, False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from stepwell.definition.asl.dialects import Dialect
+from stepwell.definition.asl.dialects import Dialect, key_and_value
 from stepwell.definition.asl.frames import ITEM, MADE, Frame
 from stepwell.definition.asl.names import error_name, takes
 from stepwell.definition.backoff import growing_ms
@@ -95,9 +95,10 @@ class ItemShaped:
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         branch = names["branch"]
-        item = {"Index": branch["index"], "Value": branch["item"]}
+        data, value, is_field = key_and_value(branch["item"])
+        item = {"Index": branch["index"], **({"Key": data["Key"]} if is_field else {}), "Value": value}
         frame = Frame(_WithItem(names, item), self._state)
-        return self._select(frame, branch["item"]), {**MADE, ITEM: item}
+        return self._select(frame, data), {**MADE, ITEM: item}
 
 
 class _WithItem(Mapping[str, Json]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from stepwell.definition.asl.dialects import list_of
+from stepwell.definition.asl.dialects import key_and_value, list_of
 from stepwell.definition.asl.fields import ANSWERS
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.intrinsics import compile_value
@@ -107,6 +107,7 @@ def items_value(name: str, state: State, language: str) -> Callable[[Frame], Seq
         most = int(batcher.get("MaxItemsPerBatch", 0))
         if not most:
             return items
+        items = [key_and_value(one)[0] for one in items]
         more = {} if beside is None else {"BatchInput": beside(frame, given)}
         return [{"Items": items[at : at + most], **more} for at in range(0, len(items), most)]
 
