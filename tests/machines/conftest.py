@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.kit import Run, Stepwell
+from tests.scenarios.conftest import on_aws, on_sqlite
 
 MODULE = """
 calls = []
@@ -58,22 +62,36 @@ def task(resource: str, **fields: Any) -> Machine:
     return {"Type": "Task", "Resource": resource, **({} if "Next" in fields else {"End": True}), **fields}
 
 
-@pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Begin]:
+def _in_memory(_: Path) -> AbstractContextManager[Backend]:
+    return nullcontext(in_memory())
+
+
+BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {
+    "memory": _in_memory,
+    "sqlite": on_sqlite,
+    "aws": on_aws,
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def begin(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Begin]:
     """Starts a run of a machine, and settles it."""
     (tmp_path / "work.py").write_text(MODULE)
     (tmp_path / "resources.yaml").write_text(json.dumps(RESOURCES))
-    kits: list[Stepwell] = []
+    with ExitStack() as stack:
 
-    def begin(written: Machine, given: Any = None, **others: Machine) -> Run:
-        for name, one in {"m": written, **others}.items():
-            (tmp_path / f"{name}.asl.json").write_text(json.dumps(one))
-        kits.append(Stepwell(tmp_path))
-        return kits[-1].start("m", given)
+        def begin(written: Machine, given: Any = None, **others: Machine) -> Run:
+            for name, one in {"m": written, **others}.items():
+                (tmp_path / f"{name}.asl.json").write_text(json.dumps(one))
+            stack.close()  # one world at a time
+            own = tmp_path / f"data{next(numbers)}"
+            own.mkdir()
+            kit = Stepwell(tmp_path, stack.enter_context(BACKENDS[request.param](own)))
+            stack.callback(kit.close)
+            return kit.start("m", given)
 
-    yield begin
-    for kit in kits:
-        kit.close()
+        numbers = count()
+        yield begin
 
 
 def advance(run: Run, duration: str) -> Run:
