@@ -413,3 +413,11 @@ def test_a_state_that_is_retried_has_been_entered_once(begin: Begin) -> None:
 def test_a_map_over_an_object_goes_through_its_keys_and_values(begin: Begin, fields: Machine, result: Any) -> None:
     states = machine(A={"Type": "Map", "ItemProcessor": machine(B={"Type": "Succeed"}), **fields, "End": True})
     assert begin(states, {"a": 1}).result == result
+
+
+def test_the_explanation_of_a_retrys_pause_names_the_state(begin: Begin) -> None:
+    tried = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 60}]
+    run = begin(machine(A={"Type": "Parallel", "Branches": [machine(B=task("fail"))], "Retry": tried, "End": True}), {})
+    with run._kit.client() as client:
+        told = client.handle(run.id).explain()
+    assert told["why"].startswith("It waits at A for ")

@@ -342,7 +342,8 @@ def _parked(at: Standing, whole: Parked, now_ms: int, statuses: Statuses) -> _Wh
         *_of_children(children),
         *map(_waker, at_last),
     ]
-    text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
+    where = at.graph.seen_as(at.token.node)
+    text = f"It waits at {where} for {_what(parked, children)} since {iso(parked.since_ms)}"
     if (blocked := _blocked(at.token)) is not None:
         text = f"{at.token.node} was blocked: {blocked}. {text}"
     if parked.until_ms is not None:
