@@ -50,6 +50,7 @@ EXAMPLES = {
     "purge": "stepwell purge --tag customer=c7 --dry-run",
     "alarms": "stepwell alarms --stack Shop --region eu-west-1",
     "recover": "stepwell recover --all",
+    "import asl": "stepwell import asl order.json --folder workflows",
     "dlq list": "stepwell dlq list",
     "dlq show": "stepwell dlq show 0f7d",
     "dlq redrive": "stepwell dlq redrive --all",

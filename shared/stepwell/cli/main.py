@@ -29,6 +29,7 @@ from stepwell.cli import (
     estimating,
     failing,
     gate,
+    importing,
     limiting,
     logs,
     opening,
@@ -147,6 +148,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(recovering.recover, alarming.alarms),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "import": {"asl": importing.asl},
     "schedule": {"pause": scheduling.pause, "unpause": scheduling.unpause, "fire": scheduling.fire},
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},
     "dlq": {
@@ -157,6 +159,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     },
 }
 _HELP = {
+    "import": "Take a workflow of another system into the workflow folder.",
     "schedule": "Pause a schedule, end its pause, or start its run now.",
     "webhook": "Test a source of webhooks.yaml, and replay its deliveries.",
     "dlq": "List, send back or delete messages that nobody could take.",
@@ -174,9 +177,14 @@ def _together(group: str) -> typer.Typer:
         name=group, help=_HELP[group], add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )  # fmt: skip
+    made.callback()(_nothing)  # else a group of one command would be that command
     for name, command in GROUPS[group].items():
         made.command(name, epilog=epilog(f"{group} {name}"))(command)
     return made
+
+
+def _nothing() -> None:
+    """A group by itself does nothing."""
 
 
 class Named(Mapping[str, Any]):

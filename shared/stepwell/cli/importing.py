@@ -1,0 +1,111 @@
+"""`stepwell import asl`: takes a state machine of Step Functions into the workflow folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli.arguments import AsJson
+from stepwell.cli.checking import print_problems, read_definition
+from stepwell.cli.folders import default_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.errors import Conflict, Problem, UserError
+
+_TO_FILL_IN = {"unsupported_resource": "resources", "unknown_substitution": "substitutions"}
+_VALUES = {"resources": "python:module.function", "substitutions": "VALUE"}
+
+
+def asl(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="The machine, or what `aws stepfunctions describe-state-machine` prints.",
+        ),
+    ],
+    folder: Annotated[
+        Path | None, typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="The workflow folder.")
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", show_default=False, help="The workflow's name.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take a state machine of Step Functions into the workflow folder, and list what its tasks need."""
+    into = folder or default_folder()
+    text, told = _machine(file)
+    own = name or told or file.name.removesuffix(file.suffix).removesuffix(".asl")
+    path = into / f"{own}.asl{'.json' if text.lstrip()[:1] == '{' else '.yaml'}"
+    if path.exists():
+        raise Conflict(f"{path} is there already", code="file_exists", hint="give another --name, or remove the file")
+    into.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    problems = _problems(text, path)
+    lacking = _lacking(text, problems)
+    others = [one for one in problems if one.code not in _TO_FILL_IN]
+    if as_json:
+        print_json({"file": str(path), "resources": lacking, "problems": [str(one) for one in others]})
+        return
+    console().print(f"wrote {path}", style="green", soft_wrap=True)
+    print_problems(others)
+    _print_lacking(into, lacking)
+    console().print(f"then: stepwell check {into}", style="cyan", soft_wrap=True)
+
+
+def _machine(file: Path) -> tuple[str, str]:
+    """Returns the text of the machine, and its name if the file tells one. Raises UserError."""
+    text = read_definition(file)
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return text, ""
+    if isinstance(data, dict) and isinstance(data.get("definition"), str):
+        return data["definition"], str(data.get("name", ""))
+    if not isinstance(data, dict) or "States" not in data:
+        raise UserError(f"{file} is no state machine: it has no `States`", code="not_a_machine",
+                        hint="give the definition, or the JSON of describe-state-machine")  # fmt: skip
+    return text, ""
+
+
+def _problems(text: str, path: Path) -> Sequence[Problem]:
+    from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
+    from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
+
+    return compile_definition(text, str(path), load_resources(path.parent).document).errors
+
+
+def _lacking(text: str, problems: Sequence[Problem]) -> dict[str, list[str]]:
+    """Returns what resources.yaml is to have: the names of resources that nothing runs, and of substitutions."""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+
+    data = load_document(text).data
+    found: dict[str, dict[str, None]] = {}
+    for one in problems:
+        if (key := _TO_FILL_IN.get(one.code)) is not None:
+            named = one.message.split("`")[1].strip("${}") if key == "substitutions" else _at(data, one.path)
+            if key == "resources" and "${" in str(named):
+                continue  # its substitution comes first
+            found.setdefault(key, {})[str(named)] = None
+    return {key: list(names) for key, names in found.items()}
+
+
+def _at(data: Any, path: str) -> Any:
+    """Returns the value at a JSON pointer of the machine."""
+    for part in path.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        data = data[int(name)] if isinstance(data, list) else data[name]
+    return data
+
+
+def _print_lacking(into: Path, lacking: Mapping[str, Sequence[str]]) -> None:
+    if not lacking:
+        return
+    out = console()
+    out.print(f"write into {into / 'resources.yaml'} what runs in place of these:", soft_wrap=True)
+    for key, names in lacking.items():
+        out.print(f"{key}:", style="bold")
+        for name in names:
+            out.print(f"  {json.dumps(name, ensure_ascii=False)}: {_VALUES[key]}", markup=False, soft_wrap=True)

@@ -1,0 +1,67 @@
+"""`stepwell import asl`: a state machine comes into the workflow folder, with what its tasks lack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepwell.runtime.starts.folder import load_folder
+from tests.cli.conftest import Cli
+
+MACHINE = {
+    "StartAt": "A",
+    "States": {
+        "A": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "Next": "B"},
+        "B": {"Type": "Task", "Resource": "${Charge}", "End": True},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workflows").mkdir()
+
+
+def test_a_machine_is_written_and_what_it_lacks_is_listed(cli: Cli, tmp_path: Path) -> None:
+    Path("refund.json").write_text(json.dumps(MACHINE))
+    result = cli("import", "asl", "refund.json")
+    assert result.exit_code == 0
+    assert '"arn:aws:states:::sqs:sendMessage": python:module.function' in result.stdout
+    assert '"Charge": VALUE' in result.stdout
+    assert json.loads((tmp_path / "workflows" / "refund.asl.json").read_text()) == MACHINE
+
+
+def test_once_it_has_what_it_lacks_the_folder_is_right(cli: Cli, tmp_path: Path) -> None:
+    Path("refund.json").write_text(json.dumps(MACHINE))
+    result = cli("import", "asl", "refund.json", "--json")
+    lacking = json.loads(result.stdout)["resources"]
+    assert lacking == {"resources": ["arn:aws:states:::sqs:sendMessage"], "substitutions": ["Charge"]}
+    written = {"resources": {lacking["resources"][0]: "python:shop.send", "charge": "python:shop.charge"},
+               "substitutions": {"Charge": "charge"}}  # fmt: skip
+    (tmp_path / "workflows" / "resources.yaml").write_text(json.dumps(written))
+    assert load_folder(tmp_path / "workflows").problems == ()
+
+
+def test_what_describe_state_machine_prints_is_taken_with_its_name(cli: Cli) -> None:
+    Path("told.json").write_text(json.dumps({"name": "Refund", "definition": json.dumps(MACHINE)}))
+    assert cli("import", "asl", "told.json").exit_code == 0
+    assert Path("workflows/Refund.asl.json").is_file()
+
+
+def test_a_file_that_is_there_is_kept(cli: Cli) -> None:
+    Path("refund.json").write_text(json.dumps(MACHINE))
+    Path("workflows/refund.asl.json").write_text("mine")
+    result = cli("import", "asl", "refund.json")
+    assert (result.exit_code, "file_exists" in result.stderr) == (2, True)
+    assert Path("workflows/refund.asl.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3"])
+def test_what_is_no_machine_is_refused_and_nothing_is_written(text: str, cli: Cli) -> None:
+    Path("other.json").write_text(text)
+    result = cli("import", "asl", "other.json")
+    assert (result.exit_code, "not_a_machine" in result.stderr) == (2, True)
+    assert list(Path("workflows").iterdir()) == []
