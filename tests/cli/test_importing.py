@@ -59,9 +59,17 @@ def test_a_file_that_is_there_is_kept(cli: Cli) -> None:
     assert Path("workflows/refund.asl.json").read_text() == "mine"
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "3"])
+@pytest.mark.parametrize("text", ["{}", "[]", "3", "{", "a: 1", '{"definition": "{}"}'])
 def test_what_is_no_machine_is_refused_and_nothing_is_written(text: str, cli: Cli) -> None:
     Path("other.json").write_text(text)
     result = cli("import", "asl", "other.json")
     assert (result.exit_code, "not_a_machine" in result.stderr) == (2, True)
+    assert list(Path("workflows").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "a b"])
+def test_a_name_that_no_workflow_can_have_is_refused(name: str, cli: Cli) -> None:
+    Path("refund.json").write_text(json.dumps(MACHINE))
+    result = cli("import", "asl", "refund.json", "--name", name)
+    assert (result.exit_code, "bad_name" in result.stderr) == (2, True)
     assert list(Path("workflows").iterdir()) == []

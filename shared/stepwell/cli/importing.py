@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from stepwell.cli.screen import console, print_json
 from stepwell.errors import Conflict, Problem, UserError
 
 _TO_FILL_IN = {"unsupported_resource": "resources", "unknown_substitution": "substitutions"}
+_PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _VALUES = {"resources": "python:module.function", "substitutions": "VALUE"}
 
 
@@ -37,7 +39,7 @@ def asl(
     """Take a state machine of Step Functions into the workflow folder, and list what its tasks need."""
     into = folder or default_folder()
     text, told = _machine(file)
-    own = name or told or file.name.removesuffix(file.suffix).removesuffix(".asl")
+    own = _checked(name or told or file.name.removesuffix(file.suffix).removesuffix(".asl"))
     path = into / f"{own}.asl{'.json' if text.lstrip()[:1] == '{' else '.yaml'}"
     if path.exists():
         raise Conflict(f"{path} is there already", code="file_exists", hint="give another --name, or remove the file")
@@ -57,17 +59,26 @@ def asl(
 
 def _machine(file: Path) -> tuple[str, str]:
     """Returns the text of the machine, and its name if the file tells one. Raises UserError."""
-    text = read_definition(file)
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return text, ""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+
+    text, name = read_definition(file), ""
+    data = load_document(text).data
     if isinstance(data, dict) and isinstance(data.get("definition"), str):
-        return data["definition"], str(data.get("name", ""))
+        text, name = data["definition"], data.get("name") or ""
+        data = load_document(text).data
     if not isinstance(data, dict) or "States" not in data:
         raise UserError(f"{file} is no state machine: it has no `States`", code="not_a_machine",
                         hint="give the definition, or the JSON of describe-state-machine")  # fmt: skip
-    return text, ""
+    return text, str(name)
+
+
+def _checked(name: str) -> str:
+    """Returns the name. Raises UserError for one that no workflow can have."""
+    from stepwell.definition.text import NAME, NAME_HINT  # noqa: PLC0415 - with the compiler
+
+    if not NAME.fullmatch(name) or ".." in name:
+        raise UserError(f"a workflow cannot be named {name!r}", code="bad_name", hint=f"give a --name: {NAME_HINT}")
+    return name
 
 
 def _problems(text: str, path: Path) -> Sequence[Problem]:
@@ -85,11 +96,11 @@ def _lacking(text: str, problems: Sequence[Problem]) -> dict[str, list[str]]:
     found: dict[str, dict[str, None]] = {}
     for one in problems:
         if (key := _TO_FILL_IN.get(one.code)) is not None:
-            named = one.message.split("`")[1].strip("${}") if key == "substitutions" else _at(data, one.path)
-            if key == "resources" and "${" in str(named):
-                continue  # its substitution comes first
-            found.setdefault(key, {})[str(named)] = None
-    return {key: list(names) for key, names in found.items()}
+            written = str(_at(data, one.path))
+            unfilled = dict.fromkeys(_PLACEHOLDER.findall(written))
+            names = unfilled if key == "substitutions" else {} if unfilled else {written: None}
+            found[key] = {**found.get(key, {}), **names}
+    return {key: list(names) for key, names in found.items() if names}
 
 
 def _at(data: Any, path: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from fnmatch import fnmatchcase
 from pathlib import PurePath
 
 from stepwell.definition.graph import Json
@@ -54,9 +53,25 @@ def with_resources(data: Json, resources: Mapping[str, Json]) -> tuple[Json, lis
     states = _filled(data["States"], values) if values else data["States"]
     texts = {text for text, _ in _texts(states, "")}
     mapped: Mapping[str, str] = resources.get("resources", {})
-    used = {name: run for name, run in mapped.items() if any(fnmatchcase(text, name) for text in texts)}
+    used = {name: run for name, run in mapped.items() if any(is_named(text, name) for text in texts)}
     own = {**used, **data.get("resources", {})} if isinstance(data.get("resources", {}), dict) else used
     return {**data, "States": states, **({"resources": own} if own else {})}, unknown
+
+
+def is_named(text: str, name: str) -> bool:
+    """Returns whether a name, in which `*` stands for any text, is that of this text. Linear in both."""
+    first, *others = name.split("*")
+    if not others:
+        return text == name
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for part in others[:-1]:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(text) - at >= len(others[-1]) and text.endswith(others[-1])
 
 
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)\}")

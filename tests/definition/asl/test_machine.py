@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.definition.compiler import Compiled, compile_definition, compile_document
 from stepwell.definition.graph import Retrier
+from stepwell.definition.states_language import is_named
 from stepwell.runtime.starts.folder import load_folder
 
 Machine = dict[str, Any]
@@ -195,3 +196,24 @@ CAUGHT: Machine = {"ErrorEquals": ["States.ALL"], "Next": "A"}
 )  # fmt: skip
 def test_a_wrong_value_of_any_type_is_reported_at_its_place(state: Machine, code: str, path: str) -> None:
     assert (code, path) in found(machine(A=state))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_one"),
+    [
+        ("a", "a", True),
+        ("a", "ab", False),
+        ("*", "", True),
+        ("a*c", "abc", True),
+        ("a*c", "ac", True),
+        ("a*bc", "abc", True),
+        ("ab*bc", "abc", False),
+        ("*:f", "arn:f", True),
+        ("a*b*c", "a1b2c", True),
+        ("a*b*c", "a1c2b", False),
+        ("a?", "ab", False),
+        ("[a]", "a", False),
+    ],
+)
+def test_a_star_stands_for_any_text_and_nothing_else_does(name: str, text: str, is_one: bool) -> None:
+    assert is_named(text, name) is is_one

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.graph import Json
+from stepwell.definition.states_language import is_named
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
 
@@ -49,7 +49,7 @@ _MAP_IT = 'name what runs in its place in resources.yaml: resources: {"%s": pyth
 def target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
     """Finds what a resource runs. `given`: the state's Parameters or Arguments, as written; `mapped`: `resources`."""
     own = next((run for name, run in mapped.items() if name == resource), None)
-    own = own or next((run for name, run in mapped.items() if fnmatchcase(resource, name.replace("[", "[[]"))), None)
+    own = own or next((run for name, run in mapped.items() if is_named(resource, name)), None)
     if own is not None:
         return Target(own)
     if _LAMBDA.fullmatch(resource):
@@ -68,7 +68,7 @@ def _invoked(given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
     if not isinstance(name, str) or name.startswith("{%"):
         message = "the task calls a Lambda function that it does not name in `FunctionName`"
         return Unsupported(message, 'write "FunctionName": "NAME"; a computed name is not supported')
-    run = next((run for one, run in mapped.items() if fnmatchcase(name, one)), f"lambda:{name}")
+    run = next((run for one, run in mapped.items() if is_named(name, one)), f"lambda:{name}")
     return Target(run, lambda given: given.get("Payload", {}) if isinstance(given, dict) else {}, _invocation)
 
 
@@ -79,7 +79,7 @@ def _invocation(frame: Frame, brought: Json) -> Json:
 def _started(given: Json, mapped: Mapping[str, str], *, is_parsed: bool) -> Target | Unsupported:
     arn = given.get("StateMachineArn") if isinstance(given, dict) else None
     found = _MACHINE.fullmatch(arn) if isinstance(arn, str) else None
-    own = next((run for one, run in mapped.items() if isinstance(arn, str) and fnmatchcase(arn, one)), None)
+    own = next((run for one, run in mapped.items() if isinstance(arn, str) and is_named(arn, one)), None)
     if own is None and found is None:
         message = "the task starts a state machine that it does not name in `StateMachineArn`"
         return Unsupported(message, "write its ARN, or map what is written to a workflow in resources.yaml")
