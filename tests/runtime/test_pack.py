@@ -109,3 +109,20 @@ def test_a_step_that_calls_a_host_that_is_not_allowed_is_not_packed(folder: Path
         assert "calls: b calls https://api.example.com" in said
         assert "add api.example.com to http_hosts" in said
     assert pack_folder(folder, parse_hosts(["*.example.com"]))["definitions"]
+
+
+MACHINE = """
+StartAt: A
+States:
+  A: {Type: Task, Resource: "arn:aws:lambda:eu-west-1:123456789012:function:theirs", Next: B}
+  B: {Type: Parallel, Branches: [{StartAt: C, States: {C: {Type: Task, Resource: ours, End: true}}}], End: true}
+resources: {ours: "lambda:score:live"}
+"""
+
+
+def test_the_functions_that_a_state_machine_calls_are_listed_and_the_machine_is_unpacked(folder: Path) -> None:
+    (folder / "m.asl.yaml").write_text(MACHINE)
+    packed = json.loads(json.dumps(pack_folder(folder)))
+    theirs = "arn:aws:lambda:eu-west-1:123456789012:function:theirs"
+    assert packed["calls"] == {"default": {"lambda": [theirs, "score:live"]}}
+    assert [graph.name for graph in unpack(packed)] == ["flow", "m"]
