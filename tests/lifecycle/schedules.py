@@ -96,10 +96,11 @@ def broken_laws(world: World, old: list[Record]) -> Iterator[str]:
 
 
 def wrong_keys(world: World, run_id: str, mark: Record) -> Iterator[str]:
-    """Only the visit that failed keeps its key; what was completed before it is not run at all."""
+    """Only the visit that failed keeps its key, but for its wait's new time-out; what was completed is not run."""
     for key, _ in world.seen_of[run_id].given:
         origin, slot = key.split(":")[0], int(key.rpartition(":")[2])
-        if origin == run_id and slot <= mark.slot:
+        is_of_timeout = ":action." in key and slot == mark.slot
+        if origin == run_id and slot <= mark.slot and not is_of_timeout:
             yield f"a step ran under {key}, which belongs to what was kept"
         if origin != run_id and (origin, slot) != (mark.keyed_by, mark.slot):
             yield f"a step ran under {key}, and not under that of the failed visit"

@@ -74,6 +74,7 @@ HINTS: Mapping[str, str] = {
     "foreign_await": _FUNCTION,
     "fork_too_wide": "split the list, and handle each part in one branch or one child run",
     "internal_workflow": "start the workflow that calls it; or remove `internal` from its definition",
+    "intrinsic_failure": "look at the input of the state: stepwell history RUN",
     "message_too_large": _SMALLER,
     "no_callback": "run it with stepwell dev, or deploy it: there a callback has a key",
     "no_code": "simulate it where its code is: stepwell simulate WORKFLOW FOLDER",
