@@ -421,3 +421,8 @@ def test_the_explanation_of_a_retrys_pause_names_the_state(begin: Begin) -> None
     with run._kit.client() as client:
         told = client.handle(run.id).explain()
     assert told["why"].startswith("It waits at A for ")
+
+
+def test_states_are_shown_in_the_order_in_which_they_were_entered(begin: Begin) -> None:
+    states = machine(A={"Type": "Pass", "Next": "B"}, B=task("echo", Next="C"), C={"Type": "Pass", "End": True})
+    assert list(begin(states, {"x": 1}).view["steps"]) == ["A", "B", "C"]

@@ -179,7 +179,7 @@ def _moved(token: Token, record: Record) -> Changes:
             return passed
         view = changed(before, status="completed", error=None, ended_ms=record.at_ms)  # its join had failed before
         return {**passed, "steps": {**token.steps, record.node: view}, "error": None}
-    base = before or StepView("running")
+    base = before or StepView("running", started_ms=record.at_ms if is_plain else 0)
     is_tried_again = isinstance(record.next, RetryAt)  # of child runs
     view = changed(base, status=_view_status(record), output=None if record.is_done else record.output,
                    error=record.error, attempts=record.attempt if base.children else base.attempts,
