@@ -36,7 +36,7 @@ def asl(
     name: Annotated[str, typer.Option(metavar="NAME", show_default=False, help="The workflow's name.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Take a state machine of Step Functions into the workflow folder, and list what its tasks need."""
+    """Take a state machine of Step Functions into the workflow folder. What its tasks need is listed."""
     into = folder or default_folder()
     text, told = _machine(file)
     own = _checked(name or told or file.name.removesuffix(file.suffix).removesuffix(".asl"))
