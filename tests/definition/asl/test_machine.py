@@ -151,6 +151,11 @@ def test_a_resource_runs_what_the_folder_maps_it_to(tmp_path: Path) -> None:
     assert graph.document["resources"] == {"*:function:charge": "python:shop.charge"}
 
 
+def test_what_cannot_run_in_place_of_a_resource_is_told_in_a_definition_too() -> None:
+    written = {**machine(A={"Type": "Task", "Resource": "charge", "End": True}), "resources": {"charge": "shop.charge"}}
+    assert ("bad_run", "/resources/charge") in found(written)
+
+
 def test_a_substitution_without_a_value_is_told() -> None:
     assert found(machine(A={"Type": "Task", "Resource": "${Charge}", "End": True}))[0] == (
         "unknown_substitution",

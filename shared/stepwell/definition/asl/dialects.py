@@ -149,13 +149,6 @@ def _compile_value(text: str) -> Query:
     return compile_value(text)
 
 
-def object_of(value: Json, what: str) -> Mapping[str, Json]:
-    """Raises ExpressionError for anything but an object."""
-    if isinstance(value, dict):
-        return value
-    raise ExpressionError(f"{what} is {type(value).__name__}, not an object")
-
-
 def list_of(value: Json, what: str) -> Sequence[Json]:
     """The items of a list, or of an object as KEY and `Value`. Raises ExpressionError for anything else."""
     if isinstance(value, dict):

@@ -29,6 +29,7 @@ from stepwell.definition.asl.values import fail_value, item_value, items_value, 
 from stepwell.definition.calls import check_workflow
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Call, Child, FanIn, Json, Node, Retrier, Rule, Step, Wait
+from stepwell.definition.resources import check_targets
 from stepwell.definition.text import closest, pointer_part
 from stepwell.limits import NAME_CHARACTERS
 
@@ -45,6 +46,8 @@ def compile_machine(context: Context, document: Mapping[str, Json]) -> dict[str,
         hint = closest(str(machine.language), LANGUAGES)
         context.add("bad_value", f"`QueryLanguage` cannot be {machine.language!r}", "/QueryLanguage", hint)
         return {}
+    if not context.trusted:
+        check_targets(context, machine.resources, "/resources")
     start = machine.compile(document, "", "")
     nodes = machine.nodes
     context.places.update(machine.places)

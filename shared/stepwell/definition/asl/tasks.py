@@ -23,7 +23,6 @@ _INTEGRATION = re.compile(
     r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:([A-Za-z0-9-]+:[A-Za-z0-9-]+(?::[A-Za-z0-9]+)?)(\.[A-Za-z:0-9]+)?"
 )
 _MACHINE = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:stateMachine:([A-Za-z0-9_-]{1,80})(:.+)?")
-SCHEMES = ("python:", "lambda:", "workflow:")
 
 
 @dataclass(frozen=True, slots=True)
