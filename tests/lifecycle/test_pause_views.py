@@ -148,3 +148,39 @@ def test_all_workflows_are_paused_and_go_on_together() -> None:
     assert world.post("/workflows:unpause").json["code"] == "not_paused"
     assert world.post("/workflows/nobody/pause", {}).json["code"] == "unknown_workflow"
     assert world.post("/workflows/stepwell:batch/pause", {}).status == 422
+
+
+_NAP = "{name: nap, sleep: 60s}"
+_FORK = (
+    "nodes: {begin: {fan_out: all, transitions: [{to: nap}, {to: rest}]}, nap: {sleep: 60s, transitions: [{to: both}]},"
+    " rest: {sleep: 1h, transitions: [{to: both}]}, both: {fan_in: {}}}"
+)
+_PARALLEL = """
+StartAt: each
+States:
+  each: {Type: Parallel, End: true, Branches: [
+    {StartAt: nap, States: {nap: {Type: Wait, Seconds: 60, End: true}}},
+    {StartAt: rest, States: {rest: {Type: Wait, Seconds: 3600, End: true}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [f"timeline: [{_NAP}]", f"steps: [{_NAP}, {{name: rest, sleep: 1h}}]", _FORK, _PARALLEL],
+    ids=["timeline", "steps", "nodes", "States"],
+)
+def test_a_wait_that_ended_during_the_pause_is_not_shown_as_waiting(written: str) -> None:
+    """Its node is left only when the run goes on."""
+    world = World(f"workflow: flow\n{written}")
+    run_id = world.start("flow")
+    world.post(f"/runs/{run_id}/pause")
+    world.advance(61)
+    assert world.get(f"/runs/{run_id}").json["steps"]["nap"]["status"] == "running"
+    world.post(f"/runs/{run_id}/unpause")
+    view = world.get(f"/runs/{run_id}").json
+    assert (view["status"], view["steps"]["nap"]["status"]) == ("running", "running")
+    assert [one["phase"] for one in view["tokens"] if one["step"] == "nap"] == ["executing_step"]
+    world.drain()
+    view = world.get(f"/runs/{run_id}").json
+    assert view["steps"]["nap"]["status"] == "completed"
+    assert view["status"] == ("completed" if len(view["steps"]) == 1 else "waiting")

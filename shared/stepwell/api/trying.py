@@ -1,4 +1,7 @@
-"""Steps that are tried again. An attempt counts from when it is due: the log has it only after it has ended."""
+"""What a token is at that its log has not got yet: the next attempt, from when it is due, and a wait that is over.
+
+The log has an attempt only after it has ended, and has a wait's end some time before its node is left if a pause came.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,13 @@ from stepwell.runtime.log.standing import Standing
 
 
 def tried(token: Token, now_ms: int) -> Token:
-    """Returns the token with the attempt that runs now, if one before it failed."""
+    """Returns the token with the attempt that runs now, if one before it failed; its wait does not wait if it is over."""
     view, last = token.steps.get(token.node), token.last
-    if view is None or view.status != "running" or last is None or token.ended or is_waiting(token):
+    if view is None or last is None or token.ended or is_waiting(token):
+        return token
+    if view.status == "waiting":
+        return changed(token, steps={**token.steps, token.node: changed(view, status="running")})
+    if view.status != "running":
         return token
     if isinstance(last.next, RetryAt) and last.next.at_ms > now_ms:
         return token
