@@ -17,7 +17,7 @@ from stepwell.runtime.log.standing import Standing
 
 
 def tried(token: Token, now_ms: int) -> Token:
-    """Returns the token with the attempt that runs now, if one before it failed; its wait does not wait if it is over."""
+    """Returns the token with the attempt that runs now, if one before it failed; a wait that is over does not wait."""
     view, last = token.steps.get(token.node), token.last
     if view is None or last is None or token.ended or is_waiting(token):
         return token
