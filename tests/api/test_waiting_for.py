@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.api.kit import World
 
 BOTH = """
@@ -66,3 +68,39 @@ def test_a_branch_and_the_run_that_its_fork_is_of_say_what_is_still_to_come() ->
     assert branch["waiting_for"] == "event"
     assert kinds(api, run_id) == ("event", "event")
     assert api.get(f"/runs/{run_id}/explain").json["waiting_for"] == "event"
+
+
+INSIDE = """
+workflow: inside
+timeout: 2h
+nodes:
+  begin: {transitions: [{to: each, foreach: "{{ input }}"}]}
+  each: {transitions: [{to: ask, foreach: "{{ [1] }}"}]}
+  ask: {wait: {for: approval, data: {amount: 5}}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, transitions: [{to: last}]}
+  last: {fan_in: {policy: all}}
+"""
+
+
+def test_a_wait_in_a_fork_of_a_branch_has_its_data_and_links() -> None:
+    api = World(INSIDE)
+    run_id = api.start("inside", input=[1, 2])
+    view = api.get(f"/runs/{run_id}").json
+    assert (view["waiting_for"], view["waiting_data"]["amount"]) == ("approval", 5)
+    assert view["waiting_data"]["approval_links"]["anyone"].startswith("https://")
+
+
+def test_a_wait_in_a_wide_fork_has_its_data() -> None:
+    api = World(FORK.replace("all: [{for: approval}, {for: event, name: paid}]", "for: approval, data: {amount: 5}"))
+    run_id = api.start("fork", input=list(range(150)))
+    assert api.get(f"/runs/{run_id}").json["waiting_data"]["amount"] == 5
+
+
+@pytest.mark.parametrize("definition", [INSIDE, "workflow: inside\ntimeout: 2h\ntimeline: [{name: nap, sleep: 3h}]"])
+def test_a_run_waits_no_longer_than_its_own_time_limit(definition: str) -> None:
+    """In the list and on the run itself."""
+    api = World(definition)
+    run_id = api.start("inside", input=[1])
+    (listed,) = api.get("/runs", sort="waiting_until").json["items"]
+    until = {listed["waiting_until"], api.get(f"/runs/{run_id}").json["waiting_until"]}
+    assert until == {api.get(f"/runs/{run_id}/explain").json["deadline"]}

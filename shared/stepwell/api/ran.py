@@ -9,7 +9,7 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import is_done, step_views
-from stepwell.api.states import begun_phase, fork_at, status_of, wait_of
+from stepwell.api.states import begun_phase, fork_at, is_shown_waiting, status_of, wait_of
 from stepwell.api.steps import StepResult, step_result, time_of
 from stepwell.definition.durations import span
 from stepwell.definition.graph import END, Graph, dependency_id
@@ -71,6 +71,23 @@ def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed])
         for index, branch in enumerate(fork.branches):
             if not branch.ended and (branch.last is not None or index in fork.may_begin):
                 yield from _live(graph, branch, _stands_at(graph, fork, branch), opened)
+
+
+def shown_inside(at: Standing, forks: Iterable[Surveyed]) -> Token | None:
+    """Returns the branch whose wait the header shows, of forks in branches or of wide ones; None if it was not read."""
+    if not is_shown_waiting(at):
+        return None
+    header = at.header
+    for fork in _all(forks):
+        for one in fork.branches if fork.is_open else ():
+            if (
+                is_waiting(one)
+                and one.parked is not None
+                and (one.node, one.parked.since_ms) == (header.waiting_node, header.waiting_since_ms)
+                and shown_kind(one, one.parked) == header.waiting_for
+            ):
+                return one
+    return None
 
 
 def _awaits(token: Token, shown: Parked) -> list[str]:

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from stepwell.api.branches import ForkView, fork_view
 from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
 from stepwell.api.gathered import GatheringView, gathering_view
-from stepwell.api.ran import TokenView, attempts_of, steps_of, tokens_of
+from stepwell.api.ran import TokenView, attempts_of, shown_inside, steps_of, tokens_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
     cancelled_by,
@@ -44,6 +44,7 @@ from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
+from stepwell.runtime.log.due import waits_until_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.starts.starting import Caller
@@ -180,7 +181,7 @@ def run_view(
 ) -> RunView:
     """Builds the view from the root token's log, without its cost; `statuses`: those of child runs that were read."""
     header, token, status = at.header, at.token, status_of(at)
-    waiting = next(iter(waiting_tokens(at)), None)
+    waiting = next(iter(waiting_tokens(at)), None) or shown_inside(at, forks)
     wait = wait_of(at.graph, waiting) if waiting else None
     parked = wait[0] if wait else None
     who, reason = cancelled_by(token, status)
@@ -198,7 +199,7 @@ def run_view(
         current_steps=_current_steps(at, status, tokens),
         progress=progress(at, steps),
         waiting_for=_waiting_for(at, waiting, parked),
-        waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
+        waiting_until=time_of(_waiting_until_ms(at, parked)),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, status, now_ms),
         gathering=gathering_view(at),
@@ -264,6 +265,12 @@ def _waiting_for(at: Standing, waiting: Token | None, parked: Parked | None) -> 
     if waiting is not None and parked is not None:
         return shown_kind(waiting, parked)
     return at.header.waiting_for if is_shown_waiting(at) else None
+
+
+def _waiting_until_ms(at: Standing, parked: Parked | None) -> int | None:
+    if parked is not None:
+        return waits_until_ms(at, parked)
+    return at.header.waiting_until_ms if is_shown_waiting(at) else None
 
 
 def run_summary(header: Header) -> RunSummary:

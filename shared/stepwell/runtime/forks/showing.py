@@ -47,7 +47,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import LeaseLost
 from stepwell.limits import HOUR_MS
 from stepwell.runtime.forks.lines import join_name
-from stepwell.runtime.log.due import due_when_shown, whole_minute
+from stepwell.runtime.log.due import due_when_shown, waits_until_ms, whole_minute
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.ports import Joined, Ports
@@ -78,7 +78,7 @@ class Showing:
             waiting_for=shown_kind(at.token, parked) if parked else "",
             waiting_node=effect.node,
             waiting_since_ms=parked.since_ms if parked else 0,
-            waiting_until_ms=parked.until_ms if parked else None,
+            waiting_until_ms=waits_until_ms(at, parked) if parked else None,
             expires_ms=_kept_until_ms(at, effect),
             due_ms=due_when_shown(at, effect),
             ends_pause=effect.status.terminal or effect.status is Status.COMPENSATING or at.token.cleaning is not None,
@@ -315,7 +315,7 @@ class Showing:
             waiting_for=shown_kind(first.token, parked),
             waiting_node=first.token.node,
             waiting_since_ms=parked.since_ms,
-            waiting_until_ms=parked.until_ms,
+            waiting_until_ms=waits_until_ms(fork.parent, parked),  # its parent is the run itself
             of_branch=True,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwell.engine import throttles
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.parts import due_ms
-from stepwell.engine.records import Status
+from stepwell.engine.records import Parked, Status
 from stepwell.engine.tasks import await_runs, due_first_ms
 from stepwell.engine.writing import deadline_ms
 from stepwell.limits import CHECK_RUNS_MS, MINUTE_MS
@@ -23,6 +23,11 @@ def whole_minute(at_ms: int) -> int:
 def earliest(*times_ms: int | None) -> int | None:
     """Returns the earliest of these times; None if all are None."""
     return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
+
+
+def waits_until_ms(at: Standing, parked: Parked) -> int | None:
+    """Returns when a wait of this run, or of its branch, ends at the latest: at its own time limit, or the run's."""
+    return earliest(parked.until_ms, deadline_ms(at.graph, at.run, at.token))
 
 
 def due_when_shown(at: Standing, shown: ShowStatus) -> int | None:
