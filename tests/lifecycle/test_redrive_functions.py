@@ -182,6 +182,17 @@ def test_an_operation_has_one_key_however_often_it_is_redriven(folder: Folder, m
     assert (third.status, keys) == ("completed", {f"{first.id}:0:3"})
 
 
+def test_a_fork_with_an_input_that_the_function_does_not_take_fails(folder: Folder) -> None:
+    """What it keeps was made with another input, so its code is not to blame, and no deploy would help."""
+    kit = folder(TRIP.replace("city: str):", "city: str, days: int):"))
+    run = kit.start("trip", {"city": "Rome", "days": 2})
+    for given, told in ({"city": "Oslo"}, "days is missing"), (5, "its input is a number"):
+        again = run.fork(1, input=given)
+        assert again.status == "failed"
+        assert again.error is not None
+        assert (again.error["type"], told in again.error["message"]) == ("step_input", True)
+
+
 def test_a_function_can_be_forked_at_an_operation_with_another_result(folder: Folder) -> None:
     kit = folder(TRIP)
     book, fly = kit.mock("book", returns="hotel"), kit.mock("fly", returns="flight")

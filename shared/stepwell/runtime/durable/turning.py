@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
 from stepwell.definition.graph import Json
 from stepwell.engine.asking import takes_no_longer
 from stepwell.engine.journal import entries, first_own
-from stepwell.engine.records import TASKS, Failure, Record
+from stepwell.engine.records import TASKS, Failure, Kind, Record
 from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked, ContinueAs, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import EngineFault, NewerFormat, UserError
@@ -19,6 +19,7 @@ from stepwell.runtime.durable.kept import Kept
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import FunctionSession, Outside
 from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.ports.headers import FORK
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
@@ -117,13 +118,13 @@ def check(at: Standing, function: Callable[..., object], path: str, *, is_own: b
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip
 
 
-def of_error(at: Standing, error: BaseException | None, records: Iterable[Record] = ()) -> Result:
+def of_error(at: Standing, error: BaseException | None, records: Sequence[Record] = ()) -> Result:
     """Returns the result of a turn that failed around the function: bad input fails the run, bad code stops it.
 
     `records`: of the function since it began. If it has asked for something, its input was good for the code of then.
     """
     if isinstance(error, UserError) and error.code == "step_input":
-        failure, begun = function_failure(at, error), first_own(entries(records, has_tasks=False))
+        failure, begun = function_failure(at, error), first_own(entries(_of_this_input(records), has_tasks=False))
         return Failed(failure) if begun is None else takes_no_longer(begun, failure)
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
@@ -131,6 +132,12 @@ def of_error(at: Standing, error: BaseException | None, records: Iterable[Record
     if isinstance(error, EngineFault | NewerFormat):
         raise error
     return Stuck(function_failure(at, error or RuntimeError("the function came to no end")))
+
+
+def _of_this_input(records: Sequence[Record]) -> Sequence[Record]:
+    """Returns the records that were made with the run's input: what a fork kept may have been made with another."""
+    mark = max((place for place, one in enumerate(records) if one.kind is Kind.REDRIVEN), default=-1)
+    return records[mark + 1 :] if mark >= 0 and records[mark].by.startswith(f"{FORK}:") else records
 
 
 def elsewhere(turn: Turn) -> Turn:

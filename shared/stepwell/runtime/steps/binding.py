@@ -69,8 +69,8 @@ class Binding:
         if given is None:
             return {}
         if sole is None:
-            what = type(given).__name__
-            raise InvalidInput(f"{name} takes named values, and its input is a {what}", code="step_input",
+            what = {list: "a list", str: "a text", bool: "true or false"}.get(type(given), "a number")
+            raise InvalidInput(f"{name} takes named values, and its input is {what}", code="step_input",
                                hint="give `input:` as an object of names and values")  # fmt: skip
         return {sole.name: given}
 
