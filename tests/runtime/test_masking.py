@@ -24,6 +24,15 @@ MASKED = masking(())
         (r"password='it\'s two', then", "password='[secret]', then"),
         (json.dumps({"password": 'say "a" \\ it\'s', "id": 7}), '{"password": "[secret]", "id": 7}'),
         ("Driver={X};Uid=sa;Pwd=hunter2;", "Driver={X};Uid=sa;Pwd=[secret];"),
+        ("sent Bearer abcdefghijklmnop, refused", "sent Bearer [secret], refused"),
+        ("sent Bearer tok_12, refused", "sent Bearer [secret], refused"),
+        ("Bearer abc", "Bearer [secret]"),
+        ("{'Authorization': 'Basic abc', 'n': 1}", "{'Authorization': 'Basic [secret]', 'n': 1}"),
+        (
+            json.dumps(json.dumps({"authorization": "Bearer abc"})),
+            json.dumps(json.dumps({"authorization": "Bearer [secret]"})),
+        ),
+        ("authorization: Bearer abc", "authorization: Bearer [secret]"),
     ],
 )
 def test_what_is_given_as_a_password_is_masked(said: str, shown: str) -> None:
@@ -39,6 +48,8 @@ def test_what_is_given_as_a_password_is_masked(said: str, shown: str) -> None:
         '{"password": 12}',
         "secret missing: env:KEY",
         "HOME=/root PWD=/srv/app",
+        "Basic authentication failed",
+        "the bearer of this is ana",
     ],
 )
 def test_what_only_speaks_of_one_stays(said: str) -> None:

@@ -16,7 +16,12 @@ MASK = "[secret]"
 READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
 _PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
-_AUTHORIZATION = re.compile(r"\b((?:Bearer|Basic|Digest) +)[\w.~+/=-]{16,}", re.IGNORECASE)
+_SCHEME, _TOKEN = r"(?:Bearer|Basic|Digest) +", r"[\w.~+/=-]"
+_AUTHORIZATION = re.compile(  # in prose, a short word after one of these is mostly none: `Basic authentication`
+    rf"(\bauthorization\W{{1,8}}{_SCHEME}|\b{_SCHEME}(?={_TOKEN}{{16}})|^Bearer +(?=\S+$)"
+    rf"|\bBearer +(?={_TOKEN}{{6}})(?={_TOKEN}*\d)){_TOKEN}+",
+    re.IGNORECASE,
+)
 _NAME = r"(?:password|passphrase|passwd|(?<![a-z])pwd(?!=/)|secret|api[_-]?key|access[_-]?key)"  # PWD=/srv is a folder
 MISSING = "secret_missing"  # a permanent error: another secret of the list may do
 
