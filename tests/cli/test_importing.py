@@ -73,3 +73,11 @@ def test_a_name_that_no_workflow_can_have_is_refused(name: str, cli: Cli) -> Non
     result = cli("import", "asl", "refund.json", "--name", name)
     assert (result.exit_code, "bad_name" in result.stderr) == (2, True)
     assert list(Path("workflows").iterdir()) == []
+
+
+def test_a_machine_that_cannot_be_read_is_told_with_its_line(cli: Cli) -> None:
+    Path("refund.json").write_text('{"StartAt": "A"\n "States": {}}')
+    result = cli("import", "asl", "refund.json")
+    assert result.exit_code != 0
+    assert "refund.json:2:2" in result.stderr
+    assert "not readable as JSON: expecting ',' delimiter" in result.stderr

@@ -20,7 +20,7 @@ import pytest
 from stepwell.api.console import is_built
 from stepwell.cli.forwarding import Forwarder, feed_of
 from stepwell.local.gateway import http_event
-from tests.cli.conftest import FakeApi
+from tests.cli.conftest import Cli, FakeApi
 
 KEY = "a-key-of-this-test"
 
@@ -141,6 +141,12 @@ def test_the_command_says_whom_it_asks_before_there_is_an_answer() -> None:
         process.kill()
         process.communicate(timeout=30)
     assert said == f"asking {url} whether you may call it\n"
+
+
+@pytest.mark.skipif(not is_built(), reason="the console is not built")
+def test_with_json_it_says_nothing_but_json(cli: Cli) -> None:
+    result = cli("console", "--json", "--no-open", "--url", "http://127.0.0.1:1")
+    assert (result.stderr, json.loads(result.stdout)["code"]) == ("", "unreachable")
 
 
 @pytest.mark.skipif(not is_built(), reason="the console is not built")

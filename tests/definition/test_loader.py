@@ -80,3 +80,17 @@ def test_places_are_those_of_keys_and_items() -> None:
 
 def test_json_has_places_too() -> None:
     assert load_document('{"a":\n\t{"b\\ud83d\\ude00": [1,\n 2]}}').places["/a"] == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ('{"a": 1,\n "b" 2}', (2, 6), "expecting ':' delimiter"),
+        ('{"a": 1,\n // two\n "b": 2}', (2, 2), "expecting property name enclosed in double quotes"),
+        ('{"a": 1,\n "b": "\x01"}', (2, 8), "invalid control character"),
+        ('{"a": 1,\n "b": [\n', (2, 7), "this is not closed"),
+    ],
+)
+def test_a_json_file_is_told_what_is_wrong_with_its_json(text: str, place: tuple[int, int], told: str) -> None:
+    (problem,) = load_document(text, "a.json").problems
+    assert (problem.line, problem.column, problem.message) == (*place, f"not readable as JSON: {told}")

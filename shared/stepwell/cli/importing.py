@@ -62,7 +62,11 @@ def _machine(file: Path) -> tuple[str, str]:
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
     text, name = read_definition(file), ""
-    data = load_document(text).data
+    loaded = load_document(text, str(file))
+    if loaded.problems:
+        wrong = loaded.problems[0]
+        raise UserError(f"{file}:{wrong.line}:{wrong.column}: {wrong.message}", code="not_a_machine", hint=wrong.hint)
+    data = loaded.data
     if isinstance(data, dict) and isinstance(data.get("definition"), str):
         text, name = data["definition"], data.get("name") or ""
         data = load_document(text).data

@@ -24,7 +24,8 @@ def console(
     """Open the console for a deployed API. Signs its calls with your credentials."""
     require("dev", "the console")
     place = url or read_settings().url
-    typer.echo(f"asking {place} whether you may call it", err=True)  # before what takes long: imports, and its answer
+    if not as_json:
+        typer.echo(f"asking {place} whether you may call it", err=True)  # before what takes long: imports, its answer
     from stepwell.api.console import NOT_BUILT, is_built  # noqa: PLC0415 - only for this command
 
     if not is_built():

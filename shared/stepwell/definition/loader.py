@@ -55,7 +55,9 @@ def load_document(text: str, file: str = "") -> Loaded:
         if len(text.encode("utf-8", "surrogatepass")) > DEFINITION_BYTES:
             raise _MalformedError("definition_too_large", f"the definition is larger than {DEFINITION_BYTES} bytes")
         return _load(text.removeprefix("\ufeff"))
-    except _MalformedError as error:
+    except _MalformedError as found:
+        is_json = found.code == "bad_syntax" and file.endswith(".json")
+        error = (_json_error(text.removeprefix("\ufeff")) if is_json else None) or found
         line, column = error.mark
         problem = Problem(error.code, error.message, hint=error.hint, file=file, line=line, column=column)
         return Loaded(problems=(problem,))
@@ -96,6 +98,32 @@ def _json(text: str) -> Json:
     except (ValueError, RecursionError):
         return None
     return data
+
+
+def _json_error(text: str) -> _MalformedError | None:
+    """Returns what is wrong with text that is to be JSON; None if it is only too deep, say."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()):
+            return _MalformedError("bad_syntax", "not readable as JSON: this is not closed", _unclosed(text))
+        hint = _COMMENT if _SLASHES.search(text) else "check the commas, brackets and quotes before this place"
+        message = f"not readable as JSON: {error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')}"
+        return _MalformedError("bad_syntax", message, (error.lineno, error.colno), hint)
+    except RecursionError:
+        return None
+    return None
+
+
+def _unclosed(text: str) -> Place:
+    """Returns the place of the last bracket that is not closed."""
+    opened = [0]
+    for found in re.finditer(r'"(?:\\.|[^"\\])*"?|[\[\]{}]', text):
+        if found[0] in "[{":
+            opened.append(found.start())
+        elif found[0] in "]}" and len(opened) > 1:
+            opened.pop()
+    return text.count("\n", 0, opened[-1]) + 1, opened[-1] - text.rfind("\n", 0, opened[-1])
 
 
 def _finite(digits: str) -> float:
@@ -277,13 +305,14 @@ def _yaml_message(error: yaml.MarkedYAMLError) -> str:
     return "not readable as YAML: " + ", ".join(parts)
 
 
+_COMMENT = "begin a comment with #, not with //; JSON has no comments"
 _SLASHES = re.compile(r"(^|[\s,{\[])//", re.MULTILINE)
 
 
 def _yaml_hint(error: yaml.MarkedYAMLError, text: str) -> str:
     problem = error.problem or ""
     if _SLASHES.search(text):
-        return "begin a comment with #, not with //; JSON has no comments"
+        return _COMMENT
     mark = error.problem_mark
     line = text.splitlines()[mark.line] if mark is not None and mark.line < len(text.splitlines()) else ""
     if "tab" in problem or "\\t" in problem or "\t" in line[: len(line) - len(line.lstrip())]:
