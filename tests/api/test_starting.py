@@ -197,3 +197,10 @@ def test_a_key_that_a_header_cannot_carry_or_that_is_empty_is_refused(world: Wor
     refused = world.post("/workflows/order/runs", {"input": {}}, {"Idempotency-Key": key})
     assert (refused.status, refused.json["code"]) == (422, "bad_key")
     assert not world.get("/runs").json["items"]
+
+
+def test_an_unknown_workflow_is_told_with_the_one_that_may_be_meant() -> None:
+    api = World()
+    assert api.post("/workflows/oder/runs", {}).json["hint"] == "did you mean `order`?"
+    assert api.post("/workflows/oder/pause", {}).json["hint"] == "did you mean `order`?"
+    assert api.post("/workflows/nightly/runs", {}).json["hint"] == "deployed: fails, order, paid, quick"

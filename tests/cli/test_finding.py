@@ -18,8 +18,14 @@ def listed(api: FakeApi, *runs: dict[str, Any]) -> None:
 def test_last_is_the_newest_run(api: FakeApi, cli: Cli) -> None:
     listed(api, RUN)
     assert cli("show", "last").stdout.startswith(f"run        {ID}")
-    assert api.calls[0].query == {"limit": ["1"]}
+    assert api.calls[0].query == {"limit": ["10"]}
     assert [call.path for call in api.calls] == ["/runs", f"/runs/{ID}"]
+
+
+def test_last_is_no_batch(api: FakeApi, cli: Cli) -> None:
+    """That one is a run too, of Stepwell's own workflow."""
+    listed(api, {**OTHER, "workflow": "stepwell:batch"}, RUN)
+    assert cli("show", "last").stdout.startswith(f"run        {ID}")
 
 
 def test_a_run_is_found_by_the_beginning_or_the_end_of_its_id(api: FakeApi, cli: Cli) -> None:

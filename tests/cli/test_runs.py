@@ -452,3 +452,8 @@ def test_an_answer_too_large_to_be_sent_is_read_from_its_link(
     asked, fetched = api.calls
     assert "authorization" in asked.headers
     assert "authorization" not in fetched.headers
+
+
+def test_since_when_a_run_is_paused_is_told_in_the_readers_time(api: FakeApi, cli: Cli) -> None:
+    api.has_run({**RUN, "status": "paused", "pending_reason": "paused by ana since 2026-01-31T09:00:00.000Z: why"})
+    assert "paused by ana since 2026-01-31 09:00:00: why" in cli("show", RUN["run_id"]).stdout

@@ -16,6 +16,8 @@ from stepwell.errors import NotFound, UserError
 T = TypeVar("T")
 
 NEWEST = 500  # runs among which a part of an id is looked for
+LAST_AMONG = 10  # the newest runs among which `last` is
+OWN = "stepwell:"  # begins the names of Stepwell's own workflows
 _NOT_SEARCHED = (
     f"only the newest {NEWEST} runs were searched: give the whole id; stepwell runs --before 7d lists older ones"
 )
@@ -54,11 +56,13 @@ class FindingClient(Client):
         return self._found.get(given, given)
 
     def _newest(self) -> str:
-        items = super().send(calls.at(calls.runs(), 1, "")).items
+        """The newest run of a workflow of the user's; a batch is a run of Stepwell's own."""
+        items = super().send(calls.at(calls.runs(), LAST_AMONG, "")).items
         if not items:
             hint = f"start one: {there('stepwell run WORKFLOW')}"
             raise NotFound("there are no runs", code="unknown_run", hint=hint)
-        return str(items[0]["run_id"])
+        users = [one for one in items if not str(one["workflow"]).startswith(OWN)]
+        return str((users or items)[0]["run_id"])
 
     def _matching(self, given: str) -> tuple[str, bool]:
         """The run whose id begins or ends so, if there is one, and whether older runs were not searched.

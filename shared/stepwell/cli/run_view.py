@@ -161,7 +161,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
         yield from _told("with", _wait_data(run.get("waiting_data")))
         if run.get("waiting_for") not in {None, "", "delay", "sleep"}:
             yield "next", plain(way_on(run))
-    yield from _told("because", run.get("pending_reason"))
+    yield from _told("because", local_times(run.get("pending_reason") or "", now))
     yield from _told("state", _own_state(run))
     yield "created", plain(when(run.get("created_at"), now))
     if ended:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from stepwell.definition.built_in import BUILT_IN
 from stepwell.definition.durable import FunctionFacts
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
+from stepwell.definition.text import closest
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound, Problem
 from stepwell.prices import Prices
@@ -69,7 +70,8 @@ class Catalog:
             if (flaw := self.flawed.get(name)) is not None:
                 message = f"the workflow {name!r} has an error: {flaw.place}: {flaw.message} ({flaw.code})"
                 raise NotFound(message, code="unknown_workflow", hint=flaw.hint or None)
-            hint = f"deployed: {', '.join(sorted(self._current)) or 'none'}"
+            near = closest(name, self._current)
+            hint = near if near.endswith("?") else f"deployed: {', '.join(sorted(self._current)) or 'none'}"
             if (flaw := self.flawed.get("")) is not None:
                 hint += f"; a file with an error may define it: {flaw.place}: {flaw.message} ({flaw.code})"
             raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=hint)

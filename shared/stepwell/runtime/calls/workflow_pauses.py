@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import WORKFLOW_PAUSES
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
@@ -63,5 +63,4 @@ class WorkflowPauses:
         if workflow == EVERY or workflow in self._catalog.current:
             return
         if not (await self._ports.runs.list_runs(RunQuery(workflow, limit=1))).headers:
-            raise NotFound(f"there is no workflow {workflow!r}", code="unknown_workflow",
-                           hint=f"deployed: {', '.join(sorted(self._catalog.current)) or 'none'}")  # fmt: skip
+            self._catalog.named(workflow)  # raises it
