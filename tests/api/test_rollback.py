@@ -101,6 +101,9 @@ def test_a_rollback_that_stops_in_the_middle_tells_what_was_not_undone(world: Wo
     assert run["result_summary"] == (
         "failed at pay: no luck; rolled back in part, 1 step undone, then the compensation of flight failed: no luck"
     )
+    states = world.get(f"/runs/{run['run_id']}/graph", format="json").json["states"]
+    assert (states["flight"], states["hotel"], states["pay"]) == ("failed", "compensated", "failed")
+    assert "not undone" in world.get(f"/runs/{run['run_id']}/graph", format="mermaid").text
 
 
 def test_while_a_run_is_undone_it_waits_for_nothing_and_is_at_what_comes_next(world: World) -> None:

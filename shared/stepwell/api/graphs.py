@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.led_past import led_past, shown_rules
 from stepwell.api.pauses import WorkflowPauseView, pause_view
-from stepwell.api.rollbacks import undone_steps
+from stepwell.api.rollbacks import node_not_undone, undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.api.steps import StepResult
 from stepwell.definition.durable import FunctionFacts
@@ -137,11 +137,13 @@ def graph_view(graph: Graph) -> GraphView:
 def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]:
     """What became of each node that the run has touched: its step's status, or `passed` for a node without one.
 
-    Of a DAG, what its steps show: `completed` for one without code too. Of a durable function: how the
-    run is, and what became of its operations. `steps` are the run's, with those of its branches.
+    A node whose compensation failed is `failed`, and with it the rollback ended. Of a DAG, what its steps show:
+    `completed` for one without code too. Of a durable function: how the run is, and what became of its operations.
+    `steps` are the run's, with those of its branches.
     """
+    not_undone = dict.fromkeys(node_not_undone(at), "failed")
     if at.graph.dependencies:
-        return {name: step["status"] for name, step in steps.items() if step["status"] != "pending"}
+        return {name: step["status"] for name, step in steps.items() if step["status"] != "pending"} | not_undone
     if at.graph.replays:
         status = "failed" if status_of(at) is Status.TIMED_OUT else status_of(at).value
         return {name: step["status"] for name, step in steps.items()} | {at.graph.start: status}
@@ -149,7 +151,7 @@ def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]
     states |= {name: step["status"] for name, step in steps.items() if step["status"] != "pending"}
     if at.token.undoing is not None:  # branches too: a node is undone if all its commits are
         left = {one.node for one in left_to_undo(at) or ()}
-        states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)}
+        states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)} | not_undone
     else:
         live = live_tokens(at)
         running = {node_of(at.graph, one) for one in live if not is_waiting(one)}

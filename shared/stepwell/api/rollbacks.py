@@ -55,6 +55,12 @@ def undone_steps(at: Standing) -> frozenset[tuple[str, str]]:
     return frozenset((one.token, one.node) for one in (at.rollback or ())[: len(undone)])
 
 
+def node_not_undone(at: Standing) -> tuple[str, ...]:
+    """Returns the node whose compensation failed, with which the rollback ended; none if there is none."""
+    has_failed = at.token.end is not None and failed_compensation(at.token) is not None
+    return (at.token.last.node,) if has_failed and at.token.last is not None else ()
+
+
 def outcome_of(at: Standing) -> str | None:
     """Returns `rollback` if all was undone, `partial_rollback` if a compensation failed, None for other ends."""
     if at.token.end is None or at.token.undoing is None:

@@ -30,6 +30,7 @@ from stepwell.api.requests import (
     RunsQueryString,
     WholeListQueryString,
 )
+from stepwell.api.rollbacks import node_not_undone
 from stepwell.api.views import RunView, run_summary, view_of
 from stepwell.api.vocabulary import MACHINE, in_words_of
 from stepwell.api.waiting import shown_to
@@ -194,7 +195,8 @@ async def get_graph(call: Call) -> Answer:
     from stepwell.api import drawing  # noqa: PLC0415 - 3% of a cold start, for this call alone
 
     shown = drawn.view if at.graph.replays and len(drawn.view["nodes"]) > 1 else at.graph
-    return Answer(200, drawing.draw(form, shown, drawn.states, words_of(drawn.steps), drawn.taken), _MEDIA[form])
+    words = words_of(drawn.steps) | dict.fromkeys(node_not_undone(at), "not undone")
+    return Answer(200, drawing.draw(form, shown, drawn.states, words, drawn.taken), _MEDIA[form])
 
 
 def page_of_all(items: list[Json], asked: WholeListQueryString) -> Answer:
