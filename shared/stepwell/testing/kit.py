@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from stepwell.api.views import read_run
 from stepwell.api.waiting import Shown
 from stepwell.client.errors import UpdateFailed
 from stepwell.definition.child_names import child_names
-from stepwell.definition.compiler import compile_definition, compile_document
+from stepwell.definition.compiler import compile_definition
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json, Limit
@@ -33,7 +32,6 @@ from stepwell.memory.inbox import Inbox
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.run_forks import RunFork
-from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports.headers import RunQuery
@@ -42,7 +40,7 @@ from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.driver import MOST_MESSAGES, Driver
-from stepwell.testing.mocks import Mock, MockedSteps, Takes
+from stepwell.testing.mocks import Mock, MockedCatalog, MockedSteps, Takes
 from stepwell.testing.names import Names, step_names
 from stepwell.testing.replays import assert_all_replay, export_lines
 from stepwell.testing.webhooks import Webhooks
@@ -238,7 +236,7 @@ class Stepwell:
         self._numbers = count(1)
         self._parts = assemble(
             backend.ports,
-            Catalog(partial(compile_document, trusted=True)),
+            MockedCatalog(self._steps),
             self._steps,
             compile_expression=compile_expression,
             new_id=lambda: f"{next(self._numbers):06d}",
@@ -322,7 +320,9 @@ class Stepwell:
     ) -> Mock:
         """Replaces a step by its node's name, its function's name or its `run`, for `times` attempts or always.
 
-        `takes`: the virtual time of an attempt, such as "3s", or a function that tells it from the step's input.
+        Child runs too, by their workflow's name; a run that the test starts is never replaced. `returns` may be a
+        function of the input. `takes`: the virtual time of an attempt, such as "3s", or a function that tells it from
+        the step's input.
         Raises UserError if no step can have the name. What only a durable function tells is checked by `close`.
         """
         if self._graphs:  # else `define` comes later

@@ -1,4 +1,9 @@
-"""Steps replaced by name, with their recorded calls."""
+"""Steps and child runs replaced by name, with their recorded calls.
+
+A replaced child run is a run of one step, which has the mock:
+
+    parent ── ctx.child(kid, order) ── a run of `kid` ── one step, `kid` ── returns=, raises=, takes= …
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from stepwell.definition.compiler import compile_document
 from stepwell.definition.durations import parse_duration
-from stepwell.definition.graph import Json, Step
+from stepwell.definition.graph import Graph, Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.memory.clocks import VirtualClock
 from stepwell.project import project_of
 from stepwell.runtime.calls.links import Links
+from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
@@ -24,18 +31,27 @@ from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 Takes: TypeAlias = str | float | Callable[[Any], str | float]
+_LONGEST = "365d"  # that a child run's mock may take
 
 
 @dataclass
 class Mock:
     """The replacement of a step. `calls` has the input of each attempt, in order."""
 
-    returns: object = None
+    returns: object = None  # a function: called with the attempt's input
     raises: BaseException | type[BaseException] | None = None
     times_out: bool = False  # the attempt takes all of its time, and ends with none left
     times: int | None = None  # how many attempts it takes over; None: all
     takes: Takes = 0  # virtual time of each attempt: a duration, or a function of its input
     calls: list[Json] = field(default_factory=list)
+    runs: set[str] = field(default_factory=set)  # the ids of the child runs that it replaces
+
+    def replaces(self, run_id: str) -> bool:
+        """Tells whether it replaces this child run: one of as many as it may."""
+        if run_id not in self.runs and self.times is not None and len(self.runs) >= self.times:
+            return False
+        self.runs.add(run_id)
+        return True
 
     def takes_ms(self, call: StepCall) -> int:
         """How long this attempt lasts: at most as long as it may."""
@@ -44,12 +60,12 @@ class Mock:
         takes = self.takes(call.input) if callable(self.takes) else self.takes
         return min(parse_duration(takes), call.timeout_ms)
 
-    def __call__(self, is_out_of_time: bool) -> object:
+    def __call__(self, is_out_of_time: bool, given: Json) -> object:
         if is_out_of_time:
             raise AttemptTimeoutError
         if self.raises is not None:
             raise self.raises
-        return self.returns
+        return self.returns(given) if callable(self.returns) else self.returns
 
 
 class MockedSteps:
@@ -87,7 +103,7 @@ class MockedSteps:
         real = replace(call, late=None)
         mock.calls.append(call.input)
         takes_ms = mock.takes_ms(call)
-        stand_in = partial(mock, takes_ms >= call.timeout_ms)
+        stand_in = partial(mock, takes_ms >= call.timeout_ms, call.input)
         await _pass_time(call, takes_ms)
         return await self._real.run_function(replace(real, input=None), stand_in)  # it takes any input
 
@@ -108,6 +124,33 @@ class MockedSteps:
             if mock is not None and (mock.times is None or len(mock.calls) < mock.times):
                 return mock
         return None
+
+    def mock_of_child(self, workflow: str, code: str, run_id: str) -> tuple[str, Mock] | None:
+        """Returns what replaces a child run, with the name that it has: the workflow's, or its function's."""
+        names = dict.fromkeys((workflow, code, code.rpartition(".")[2]))
+        self.met.update(names)
+        mocks = ((name, self._mocks[name]) for name in names if name in self._mocks)
+        return next((found for found in mocks if found[1].replaces(run_id)), None)
+
+
+class MockedCatalog(Catalog):
+    """The folder's workflows, and those that stand in for mocked child runs."""
+
+    def __init__(self, steps: MockedSteps) -> None:
+        super().__init__(partial(compile_document, trusted=True))
+        self._steps = steps
+
+    def called(self, name: str, run_id: str) -> Graph:
+        """Returns the stand-in if the child run is mocked. It takes any input, and the workflow need not exist."""
+        own = self.current.get(name)
+        found = self._steps.mock_of_child(name, own.code if own else "", run_id)
+        if found is None:
+            return self.named(name)
+        run, mock = found
+        step = {"name": name, "run": run} | ({} if mock.times_out else {"timeout": _LONGEST})
+        graph = compile_document({"workflow": name, "timeline": [step]}, trusted=True)
+        self._versions[graph.version] = graph
+        return graph
 
 
 async def _pass_time(call: StepCall, takes_ms: int) -> None:

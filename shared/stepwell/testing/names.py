@@ -14,6 +14,7 @@ from stepwell.definition.code_names import steps_of
 from stepwell.definition.durable import parsed
 from stepwell.definition.graph import Graph, Node
 from stepwell.definition.text import closest
+from stepwell.engine.children import DETACHED
 from stepwell.errors import UserError
 from stepwell.project import project_of
 from stepwell.runtime.starts.reading import read_text
@@ -42,13 +43,26 @@ class Names:
 
 
 def step_names(folder: Path, graphs: Iterable[Graph]) -> Names:
-    """The names of steps for a stand-in: a node, its compensation, a function, or the whole `run`."""
+    """The names for a stand-in: a node, its compensation, a function, the whole `run`, or a workflow that is run."""
     known = tuple(graphs)
-    nodes = [name for graph in known for name, node in graph.nodes.items() if node.durable is None]
+    nodes = [name for name, node in _nodes(known) if node.step is not None or _has_nothing_else(node)]
     undone = [f"{name}.compensate" for name, node in _nodes(known) if node.compensate is not None]
     runs = [step.run for graph in known for step in steps_of(graph)]
     functions = [run.rpartition(".")[2] for run in runs]
-    return Names("step", (*nodes, *undone, *runs, *functions), (*nodes, *functions), _code_of(folder, known))
+    named = (*nodes, *undone, *runs, *functions, *_called(known))
+    return Names("step", named, (*nodes, *functions), _code_of(folder, known))
+
+
+def _called(graphs: Iterable[Graph]) -> Iterator[str]:
+    """The workflows whose runs nodes of the definitions start."""
+    for graph in graphs:
+        calls = (node.call for node in graph.nodes.values() if node.call is not None)
+        yield from (child.workflow for call in calls for child in call.children)
+        yield from (step.run.removeprefix(DETACHED) for step in steps_of(graph) if step.run.startswith(DETACHED))
+
+
+def _has_nothing_else(node: Node) -> bool:
+    return node.wait is None and node.call is None and node.durable is None
 
 
 def _nodes(graphs: Iterable[Graph]) -> Iterator[tuple[str, Node]]:

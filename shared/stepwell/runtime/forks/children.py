@@ -104,7 +104,7 @@ class Children:
             raise InvalidInput(f"{CHILD_DEPTH} runs are above it; workflows that call each other need an end",
                                code="child_depth")  # fmt: skip
         try:
-            graph = await self._starter.called(one.workflow, at.header)
+            graph = await self._starter.called(one.workflow, at.header, run_id)
             called_ms = at.token.last.at_ms if at.token.last else 0
             header = self._starter.child(graph, run_id, one.input, caller, at.header, called_ms,
                                          traceparent(at.header, run_span(at.run_id)))  # fmt: skip

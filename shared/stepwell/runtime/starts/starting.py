@@ -123,10 +123,10 @@ class Starter:
         """Returns the prices for computing costs."""
         return self._catalog.prices
 
-    async def called(self, workflow: str, parent: Header) -> Graph:
-        """Returns the definition for a child: its parent's, if that is pinned and of the same workflow."""
+    async def called(self, workflow: str, parent: Header, run_id: str) -> Graph:
+        """Returns the definition for a child run: its parent's, if that is pinned and of the same workflow."""
         is_own = parent.pinned and workflow == parent.workflow
-        return await self.pinned(parent) if is_own else self.named(workflow)
+        return await self.pinned(parent) if is_own else self._catalog.called(workflow, run_id)
 
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name."""

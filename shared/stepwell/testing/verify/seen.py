@@ -49,18 +49,6 @@ class Tried:
 
 
 @dataclass
-class Fake(Mock):
-    """A replacement that is a function of the step's input."""
-
-    function: Callable[[Json], object] | None = None
-
-    def __call__(self, is_out_of_time: bool) -> object:
-        if self.function is None:
-            return super().__call__(is_out_of_time)
-        return self.function(self.calls[-1])
-
-
-@dataclass
 class Outside:
     """What is observed of the outside: the files of a scratch folder, and what the user's `snapshot` returns."""
 
@@ -129,8 +117,7 @@ class Replaced:
         """Returns the replacement of this name. Raises KeyError."""
         if name in self.fails:
             return Mock(raises=AskedToFailError)
-        value = self.mocks[name]
-        return Fake(function=value) if callable(value) else Mock(returns=value)
+        return Mock(returns=self.mocks[name])
 
 
 class AskedToFailError(Exception):
