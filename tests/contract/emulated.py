@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import boto3
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectTimeoutError, HTTPClientError
-from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmanager, sqs, ssm
+from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmanager, sns, sqs, ssm
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
@@ -51,6 +51,7 @@ SERVICES = {
     "eventbridge": eventbridge,
     "s3": s3,
     "scheduler": scheduler,
+    "sns": sns,
     "secrets-manager": secretsmanager,
     "sqs": sqs,
     "ssm": ssm,
@@ -125,6 +126,14 @@ class Cloud:
             self.clients._made[service.rstrip("_")] = admin
             return admin
         return _Both(getattr(self.clients, service)(), admin)
+
+    def service(self, name: str) -> Any:
+        """boto3's client of any emulated service, as steps call one."""
+        fresh = f"{name} for steps" not in self.clients._made
+        client = self.clients.service(name)
+        if fresh:
+            client.meta.events.register("before-send", self._send)
+        return client
 
     def _send(self, request: Any, event_name: str, **_: Any) -> AWSResponse:
         service, operation = event_name.split(".")[1:]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepwell.runtime.steps.calls import Calls
 from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.kit import Run, Stepwell
 from tests.scenarios.conftest import on_aws, on_sqlite
@@ -73,8 +75,14 @@ BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {
 }
 
 
+@pytest.fixture
+def calls() -> Calls | None:
+    """The systems that steps may call: none, unless a module of tests has a fixture of its own."""
+    return None
+
+
 @pytest.fixture(params=BACKENDS)
-def begin(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Begin]:
+def begin(request: pytest.FixtureRequest, tmp_path: Path, calls: Calls | None) -> Iterator[Begin]:
     """Starts a run of a machine, and settles it."""
     (tmp_path / "work.py").write_text(MODULE)
     (tmp_path / "resources.yaml").write_text(json.dumps(RESOURCES))
@@ -86,7 +94,8 @@ def begin(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Begin]:
             stack.close()  # one world at a time
             own = tmp_path / f"data{next(numbers)}"
             own.mkdir()
-            kit = Stepwell(tmp_path, stack.enter_context(BACKENDS[request.param](own)))
+            backend = stack.enter_context(BACKENDS[request.param](own))
+            kit = Stepwell(tmp_path, replace(backend, calls=calls))
             stack.callback(kit.close)
             return kit.start("m", given)
 

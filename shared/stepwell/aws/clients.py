@@ -78,6 +78,13 @@ class Clients:
         client: LiveClient = self._of("apigatewaymanagementapi", url=url)
         return client
 
+    def service(self, name: str) -> Any:
+        """boto3's client of any service, for the steps that call one."""
+        key = f"{name} for steps"
+        if key not in self._made:
+            self._made[key] = self._boto3(name, CALLED_SECONDS, None)
+        return self._made[key]
+
     def _of(self, service: str, answer_seconds: float = ANSWER_SECONDS, url: str | None = None) -> Any:
         client = self._made.get(service)
         if client is None:

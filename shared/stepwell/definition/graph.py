@@ -109,7 +109,9 @@ class Throttle:
 class Step:
     """User code that a node runs. None means: the definition is silent, the function's own defaults apply."""
 
-    run: str  # python:module.function, the bare name given by @step(name=…), http:METHOD URL, or lambda:name
+    # python:module.function, the bare name given by @step(name=…), http:METHOD URL, lambda:name, or a machine's
+    # arn:…:SERVICE:ACTION
+    run: str
     input: Expression | None = None
     action: Expression | None = None  # what an agent is asked to do: a part of its input
     output: Expression | None = None  # evaluates to an object: what is written into the scope
@@ -121,6 +123,7 @@ class Step:
     on_failure: str = "abort"  # abort | skip | compensate
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
     http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
+    uses: tuple[tuple[str, str], ...] = ()  # what the worker of such a call needs: kinds and names, as `calls_of` tells
     writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
     window: int | None = None  # the most messages of the conversation that its message joins; None: none
     throttle: Throttle | None = None

@@ -35,7 +35,7 @@ _LAMBDA = lazy(
     re.ASCII,
 )
 # Headers that describe the message itself, which the sender sets.
-_RESERVED = frozenset({
+RESERVED = frozenset({
     "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "upgrade", "expect",
     "te", "trailer", "accept-encoding", "proxy-authorization", "proxy-connection",
 })  # fmt: skip
@@ -136,7 +136,12 @@ def references_of(value: Mapping[str, Json]) -> Sequence[str]:
 
 
 def calls_of(step: Step) -> Iterator[tuple[str, str]]:
-    """Yields the external calls of a step as (kind, name); the kind is `lambda`, `http` (an origin) or `secret`."""
+    """Yields the external calls of a step as (kind, name).
+
+    The kind is `lambda`, `http` (an origin), `secret`, `aws` (an action and its resource), or `aws_own` (a call whose
+    permissions the user gives).
+    """
+    yield from step.uses
     scheme, _, name = step.run.partition(":")
     if scheme == "lambda":
         yield "lambda", name
@@ -182,12 +187,12 @@ def _headers(context: Context, written: Json, path: str) -> _Headers | None:
     given: set[str] = set()
     for name, value in written.items():
         place, small = f"{path}/{pointer_part(name)}", name.lower()
-        if not HEADER_NAME.fullmatch(name) or small in _RESERVED or small in given:
+        if not HEADER_NAME.fullmatch(name) or small in RESERVED or small in given:
             why = (
                 "is given twice"
                 if small in given
                 else "cannot be given"
-                if small in _RESERVED
+                if small in RESERVED
                 else "is not a header name"
             )
             context.add("bad_header", f"`{name[:80]}` {why}", place, "remove it")

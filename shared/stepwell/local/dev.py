@@ -42,6 +42,7 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import UNREADABLE
 from stepwell.runtime.starts.folder import Folder, load_folder
 from stepwell.runtime.starts.pricing import read_prices
+from stepwell.runtime.steps.services import Services
 from stepwell.settings import environment, read_settings
 
 log = logging.getLogger("stepwell.dev")
@@ -52,9 +53,17 @@ SWEEP_STILL_MS = MINUTE_MS
 
 
 def serve(
-    folder: Path, data: Path, port: int, *, reload: bool = True, then: Callable[[str], None] | None = None
+    folder: Path,
+    data: Path,
+    port: int,
+    *,
+    reload: bool = True,
+    then: Callable[[str], None] | None = None,
+    services: Services | None = None,
 ) -> int:
     """Serves until it is told to stop, and calls `then` with its URL once it serves. Returns the exit status.
+
+    `services`: those of AWS that steps may call.
 
     Raises StepwellError if it cannot serve at all.
     """
@@ -79,6 +88,7 @@ def serve(
             prices=prices or loaded.prices,
             lane=settings.lane,
             lines=lines,
+            services=services,
         )
         local.parts.catalog.flawed = loaded.flawed
         local.parts.catalog.functions = code_facts(folder)

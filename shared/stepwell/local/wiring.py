@@ -50,6 +50,7 @@ from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.steps.services import Services, ServiceSteps
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import DEFAULT_URL, OTEL_ENDPOINT, environment
@@ -128,11 +129,13 @@ def open_local(
     prices: Prices | None = None,
     lane: int = 0,
     lines: LogFile | None = None,
+    services: Services | None = None,
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
     `http_hosts` are those that HTTP steps and outgoing webhooks may call. `url` is the API's address.
     `lane`: so many branches of a new fork share a log; 0: none do. `lines`: where the lines of its runs are written.
+    `services`: those of AWS that steps may call.
     """
     data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
@@ -146,7 +149,8 @@ def open_local(
     keys = [link_key(data)]
     links = Links(url, lambda: keys)
     paths = project_of(folder).paths
-    steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links, paths=paths)
+    calls = Calls(HttpSteps(hosts, secrets), services=ServiceSteps(services))
+    steps = FunctionSteps(folder, clock, calls, links, paths=paths)
     catalog, files = Catalog(partial(compile_document, trusted=True)), FolderFiles(data)
     parts = assemble(
         Ports(store, store, store, store, store, store, queue, queue, blobs, clock),

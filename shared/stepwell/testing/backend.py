@@ -11,6 +11,7 @@ from stepwell.memory.inbox import Inbox
 from stepwell.memory.queue import MemoryQueue
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.ports import Ports
+from stepwell.runtime.steps.calls import Calls
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
 START_MS = int(START.timestamp() * 1000)
@@ -23,6 +24,7 @@ class Backend:
     ports: Ports
     inbox: Inbox
     clock: VirtualClock
+    calls: Calls | None = None  # the systems that steps may call; None: each such step fails, unless it is mocked
 
 
 def in_memory() -> Backend:

@@ -230,6 +230,7 @@ class Stepwell:
         self._folder, self._clock = Path(folder), backend.clock
         self._items: Any = backend.ports.log  # a local one holds users' items too
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
+        self._calls = backend.calls
         self._steps = self._new_steps(sessions)
         self._graphs: dict[str, Graph] = {}
         self._mocked: set[str] = set()
@@ -250,7 +251,7 @@ class Stepwell:
         self._sources = self._load()
 
     def _new_steps(self, sessions: int) -> MockedSteps:
-        return MockedSteps(self._folder, self._clock, self._links, sessions)
+        return MockedSteps(self._folder, self._clock, self._links, sessions, self._calls)
 
     def _new_driver(self, inbox: Inbox) -> Driver:
         return Driver(self._parts, inbox, self._clock)

@@ -27,6 +27,7 @@ from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause
+from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
@@ -71,8 +72,11 @@ class Mock:
 class MockedSteps:
     """The real executor, except for steps with a mock, by node name, function name or `run`."""
 
-    def __init__(self, folder: Path, clock: VirtualClock, links: Links, sessions: int) -> None:
-        self._real = FunctionSteps(folder, clock, links=links, sessions=sessions, paths=project_of(folder).paths)
+    def __init__(
+        self, folder: Path, clock: VirtualClock, links: Links, sessions: int, calls: Calls | None = None
+    ) -> None:
+        paths = project_of(folder).paths
+        self._real = FunctionSteps(folder, clock, calls, links, sessions, paths)
         self._mocks: dict[str, Mock] = {}
         self.met: set[str] = set()  # the names of the steps that ran
 

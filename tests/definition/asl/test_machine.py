@@ -76,7 +76,7 @@ def test_a_stored_machine_compiles_to_the_same_graph() -> None:
          "/States/A/Retry/0/ErrorEquals"),
         ({**TASK, "End": True, "Retry": [{"ErrorEquals": ["E"], "BackoffRate": 0.5}]}, "bad_value",
          "/States/A/Retry/0/BackoffRate"),
-        ({**TASK, "End": True, "Resource": "arn:aws:states:::sqs:sendMessage"}, "unsupported_resource",
+        ({**TASK, "End": True, "Resource": "arn:aws:states:::ecs:runTask"}, "unsupported_resource",
          "/States/A/Resource"),
         ({"Type": "Wait", "Next": "B"}, "bad_state", "/States/A"),
         ({"Type": "Wait", "Seconds": -1, "Next": "B"}, "wrong_type", "/States/A/Seconds"),

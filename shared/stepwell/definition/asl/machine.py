@@ -153,13 +153,15 @@ class _State:
         given = parts.Computed(self.name, "input", lambda frame: select(dialect.given(frame)))
         timeout_ms = int(state["TimeoutSeconds"] * 1000) if "TimeoutSeconds" in state else None
         shaping = parts.Shaped(self.name, dialect, found.wrap)
-        if found.run.startswith(SCHEME):
+        is_workflow = found.run.startswith(SCHEME)
+        if is_workflow:
             check_workflow(self.context, found.run.removeprefix(SCHEME), f"{self.path}/Resource")
+        if is_workflow and not found.is_detached:
             child = Child(found.run.removeprefix(SCHEME), found.run.removeprefix(SCHEME), given)
             call = Call((child,), single=True, timeout_ms=timeout_ms)
             self._add(Node(self.name, call=call, shaping=shaping, rules=self._rules(tried)))
         else:
-            step = Step(found.run, given, timeout_ms=timeout_ms, retriers=tuple(tried))
+            step = Step(found.run, given, timeout_ms=timeout_ms, retriers=tuple(tried), uses=found.uses)
             self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(())))
 
     def _pass(self) -> None:

@@ -30,6 +30,8 @@ _NAMED: Mapping[str, str] = {
     "payload_too_large": TOO_LARGE,
     "answer_too_large": TOO_LARGE,
 }
+# Of any error of a service: DynamoDb.DynamoDbException, DynamoDB.AmazonDynamoDBException, Lambda.AWSLambdaException.
+_OF_SERVICE = re.compile(r"(\w+)\.(?:Amazon|AWS)?\1Exception")
 _BY_CATEGORY: Mapping[str, str] = {"timeout": TIMEOUT, "worker_lost": TASK_FAILED}
 _OF_STEPWELL = re.compile(r"[a-z][a-z0-9_]*")  # as its codes are written; other types are classes of exceptions
 KNOWN = frozenset(
@@ -68,6 +70,9 @@ def takes(error_equals: Sequence[str], failure_type: str, category: str) -> bool
 def _is_taken(name: str, found: str) -> bool:
     if name in _NOT_TAKEN:
         return found == name or found not in _NOT_TAKEN[name]
+    of_service = _OF_SERVICE.fullmatch(name)
+    if of_service is not None and found.startswith(f"{of_service[1]}."):
+        return True
     return found == name or (name == TIMEOUT and found == HEARTBEAT)
 
 

@@ -2,7 +2,9 @@
 
 the ARN of a Lambda function                  that function
 arn:aws:states:::lambda:invoke                the function that the task's input names
+arn:aws:states:::states:startExecution        a run that nobody waits for
 arn:aws:states:::states:startExecution.sync   a child run, which is waited for
+arn:aws:states:::dynamodb:putItem, …          a call of another service, which `services` has
 what `resources` names                        that step, function or workflow
 """
 
@@ -12,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
+from stepwell.definition.asl import services
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.graph import Json
 from stepwell.definition.states_language import is_named
@@ -29,9 +32,11 @@ _MACHINE = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:stateMachine:([A-Za
 class Target:
     """What a task runs. `select`: the input of it, from the input of the task; `wrap`: the result of the task."""
 
-    run: str  # python:module.function | lambda:NAME | workflow:NAME
+    run: str  # python:module.function | lambda:NAME | workflow:NAME | the ARN of an integration
     select: Callable[[Json], Json] | None = None
     wrap: Callable[[Frame, Json], Json] | None = None
+    uses: services.Uses = ()  # what an integration calls
+    is_detached: bool = False  # of a workflow: nobody waits for its run
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,14 @@ def target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target |
     call = "" if found is None else f"{found[1]}{found[2] or ''}"
     if call == "lambda:invoke":
         return _invoked(given, mapped)
-    if call in ("states:startExecution.sync", "states:startExecution.sync:2"):
-        return _started(given, mapped, is_parsed=call.endswith(":2"))
-    return Unsupported(f"nothing runs the resource {resource[:120]!r} in this version", _MAP_IT % resource)
+    if call in ("states:startExecution", "states:startExecution.sync", "states:startExecution.sync:2"):
+        return _started(given, mapped, call)
+    if services.is_service(call):
+        refused = services.refusal(call, given)
+        return Unsupported(*refused) if refused else Target(resource, uses=services.uses(call, given))
+    is_plain = found is not None and not found[2] and found[1].count(":") == 1
+    sdk = f"write the SDK's call, arn:aws:states:::aws-sdk:{call}, or " if is_plain else ""
+    return Unsupported(f"nothing runs the resource {resource[:120]!r} in this version", sdk + _MAP_IT % resource)
 
 
 def _invoked(given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
@@ -75,7 +85,7 @@ def _invocation(frame: Frame, brought: Json) -> Json:
     return {"ExecutedVersion": "$LATEST", "Payload": brought, "StatusCode": 200}
 
 
-def _started(given: Json, mapped: Mapping[str, str], *, is_parsed: bool) -> Target | Unsupported:
+def _started(given: Json, mapped: Mapping[str, str], call: str) -> Target | Unsupported:
     arn = given.get("StateMachineArn") if isinstance(given, dict) else None
     found = _MACHINE.fullmatch(arn) if isinstance(arn, str) else None
     own = next((run for one, run in mapped.items() if isinstance(arn, str) and is_named(arn, one)), None)
@@ -83,12 +93,21 @@ def _started(given: Json, mapped: Mapping[str, str], *, is_parsed: bool) -> Targ
         message = "the task starts a state machine that it does not name in `StateMachineArn`"
         return Unsupported(message, "write its ARN, or map what is written to a workflow in resources.yaml")
     name = found[1] if found else str(arn)
+    run = own or f"workflow:{name}"
 
     def execution(frame: Frame, brought: Json) -> Json:
+        is_parsed = call.endswith(":2")
         output = brought if is_parsed else json.dumps(brought, ensure_ascii=False, separators=(",", ":"))
         return {"Name": name, "Output": output, "StateMachineArn": arn, "Status": "SUCCEEDED"}
 
-    return Target(own or f"workflow:{name}", _execution_input, execution)
+    def begun(frame: Frame, brought: Json) -> Json:
+        machine = found[0].removesuffix(found[2] or "") if found else f"arn:aws:states:::stateMachine:{name}"
+        execution = f"{machine.replace(':stateMachine:', ':execution:')}:{brought}"
+        return {"ExecutionArn": execution, "StartDate": frame.names["now"]}
+
+    if call == "states:startExecution":
+        return Target(run, _execution_input, begun, is_detached=True)
+    return Target(run, _execution_input, execution)
 
 
 def _execution_input(given: Json) -> Json:

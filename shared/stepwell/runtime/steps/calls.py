@@ -8,9 +8,11 @@ from stepwell.definition.graph import Json
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.lambdas import LambdaSteps
 from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.steps.services import ServiceSteps
 from stepwell.values import dataclass
 
-_SCHEMES = ("http:", "lambda:")
+_INTEGRATION = "arn:"
+_SCHEMES = ("http:", "lambda:", _INTEGRATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +21,21 @@ class Calls:
 
     http: HttpSteps = field(default_factory=HttpSteps)
     lambdas: LambdaSteps = field(default_factory=LambdaSteps)
+    services: ServiceSteps = field(default_factory=ServiceSteps)
 
     def run(self, call: StepCall) -> Json:
         """Returns the step's result. Raises CallError; AttemptTimeoutError when its time is up."""
-        return self.http.run(call) if call.run.startswith("http:") else self.lambdas.run(call)
+        if call.run.startswith("http:"):
+            return self.http.run(call)
+        return self._integrated(call) if call.run.startswith(_INTEGRATION) else self.lambdas.run(call)
+
+    def _integrated(self, call: StepCall) -> Json:
+        """Runs a service integration of a state machine."""
+        if call.run.endswith(":http:invoke"):
+            from stepwell.runtime.steps.http_invoke import invoke  # noqa: PLC0415 - few machines have such a task
+
+            return invoke(self.http, call)
+        return self.services.run(call)
 
 
 def is_call(run: str) -> bool:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 KEPT_HEADERS = ("content-type", "etag", "last-modified", "link", "location", "retry-after", "x-request-id")
 THROTTLED = 429
 USER_AGENT = "stepwell"
-_SHARE = 0.95  # share of the step's time: a call ends and closes its connection before it is interrupted
-_VALUE = re.compile(r"[\x20-\x7e\t]*")
+SHARE = 0.95  # share of the step's time: a call ends and closes its connection before it is interrupted
+VALUE = re.compile(r"[\x20-\x7e\t]*")
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.ASCII)
 _CHARSET = re.compile(r"charset=\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
@@ -50,15 +50,16 @@ class HttpSteps:
         """Returns `{status, headers, body}`. Raises CallError; AttemptTimeoutError when its time is up."""
         from stepwell.runtime.steps import http_call  # noqa: PLC0415 - TLS takes 40 ms, which few workers need
 
-        deadline = http_call.Deadline(self.now_seconds, call.timeout_ms / 1000 * _SHARE)
+        deadline = http_call.Deadline(self.now_seconds, call.timeout_ms / 1000 * SHARE)
         request = call.request
-        target = self._allowed(parse_url(request["url"]))
+        target = self.allowed(parse_url(request["url"]))
         secrets = _Secrets(self.secrets)
         sending = _sending(call, target, secrets)
         answer = http_call.send(sending, self.network or http_call.Network(), deadline)
         return _result(sending, answer, secrets)
 
-    def _allowed(self, target: Target) -> Target:
+    def allowed(self, target: Target) -> Target:
+        """Returns the target. Raises CallError for a host that is not on the list."""
         if self.hosts.allow(target):
             return target
         message = (f"{target.origin} is not among the hosts that HTTP steps may call; nothing was sent "
@@ -128,7 +129,7 @@ def _headers(written: Mapping[str, Json], secrets: _Secrets) -> Iterator[tuple[s
             text = value.get("prefix", "") + secrets.first(references_of(value))
         elif isinstance(value, bool) or not isinstance(value, str):
             text = json.dumps(value)
-        if not HEADER_NAME.fullmatch(name) or not _VALUE.fullmatch(text) or len(text) > HEADER_CHARACTERS:
+        if not HEADER_NAME.fullmatch(name) or not VALUE.fullmatch(text) or len(text) > HEADER_CHARACTERS:
             message = (f"the value of the header {name} has characters that no header may have, such as a line's end, "
                        f"or more than {HEADER_CHARACTERS}; nothing was sent")  # fmt: skip
             raise CallError("bad_header", "validation", message)
@@ -169,9 +170,9 @@ def _result(sending: Sending, answer: Answer, secrets: _Secrets) -> Json:
     headers = {name: answer.headers[name][:HEADER_CHARACTERS] for name in KEPT_HEADERS if name in answer.headers}
     result = secrets.masked({"status": answer.status, "headers": headers})
     if 200 <= answer.status < 300:
-        return {**result, "body": secrets.masked(_body(answer))}
+        return {**result, "body": secrets.masked(body_of(answer))}
     try:
-        body = _body(answer)
+        body = body_of(answer)
     except CallError:  # the status says more than the body
         body = None
     after_ms = retry_after_ms(answer.status, answer.headers, time.time_ns() // 1_000_000)
@@ -187,7 +188,7 @@ def _error(sending: Sending, status: int, data: Json, after_ms: int) -> CallErro
     return CallError(f"http_{status}", category, message, data, after_ms)
 
 
-def _body(answer: Answer) -> Json:
+def body_of(answer: Answer) -> Json:
     """Returns the body as JSON if its type says so, else as text; None if it is empty."""
     if not answer.body:
         return None

@@ -1,0 +1,42 @@
+"""The services' models that botocore brings: which services, actions and parameters there are."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from stepwell.aws.service_names import botocore_service, java_name
+
+
+@cache
+def _loader() -> Any:
+    from botocore.session import Session  # noqa: PLC0415 - a third of a second, only where a machine calls a service
+
+    return Session().get_component("data_loader")
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    return tuple(_loader().list_available_services("service-2"))
+
+
+@cache
+def find_service(service: str) -> str | None:
+    """Returns botocore's name of a service; None if it has none."""
+    found = botocore_service(service, _known())
+    return found if found in _known() else None
+
+
+@cache
+def model_of(name: str) -> Any:
+    """Returns the model of a service by botocore's name."""
+    from botocore.model import ServiceModel  # noqa: PLC0415 - as above
+
+    return ServiceModel(_loader().load_service_model(name, "service-2"), service_name=name)
+
+
+@cache
+def java_prefix(service: str) -> str:
+    """Returns what the names of a service's errors begin with, such as `DynamoDb`."""
+    name = find_service(service)
+    return service if name is None else java_name(model_of(name).metadata["serviceId"])
