@@ -256,6 +256,67 @@ def test_a_worker_may_call_what_the_steps_of_its_pool_name_and_nothing_else(call
     }
 
 
+MACHINE = """
+StartAt: Get
+States:
+  Get:
+    Type: Task
+    Resource: arn:aws:states:::dynamodb:getItem
+    Parameters: {TableName: orders, Key: {id: {S.$: $.id}}}
+    Next: Find
+  Find:
+    Type: Task
+    Resource: arn:aws:states:::aws-sdk:dynamodb:query
+    Parameters: {TableName: orders, IndexName: by-day, KeyConditionExpression: d = :d}
+    Next: Send
+  Send:
+    Type: Task
+    Resource: arn:aws:states:::sqs:sendMessage
+    Parameters: {QueueUrl: "https://sqs.eu-west-1.amazonaws.com/123456789012/orders", MessageBody.$: $}
+    Next: Tell
+  Tell:
+    Type: Task
+    Resource: arn:aws:states:::sns:publish
+    Parameters: {TopicArn: "arn:aws:sns:eu-west-1:123456789012:orders", Message.$: $}
+    Next: Put
+  Put:
+    Type: Task
+    Resource: arn:aws:states:::events:putEvents
+    Parameters: {Entries: [{Source: shop, DetailType: x, Detail: {}}, {EventBusName: shop, Detail: {}}]}
+    Next: Computed
+  Computed:
+    Type: Task
+    Resource: arn:aws:states:::dynamodb:putItem
+    Parameters: {TableName.$: $.table, Item: {}}
+    Next: Own
+  Own: {Type: Task, Resource: "arn:aws:states:::aws-sdk:s3:getObject", Parameters: {Bucket: b, Key: k}, End: true}
+"""
+
+
+def test_a_worker_may_do_what_the_tasks_of_state_machines_name_on_what_they_write_out(tmp_path: Path) -> None:
+    (tmp_path / "m.asl.yaml").write_text(MACHINE)
+    stack = made({"folder": str(tmp_path)})
+    may = {resource.rpartition("<AWS::AccountId>:")[2]: actions
+           for resource, actions in allowed(stack, "worker-default").items()
+           if "orders" in resource or "event-bus" in resource}  # fmt: skip
+    assert may == {
+        "table/orders": {"dynamodb:GetItem", "dynamodb:Query"},
+        "table/orders/index/by-day": {"dynamodb:Query"},
+        "arn:aws:sqs:eu-west-1:123456789012:orders": {"sqs:SendMessage"},
+        "arn:aws:sns:eu-west-1:123456789012:orders": {"sns:Publish"},
+        "event-bus/default": {"events:PutEvents"},
+        "event-bus/shop": {"events:PutEvents"},
+    }
+
+
+def test_what_no_permission_is_derived_for_is_told(tmp_path: Path) -> None:
+    (tmp_path / "m.asl.yaml").write_text(MACHINE)
+    stack = cdk.Stack(cdk.App(), "Mine")
+    engine = StepwellEngine(stack, "Engine", EngineProps(folder=tmp_path, bundle=False))
+    (told,) = [one.data for part in engine.node.find_all() for one in part.node.metadata if one.type == "aws:cdk:info"]
+    assert "call dynamodb:putItem, s3:getObject, and" in str(told)
+
+
 def test_the_workers_alone_are_told_the_hosts(calling: Mapping[str, object]) -> None:
     name = "STEPWELL_HTTP_HOSTS"
     variables = {handler: one["Environment"]["Variables"] for handler, one in made(calling).functions().items()}

@@ -17,7 +17,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from stepwell.cdk import bundling, metrics
-from stepwell.cdk.called import arns_of
+from stepwell.cdk.called import arns_of, tell_ungranted
 from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
 from stepwell.cdk.live import Live
 from stepwell.cdk.locking import OTEL, TRACING
@@ -215,13 +215,15 @@ class Handlers(Construct):
             },
         )
         queue = self._queues.work[name]
-        own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}
+        calls = self._calls.get(name, {})
+        own = {"own_work": [queue.queue_arn], **arns_of(calls, cdk.Stack.of(self))}
         if name != DEFAULT_POOL:
             own |= {row: [] for row in OF_BATCHES}  # batches are runs of the default pool
         handler = Handler(
             self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions
         )
         handler.take_from("Work", queue, batch=1, concurrency=pool.concurrency)
+        tell_ungranted(handler, name, calls)
         return handler
 
     def _hosts(self) -> Mapping[str, str]:

@@ -52,6 +52,19 @@ OF_BATCHES = ("batched", "batched_indexes", "bucket", "run_blobs", "event_blobs"
 # Functions that sign or verify links.
 _LINK: tuple[Row, ...] = ((("secretsmanager:GetSecretValue",), "link_key"),)
 
+# What steps that call services may be given, each on the resources that the definitions write out.
+OF_CALLS = (
+    "dynamodb:DeleteItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "dynamodb:Scan",
+    "dynamodb:UpdateItem",
+    "events:PutEvents",
+    "sns:Publish",
+    "sqs:SendMessage",
+)
+
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
             (("dynamodb:Query",), "indexes"), *_LINK, *_ERASE, (_LOOK, "dead"), (("lambda:InvokeFunction",), "worker"),
@@ -70,6 +83,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("lambda:InvokeFunction",), "lambdas"),
         (("secretsmanager:GetSecretValue",), "step_secrets"),
         (("ssm:GetParameter",), "step_parameters"),
+        *(((action,), f"step {action}") for action in OF_CALLS),
         (_LIST, "table"),
         (("dynamodb:Query",), "batched_indexes"),
     ),

@@ -1,4 +1,4 @@
-"""The ARNs of resources named in definitions and webhooks: secrets, parameters, functions."""
+"""The ARNs of resources named in definitions and webhooks: secrets, parameters, functions, and those of calls."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def lambda_arn(name: str, stack: cdk.Stack) -> str:
     if name.startswith("arn:"):
         return name
     return _arn(stack, "lambda", "function", name, cdk.ArnFormat.COLON_RESOURCE_NAME)
+
+
+def resource_arn(name: str, stack: cdk.Stack) -> str:
+    """Returns the ARN of a table, queue, topic or event bus from `SERVICE:KIND/NAME` or its ARN."""
+    if name.startswith("arn:"):
+        return name
+    service, _, resource = name.partition(":")
+    kind, _, own = resource.partition("/")
+    return _arn(stack, service, kind, own, cdk.ArnFormat.SLASH_RESOURCE_NAME)
 
 
 def _arn(stack: cdk.Stack, service: str, resource: str, name: str, form: cdk.ArnFormat) -> str:
