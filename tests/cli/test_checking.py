@@ -138,3 +138,13 @@ def test_a_folder_without_workflows_is_an_error(folder: Path, cli: Cli) -> None:
     (problem,) = found(cli, 1)
     assert problem["code"] == "no_workflows"
     assert "stepwell init" in problem["hint"]
+
+
+def test_a_call_that_a_service_does_not_have_is_an_error_in_a_folder_and_in_a_file(folder: Path, cli: Cli) -> None:
+    state = {"Type": "Task", "Resource": "arn:aws:states:::aws-sdk:sqs:sendMesage", "End": True}
+    (folder / "m.asl.json").write_text(json.dumps({"StartAt": "A", "States": {"A": state}}))
+    for path in ((), (str(folder / "m.asl.json"),)):
+        result = cli("check", "--json", *path)
+        (problem,) = json.loads(result.stdout)
+        assert (problem["code"], problem["hint"], problem["line"]) == (
+            "unknown_action", "did you mean `sendMessage`?", 1)  # fmt: skip

@@ -13,7 +13,7 @@ from tests.cli.conftest import Cli
 MACHINE = {
     "StartAt": "A",
     "States": {
-        "A": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "Next": "B"},
+        "A": {"Type": "Task", "Resource": "arn:aws:states:::ecs:runTask.sync", "Next": "B"},
         "B": {"Type": "Task", "Resource": "${Charge}", "End": True},
     },
 }
@@ -29,7 +29,7 @@ def test_a_machine_is_written_and_what_it_lacks_is_listed(cli: Cli, tmp_path: Pa
     Path("refund.json").write_text(json.dumps(MACHINE))
     result = cli("import", "asl", "refund.json")
     assert result.exit_code == 0
-    assert '"arn:aws:states:::sqs:sendMessage": python:module.function' in result.stdout
+    assert '"arn:aws:states:::ecs:runTask.sync": python:module.function' in result.stdout
     assert '"Charge": VALUE' in result.stdout
     assert json.loads((tmp_path / "workflows" / "refund.asl.json").read_text()) == MACHINE
 
@@ -38,7 +38,7 @@ def test_once_it_has_what_it_lacks_the_folder_is_right(cli: Cli, tmp_path: Path)
     Path("refund.json").write_text(json.dumps(MACHINE))
     result = cli("import", "asl", "refund.json", "--json")
     lacking = json.loads(result.stdout)["resources"]
-    assert lacking == {"resources": ["arn:aws:states:::sqs:sendMessage"], "substitutions": ["Charge"]}
+    assert lacking == {"resources": ["arn:aws:states:::ecs:runTask.sync"], "substitutions": ["Charge"]}
     written = {"resources": {lacking["resources"][0]: "python:shop.send", "charge": "python:shop.charge"},
                "substitutions": {"Charge": "charge"}}  # fmt: skip
     (tmp_path / "workflows" / "resources.yaml").write_text(json.dumps(written))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from stepwell.aws.service_names import botocore_service, java_name
+from stepwell.aws.service_names import OTHERS, botocore_service, java_name
 
 
 @cache
@@ -25,6 +25,11 @@ def find_service(service: str) -> str | None:
     """Returns botocore's name of a service; None if it has none."""
     found = botocore_service(service, _known())
     return found if found in _known() else None
+
+
+def services() -> list[str]:
+    """Returns the services' names as tasks write them."""
+    return sorted({*OTHERS, *(name.replace("-", "") for name in _known() if name not in OTHERS.values())})
 
 
 @cache

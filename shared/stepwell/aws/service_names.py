@@ -7,7 +7,7 @@ from collections.abc import Collection
 from functools import cache
 
 # Where botocore's name is not the service's id without spaces. The rest: its name without hyphens.
-_OTHERS = {
+OTHERS = {
     "applicationdiscovery": "discovery",
     "applicationdiscoveryservice": "discovery",
     "cloudwatchlogs": "logs",
@@ -55,8 +55,8 @@ _WORDS = (
 
 def botocore_service(service: str, known: Collection[str]) -> str | None:
     """Returns botocore's name of a service; None if it has none."""
-    if service in _OTHERS:
-        return _OTHERS[service]
+    if service in OTHERS:
+        return OTHERS[service]
     return next((name for name in known if name.replace("-", "") == service), None)
 
 

@@ -53,11 +53,12 @@ def check(
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     """Returns the number of definitions in a file or folder, and their problems."""
     if path.is_dir():
+        from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
         loaded, project = load_folder(path), project_of(path)
-        problems = (*loaded.problems, *check_folder_code(path, project.sources[1:]))
+        problems = (*loaded.problems, *check_folder_code(path, project.sources[1:]), *check_services(path))
         return loaded.count, (
             *problems,
             *_missing_packages(project),
@@ -82,6 +83,7 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         from stepwell.runtime.notify.telling import TOLD  # noqa: PLC0415 - with the engine
 
         return 0, check_webhooks(read_definition(path), str(path), types=TOLD).problems
+    from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
     from stepwell.runtime.starts.folder import load_resources, over_schedules  # noqa: PLC0415 - with the compiler
@@ -89,9 +91,10 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     made = compile_definition(read_definition(path), str(path), load_resources(path.parent).document)
     if made.graph is None:
         return 1, made.problems
+    services = check_services(path)
     hint = "it may be in another file; check the whole folder"
     unknown = unknown_workflows(made.called, [made.graph.name], "warning", hint)
-    return 1, (*made.problems, *unknown, *over_schedules(made.graph, str(path)))
+    return 1, (*made.problems, *services, *unknown, *over_schedules(made.graph, str(path)))
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:

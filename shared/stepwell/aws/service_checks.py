@@ -1,0 +1,141 @@
+"""Checks the calls of services in state machines against the models that botocore brings. Nothing is called.
+
+Without boto3, as in a light installation, only the parameters of `http:invoke` are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from stepwell.definition.asl.services import HTTP, call_name, in_sdk, is_service
+from stepwell.definition.graph import Json
+from stepwell.definition.loader import load_document
+from stepwell.definition.states_language import is_named, with_resources
+from stepwell.definition.text import closest, pointer_part
+from stepwell.errors import Problem
+from stepwell.runtime.starts.folder import definition_files, load_resources
+from stepwell.runtime.starts.reading import read_text
+
+_HTTP = ("ApiEndpoint", "Method", "Headers", "QueryParameters", "RequestBody", "Transform")
+_HTTP_NEEDED = ("ApiEndpoint", "Method")
+_REFUSED = ("Authentication", "InvocationConfig")  # the compiler reports them
+_COMPUTED = ".$"
+
+
+def check_services(path: Path) -> list[Problem]:
+    """Returns the unknown services, actions and parameters of a folder's state machines, or of one file's."""
+    files = definition_files(path) if path.is_dir() else [path]
+    resources = load_resources(path if path.is_dir() else path.parent).document
+    return [problem for file in files for problem in _of_file(file, resources)]
+
+
+def _of_file(file: Path, resources: Mapping[str, Json]) -> Iterator[Problem]:
+    text, _ = read_text(file)
+    if text is None or ":states:" not in text:
+        return
+    loaded = load_document(text)
+    data, _ = with_resources(loaded.data, resources)
+    if not isinstance(data, dict) or "States" not in data:
+        return
+    mapped = data.get("resources")
+    for place, state in _tasks(data["States"], "/States"):
+        resource = state["Resource"]
+        if not any(is_named(resource, name) for name in (mapped if isinstance(mapped, dict) else ())):
+            for problem in _problems(resource, state, place):
+                yield loaded.placed(problem, str(file))
+
+
+def _tasks(value: Json, path: str) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """Yields each task that calls a service, with its place."""
+    if isinstance(value, dict):
+        resource = value.get("Resource")
+        if value.get("Type") == "Task" and isinstance(resource, str) and ":states:" in resource:
+            if is_service(call_name(resource)):
+                yield path, value
+            return
+        for key, part in value.items():
+            yield from _tasks(part, f"{path}/{pointer_part(key)}")
+    elif isinstance(value, list):
+        for at, part in enumerate(value):
+            yield from _tasks(part, f"{path}/{at}")
+
+
+def _problems(resource: str, state: Mapping[str, Json], place: str) -> Iterator[Problem]:
+    call = call_name(resource)
+    field = "Arguments" if "Arguments" in state else "Parameters"
+    given = state.get(field)
+    if call == HTTP:
+        yield from _missing(given, _HTTP_NEEDED, call, f"{place}/{field}")
+        yield from _unknown(given, (*_HTTP, *_REFUSED), call, f"{place}/{field}")
+    elif find_spec("botocore") is not None:
+        yield from _of_model(call, given, f"{place}/Resource", f"{place}/{field}")
+
+
+def _of_model(call: str, given: Json, place: str, path: str) -> Iterator[Problem]:
+    from stepwell.aws import service_models as models  # noqa: PLC0415 - botocore, only where a machine calls a service
+    from stepwell.aws.service_names import operation  # noqa: PLC0415 - as above
+
+    service, action = in_sdk(call)
+    name = models.find_service(service)
+    if name is None:
+        yield Problem("unknown_service", f"AWS has no service {service!r}", place, closest(service, models.services()))
+        return
+    model = models.model_of(name)
+    if operation(action) not in model.operation_names:
+        actions = [f"{one[0].lower()}{one[1:]}" for one in model.operation_names]
+        hint = closest(action, actions)
+        yield Problem("unknown_action", f"{service} has no action {action!r}", place, hint)
+        return
+    shape = model.operation_model(operation(action)).input_shape
+    needed = () if shape is None else shape.required_members
+    yield from _missing(given, needed, call, path)
+    yield from _of_shape(shape, given, call, path)
+
+
+def _of_shape(shape: Any, given: Json, call: str, path: str) -> Iterator[Problem]:
+    """Yields the unknown names in parameters that are written out."""
+    from stepwell.aws.service_shapes import names_of  # noqa: PLC0415 - as above
+
+    kind = "" if shape is None else shape.type_name
+    if isinstance(given, list) and kind == "list":
+        for at, one in enumerate(given):
+            yield from _of_shape(shape.member, one, call, f"{path}/{at}")
+    if not isinstance(given, dict):
+        return
+    if kind == "structure" or shape is None:
+        members = {} if shape is None else names_of(shape)
+        yield from _unknown(given, () if shape is None else shape.members, call, path, members)
+        for key, one in given.items():
+            if key.lower() in members:
+                member = shape.members[members[key.lower()]]
+                yield from _of_shape(member, one, call, f"{path}/{pointer_part(key)}")
+    elif kind == "map":
+        for key, one in given.items():
+            yield from _of_shape(shape.value, one, call, f"{path}/{pointer_part(key)}")
+
+
+def _unknown(
+    given: Json,
+    known: Sequence[str] | Mapping[str, Any],
+    call: str,
+    path: str,
+    written: Mapping[str, str] | None = None,
+) -> Iterator[Problem]:
+    """`written`: the names by their small letters, where any case will do."""
+    for key in given if isinstance(given, dict) else ():
+        name = key.removesuffix(_COMPUTED)
+        if name not in known and name.lower() not in (written or {}):
+            message = f"{call} has no parameter {name!r}"
+            yield Problem("unknown_parameter", message, f"{path}/{pointer_part(key)}", closest(name, known))
+
+
+def _missing(given: Json, needed: Sequence[str], call: str, path: str) -> Iterator[Problem]:
+    if not isinstance(given, dict):  # computed as a whole, or the state's input
+        return
+    there = {key.removesuffix(_COMPUTED).lower() for key in given}
+    for name in needed:
+        if name.lower() not in there:
+            yield Problem("missing_parameter", f"{call} needs the parameter `{name}`", path, f"add {name}")
