@@ -45,6 +45,15 @@ def fail(times=99, name="CardDeclined", **given):
     return {"tries": len(calls)}
 
 
+def early(ctx, token, fails=False):
+    send[0](token, "early")
+    if fails:
+        raise Busy("the token has been used")
+
+
+send = []
+
+
 def key(ctx):
     calls.append(ctx.idempotency_key)
     if len(calls) < 3:
@@ -52,6 +61,7 @@ def key(ctx):
     return list(calls)
 """
 RESOURCES = {"resources": {name: f"python:work.{name}" for name in ("echo", "plus", "fail", "key")}}
+RESOURCES["resources"]["arn:x:early.waitForTaskToken"] = "python:work.early"
 Machine = dict[str, Any]
 Begin = Callable[..., Run]
 

@@ -111,6 +111,20 @@ def test_a_message_is_sent_to_a_queue_as_json(begin: Begin, cloud: Cloud) -> Non
     assert (json.loads(message["Body"]), message["MessageId"]) == ({"order": "o1"}, run.result["MessageId"])
 
 
+def test_a_message_with_a_token_waits_for_its_callback(begin: Begin, cloud: Cloud) -> None:
+    queue = cloud.service("sqs")
+    url = queue.create_queue(QueueName="inspections")["QueueUrl"]
+    body = {"order.$": "$.id", "token.$": "$$.Task.Token"}
+    run = begin(
+        machine(A=task(f"{OF}sqs:sendMessage.waitForTaskToken", Parameters={"QueueUrl": url, "MessageBody": body})),
+        {"id": "o1"},
+    )
+    assert (run.status, run.waiting_for) == ("waiting", "callback")
+    (message,) = queue.receive_message(QueueUrl=url)["Messages"]
+    run._kit.callback(json.loads(message["Body"])["token"], {"fine": True})
+    assert run.result == {"fine": True}
+
+
 def test_a_queue_that_is_not_there_is_an_error_of_sqs(begin: Begin, cloud: Cloud) -> None:
     url = "https://sqs.us-east-1.amazonaws.com/111111111111/gone"
     send = task(f"{OF}aws-sdk:sqs:sendMessage", Parameters={"QueueUrl": url, "MessageBody": "x"})

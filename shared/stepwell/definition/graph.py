@@ -14,6 +14,7 @@ from stepwell.values import dataclass
 Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; finite numbers only
 
 END = "end"  # the target that ends the run
+CALLBACK_MARK = "stepwell-task-token-"  # and the run's id, in a step's input: where its callback's token is put in
 DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
 NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors, whatever a retry policy names
 
@@ -127,6 +128,7 @@ class Step:
     writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
     window: int | None = None  # the most messages of the conversation that its message joins; None: none
     throttle: Throttle | None = None
+    callback: Wait | None = None  # what it returns is dropped: its result is what comes by the token in its input
 
 
 @dataclass(frozen=True, slots=True)

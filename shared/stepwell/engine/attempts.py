@@ -6,6 +6,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
+from stepwell.engine.answered import pause_for
 from stepwell.engine.compensation import undone
 from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input, step_input, visit_key
@@ -56,9 +57,10 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
     limit_ms = deadline_ms(moment.graph, moment.run, token)
     if outcome.failure and outcome.failure.category == "timeout" and limit_ms is not None and moment.now_ms >= limit_ms:
         return ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph))
-    if outcome.pause is not None:
+    pause = outcome.pause or pause_for(moment, token, action, outcome, policy)
+    if pause is not None:
         return record(moment, token, Kind.STEP, action.node, attempt=action.attempt, started_ms=outcome.started_ms,
-                       next=outcome.pause)  # fmt: skip
+                       next=pause)  # fmt: skip
     ended = Ended(
         action.node,
         action.attempt,

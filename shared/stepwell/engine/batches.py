@@ -10,7 +10,7 @@ from dataclasses import field
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
-from stepwell.engine.codec import record_fields, record_json, record_with
+from stepwell.engine.codec import number_of, record_fields, record_json, record_with
 from stepwell.engine.columns import columns_of, encode, part_of, rows_of
 from stepwell.engine.forks import branch_id
 from stepwell.engine.jsons import read
@@ -36,8 +36,8 @@ def encode_batch(batch: Batch, fork: str) -> str:
     out: dict[str, Json] = {"lane": list(batch.records)}
     out |= columns_of(rows)
     out |= {"moved": sorted(batch.moved)} if batch.moved else {}
-    number = formats.DONE if any(record.is_done for record in batch.records.values()) else formats.GATHERED
-    return encode(out | {formats.KEY: number})
+    number = max(map(number_of, batch.records.values()), default=0)
+    return encode(out | {formats.KEY: max(number, formats.GATHERED)})
 
 
 def decode_batch(body: str, fork: str) -> Batch:

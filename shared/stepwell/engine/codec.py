@@ -12,6 +12,7 @@ from stepwell.engine import formats
 from stepwell.engine.field_json import build, build_or_none, build_whole, known_fields, plain, shape_of
 from stepwell.engine.jsons import fast_encoder, read
 from stepwell.engine.records import (
+    ALONE,
     Arm,
     Called,
     CleanUp,
@@ -105,11 +106,17 @@ def number_of(record: Record) -> int:
         return formats.FINISHING
     if record.rules and not OF_SHARES.isdisjoint(record.rules):
         return formats.FREEING
-    return max(number_of_next(record.next), formats.REFERRING if record.output_at >= 0 else 0)
+    of_wait = number_of_next(record.parked.asked_by_step) if record.parked else 0
+    return max(number_of_next(record.next), of_wait, formats.REFERRING if record.output_at >= 0 else 0)
 
 
 def number_of_next(following: Next | None) -> int:
-    """The same of what follows: code that knows no lanes must not read a fork that has some."""
+    """The same of what follows: code that knows no lanes must not read a fork that has some.
+
+    Nor must code that joins a step's result with what comes end the wait of a step that is answered.
+    """
+    if isinstance(following, Pause):
+        return formats.ANSWERED if following.then == ALONE else formats.FORMAT
     if isinstance(following, Fork) and following.taken:
         return formats.FINISHING
     is_gathered = isinstance(following, Fork) and following.lane
@@ -165,7 +172,7 @@ def next_json(following: Next) -> dict[str, Json]:
         case RetryAt(at_ms, used):
             return {"retry_at_ms": at_ms, "used": used} if used else {"retry_at_ms": at_ms}
         case Pause():
-            return {"pause": plain(following)}
+            return {"pause": _pause_json(following)}
         case Fork(groups, join, needs):
             forked: dict[str, Json] = {"fork": [plain(group) for group in groups], "join": join, **_said(following)}
             forked |= {name: part for name in _RARE if (part := getattr(following, name))}
@@ -180,6 +187,15 @@ def next_json(following: Next) -> dict[str, Json]:
             return {**out, "at_join": True} if at_join else out
 
 
+def _pause_json(pause: Pause) -> dict[str, Json]:
+    out = plain(pause, skip=("failing",))
+    return {**out, "failing": plain(pause.failing)} if pause.failing else out
+
+
+def _pause_of(raw: Mapping[str, Json]) -> Pause:
+    return build(Pause, raw, failing=build_or_none(Failure, raw.get("failing")))
+
+
 def finished_of(raw: Sequence[Mapping[str, Json]]) -> tuple[Finished, ...]:
     return tuple(build(Finished, one) for one in raw)
 
@@ -190,7 +206,7 @@ def next_of(raw: Mapping[str, Json]) -> Next:
     if "retry_at_ms" in raw:
         return RetryAt(raw["retry_at_ms"], tuple(raw.get("used", ())))
     if "pause" in raw:
-        return build(Pause, raw["pause"])
+        return _pause_of(raw["pause"])
     if "fork" in raw:
         return _fork_from_json(raw)
     if "clean_up" in raw:
@@ -214,7 +230,7 @@ def parked_json(parked: Parked) -> dict[str, Json]:
     out = plain(parked, skip=("arms", "asked_by_step", "children"))
     out["arms"] = [_arm_to_json(arm) for arm in parked.arms]
     if parked.asked_by_step:
-        out["asked_by_step"] = plain(parked.asked_by_step)
+        out["asked_by_step"] = _pause_json(parked.asked_by_step)
     if parked.children:
         out["children"] = [plain(one) for one in parked.children]
     return out
@@ -226,7 +242,7 @@ def _arm_to_json(arm: Arm) -> dict[str, Json]:
 
 def parked_of(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
-    asked = build_or_none(Pause, raw.get("asked_by_step"))
+    asked = _pause_of(raw["asked_by_step"]) if raw.get("asked_by_step") else None
     parts = {name: tuple(raw.get(name, ())) for name in ("escalate_to", "locks", "cancelled")}
     return build(Parked, raw, arms=arms, asked_by_step=asked, children=called_of(raw), **parts)
 

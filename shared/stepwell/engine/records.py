@@ -20,6 +20,7 @@ from stepwell.values import dataclass
 ROOT = "0"
 TASKS = "tasks"  # of a durable function: the kind of their wait, and where the branches of their operations meet
 ENDED = "ended"  # of a Resumption: an operation of a durable function's tasks has ended
+ALONE = "alone"  # of a Pause: what comes is the step's result by itself
 UPDATE = "update"  # of a Resumption: what a caller had a durable function's handler do, while it waited
 CALLERS = ("cancel:", "terminate:")  # how the `by` of a record begins with which a caller ended the run
 
@@ -102,15 +103,20 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Park on the step's directive; `then` is `next` (continue) or `again` (run the step again)."""
+    """Park on the step's directive, or for the callback of a step that is answered.
 
-    kind: str  # sleep | approval | event | children
+    `then`: next (continue) | again (run the step again) | alone (continue with what came, and nothing else).
+    """
+
+    kind: str  # sleep | approval | event | children | callback
     name: str = ""
     key: str = ""
     data: Json = None
     timeout_ms: int | None = None
     result: Json = None
     then: str = "next"
+    heartbeat_ms: int | None = None  # of a callback
+    failing: Failure | None = None  # of the step, which has failed: what it ends with if nothing has come
 
 
 @dataclass(frozen=True, slots=True)

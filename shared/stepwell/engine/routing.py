@@ -112,8 +112,8 @@ _LOOKED_AT = frozenset({"diverge", "branch"})
 
 def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure, names: _Seen) -> Way | None:
     """Returns retry, block, a transition that names the error, or the end. None: continue without a result."""
-    if (again := _again(moment, token, ended, failure)) is not None:
-        return Way(again)
+    if (retry := again(moment, token, ended, failure)) is not None:
+        return Way(retry)
     if failure.category == "governance":
         data = {"type": "governance", "reason": failure.message, "data": failure.data}
         return Way(Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again"))
@@ -128,7 +128,7 @@ def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure,
     return Way(End(Status.TIMED_OUT if ended.timed_out else Status.FAILED))
 
 
-def _again(moment: Moment, token: Token, ended: Ended, failure: Failure) -> RetryAt | None:
+def again(moment: Moment, token: Token, ended: Ended, failure: Failure) -> RetryAt | None:
     """Returns when the node is tried again, by its policy or one of its retriers; None if it is not."""
     policy = ended.policy
     if policy is None:

@@ -44,7 +44,8 @@ def _number_of(token: Token) -> int:
     of_last = number_of(token.last) if token.last else 0
     of_share = formats.FREEING if token.share is not None else 0
     of_finished = formats.FINISHING if token.finished else 0
-    return max(number_of_next(token.fork), of_last, of_share, of_finished)
+    of_wait = number_of_next(token.parked.asked_by_step) if token.parked else 0
+    return max(number_of_next(token.fork), of_last, of_share, of_finished, of_wait)
 
 
 def decode_token(body: str) -> Token:

@@ -36,6 +36,7 @@ from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.starts.triggers import Triggers
 from stepwell.runtime.steps.own import OwnSteps
 from stepwell.runtime.steps.port import Steps
+from stepwell.runtime.steps.task_tokens import TaskTokens
 from stepwell.runtime.stores.log_lines import NoRunLogs, RunLogs
 from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.values import dataclass
@@ -61,7 +62,7 @@ class Assembly:
     dead: DeadQueue
     recovery: Recovery
     run_logs: RunLogs
-    links: Links | None = None  # only where calls are served
+    links: Links | None = None
 
 
 def assemble(
@@ -115,10 +116,14 @@ def assemble(
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)
     sweeper = Sweeper(ports, logbook, stopping, at_once=sweeps_at_once)
+    tokens = TaskTokens(links)
+    worker = Worker(
+        ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.spent, tokens
+    )
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.spent),
+        worker,
         coordinator,
         service,
         sweeper,

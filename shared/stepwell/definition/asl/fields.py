@@ -47,7 +47,6 @@ TYPES = tuple(_BY_PATHS)
 
 _UNSUPPORTED = {  # each with what to do in its place
     "TimeoutSecondsPath": "write TimeoutSeconds",
-    "HeartbeatSeconds": "leave it out: a step's worker is watched by Stepwell itself",
     "HeartbeatSecondsPath": "leave it out: a step's worker is watched by Stepwell itself",
     "Credentials": "give the permissions to the pool that runs the step",
     "MaxConcurrencyPath": "write MaxConcurrency",
@@ -62,7 +61,14 @@ _TEXTS = ("Type", "Comment", "QueryLanguage", "Next", "Resource", "InputPath", "
 _NULLS = ("InputPath", "OutputPath", "ResultPath")
 _LISTS = ("Choices", "Branches", "Retry", "Catch")
 _OBJECTS = ("ItemProcessor", "Iterator", "ItemBatcher", "Assign")
-_NUMBERS = ("Seconds", "TimeoutSeconds", "MaxConcurrency", "ToleratedFailureCount", "ToleratedFailurePercentage")
+_NUMBERS = (
+    "Seconds",
+    "TimeoutSeconds",
+    "HeartbeatSeconds",
+    "MaxConcurrency",
+    "ToleratedFailureCount",
+    "ToleratedFailurePercentage",
+)
 _NEEDED = {"Task": ("Resource",), "Choice": ("Choices",), "Parallel": ("Branches",)}
 _MAY_BE_COMPUTED = ("Seconds", "Timestamp", "Error", "Cause")
 
@@ -95,6 +101,19 @@ def field_problems(state: Mapping[str, Json], path: str, language: str) -> Itera
         else:
             yield from _type_problem(name, value, place, is_computed=language == ANSWERS)
     yield from _lacking(kind, state, path, language)
+    yield from _limits(state, path)
+
+
+def _limits(state: Mapping[str, Json], path: str) -> Iterator[Problem]:
+    """Yields what is wrong with the time limits of a task, where they are numbers."""
+    found = {name: value for name in ("TimeoutSeconds", "HeartbeatSeconds")
+             if isinstance(value := state.get(name), int | float)}  # fmt: skip
+    for name, value in found.items():
+        if value == 0:
+            yield Problem("bad_value", f"`{name}` must be more than 0", f"{path}/{name}", "write the seconds")
+    if len(found) > 1 and found["HeartbeatSeconds"] >= found["TimeoutSeconds"] > 0:
+        message = "`HeartbeatSeconds` must be less than `TimeoutSeconds`"
+        yield Problem("bad_value", message, f"{path}/HeartbeatSeconds", "write fewer seconds")
 
 
 def _other(language: str) -> str:

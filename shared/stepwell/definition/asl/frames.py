@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from stepwell.definition.asl.paths import Scope
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import CALLBACK_MARK, Json
 
 VARIABLES = "$variables"  # names in the scope that no state can have
 RETRIES = "$retries"
@@ -23,6 +23,13 @@ class Frame:
 
     def __init__(self, names: Mapping[str, Json], state: str) -> None:
         self.names, self.state = names, state
+        self.has_token = False  # of a callback, in its context
+
+    def with_token(self) -> Frame:
+        """Returns the frame of a task that is answered by a callback."""
+        frame = Frame(self.names, self.state)
+        frame.has_token = True
+        return frame
 
     @cached_property
     def input(self) -> Json:
@@ -65,6 +72,7 @@ class Frame:
             "State": {"Name": self.state, "EnteredTime": now, "RetryCount": step.get("attempts") or 0},
             "StateMachine": {"Id": run["workflow"], "Name": run["workflow"]},
             **({"Map": {"Item": item}} if item is not None else {}),
+            **({"Task": {"Token": CALLBACK_MARK + run["id"]}} if self.has_token else {}),
         }  # fmt: skip
 
     def seed(self, field: str) -> str:

@@ -24,14 +24,14 @@ from stepwell.definition.asl.fields import (
 )
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.rules import catches, choices, is_wrong, retriers
-from stepwell.definition.asl.tasks import Unsupported, target_of
+from stepwell.definition.asl.tasks import Target, Unsupported, target_of
 from stepwell.definition.asl.values import fail_value, item_value, items_value, seconds_value
 from stepwell.definition.calls import check_workflow
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Call, Child, FanIn, Json, Node, Retrier, Rule, Step, Wait
 from stepwell.definition.resources import check_targets
 from stepwell.definition.text import closest, pointer_part
-from stepwell.limits import NAME_CHARACTERS
+from stepwell.limits import NAME_CHARACTERS, STEP_TIMEOUT_MS
 
 VISITS = 1_000_000  # of a state: a machine's loops end by its own rules, or by the records that a run may have
 SCHEME = "workflow:"
@@ -151,18 +151,32 @@ class _State:
         dialect, tried = self._dialect(), retriers(self.context, state, self.path)
         select = found.select or (lambda given: given)
         given = parts.Computed(self.name, "input", lambda frame: select(dialect.given(frame)))
-        timeout_ms = int(state["TimeoutSeconds"] * 1000) if "TimeoutSeconds" in state else None
+        timeout_ms = _milliseconds(state, "TimeoutSeconds")
         shaping = parts.Shaped(self.name, dialect, found.wrap)
         is_workflow = found.run.startswith(SCHEME)
         if is_workflow:
             check_workflow(self.context, found.run.removeprefix(SCHEME), f"{self.path}/Resource")
-        if is_workflow and not found.is_detached:
+        if found.has_token:
+            self._answered(found, lambda frame: select(dialect.given(frame.with_token())), shaping, tried)
+        elif is_workflow and not found.is_detached:
             child = Child(found.run.removeprefix(SCHEME), found.run.removeprefix(SCHEME), given)
             call = Call((child,), single=True, timeout_ms=timeout_ms)
             self._add(Node(self.name, call=call, shaping=shaping, rules=self._rules(tried)))
         else:
             step = Step(found.run, given, timeout_ms=timeout_ms, retriers=tuple(tried), uses=found.uses)
             self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(())))
+
+    def _answered(
+        self, found: Target, given: Callable[[Frame], Json], shaping: parts.Shaped, tried: Sequence[Retrier]
+    ) -> None:
+        """Adds a task whose result comes by a callback. Each of its retries is another visit, with another token."""
+        limit_ms = _milliseconds(self.state, "TimeoutSeconds")
+        beat_ms = _milliseconds(self.state, "HeartbeatSeconds")
+        wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
+        runs_ms = None if limit_ms is None else min(limit_ms, STEP_TIMEOUT_MS)
+        computed = parts.Computed(self.name, "input", given)
+        step = Step(found.run, computed, timeout_ms=runs_ms, callback=wait, uses=found.uses)
+        self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(tried)))
 
     def _pass(self) -> None:
         dialect = self._dialect()
@@ -318,6 +332,10 @@ class _State:
         message = f"`{name}` is no state of this machine or branch"
         self.context.add("unknown_target", message, path, hint)
         return self.end
+
+
+def _milliseconds(state: State, name: str) -> int | None:
+    return int(state[name] * 1000) if name in state else None
 
 
 def _takes(errors: parts.ErrorNames, frame: Frame) -> bool:

@@ -6,6 +6,7 @@ arn:aws:states:::states:startExecution        a run that nobody waits for
 arn:aws:states:::states:startExecution.sync   a child run, which is waited for
 arn:aws:states:::dynamodb:putItem, …          a call of another service, which `services` has
 what `resources` names                        that step, function or workflow
+any of them, and `.waitForTaskToken`          the same, whose result comes by a callback
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from stepwell.definition.asl import services
 from stepwell.definition.asl.frames import Frame
@@ -37,6 +39,7 @@ class Target:
     wrap: Callable[[Frame, Json], Json] | None = None
     uses: services.Uses = ()  # what an integration calls
     is_detached: bool = False  # of a workflow: nobody waits for its run
+    has_token: bool = False  # its result comes by a callback, whose token its input may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,23 @@ class Unsupported:
     hint: str
 
 
+ANSWERED = ".waitForTaskToken"
+_STARTS = tuple(f"states:startExecution{end}" for end in ("", ".sync", ".sync:2", ANSWERED))
 _MAP_IT = 'name what runs in its place in resources.yaml: resources: {"%s": python:module.function}'
 
 
 def target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
-    """Finds what a resource runs. `given`: the state's Parameters or Arguments, as written; `mapped`: `resources`."""
+    """Finds what a resource runs. `given`: the state's Parameters or Arguments, as written; `mapped`: `resources`.
+
+    Any target can wait for a callback: what it returns is dropped.
+    """
+    found = _target_of(resource, given, mapped)
+    if isinstance(found, Unsupported) or not resource.endswith(ANSWERED):
+        return found
+    return replace(found, wrap=None, has_token=True)
+
+
+def _target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
     own = next((run for name, run in mapped.items() if name == resource), None)
     own = own or next((run for name, run in mapped.items() if is_named(resource, name)), None)
     if own is not None:
@@ -60,13 +75,15 @@ def target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target |
         return Target(f"lambda:{resource}")
     found = _INTEGRATION.fullmatch(resource)
     call = "" if found is None else f"{found[1]}{found[2] or ''}"
-    if call == "lambda:invoke":
+    if call in ("lambda:invoke", f"lambda:invoke{ANSWERED}"):
         return _invoked(given, mapped)
-    if call in ("states:startExecution", "states:startExecution.sync", "states:startExecution.sync:2"):
+    if call in _STARTS:
         return _started(given, mapped, call)
-    if services.is_service(call):
-        refused = services.refusal(call, given)
-        return Unsupported(*refused) if refused else Target(resource, uses=services.uses(call, given))
+    plain = call if call.startswith(services.HTTP) else call.removesuffix(ANSWERED)
+    if services.is_service(plain):
+        refused = services.refusal(plain, given)
+        run = resource.removesuffix(ANSWERED)
+        return Unsupported(*refused) if refused else Target(run, uses=services.uses(plain, given))
     is_plain = found is not None and not found[2] and found[1].count(":") == 1
     sdk = f"write the SDK's call, arn:aws:states:::aws-sdk:{call}, or " if is_plain else ""
     return Unsupported(f"nothing runs the resource {resource[:120]!r} in this version", sdk + _MAP_IT % resource)

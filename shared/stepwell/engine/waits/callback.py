@@ -6,6 +6,7 @@ Each has its own topic, which only that URL can send an event to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from stepwell.definition.graph import Json, Wait
 from stepwell.engine.names import Moment
@@ -31,6 +32,9 @@ class CallbackWait(WaitKind):
         """The step made its URL from its idempotency key."""
         return (callback_topic(f"{moment.run.run_id}|{token.id}|s{token.entered_slot}"),)
 
+    def park_for_step(self, moment: Moment, token: Token, pause: Pause) -> Parked:
+        return replace(super().park_for_step(moment, token, pause), heartbeat_ms=pause.heartbeat_ms)
+
     def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
         beat_ms = heartbeat_of(parked, index)
         if beat_ms is None or any(one.arm == index and one.kind == "event" for one in received):
@@ -46,6 +50,8 @@ class CallbackWait(WaitKind):
         return body if isinstance(body, dict) else {"callback": body}
 
     def failure(self, parked: Parked, resumption: Resumption, node: str, waited: int) -> Failure | None:
+        if resumption.kind == "timeout" and parked.asked_by_step is not None and parked.asked_by_step.failing:
+            return parked.asked_by_step.failing
         if resumption.kind == "timeout" and resumption.name == BEAT:
             message = f"{node} had no heartbeat for {(heartbeat_of(parked, resumption.arm) or 0) / 1000:g} s"
             return Failure("heartbeat_timeout", "timeout", message, step=node, attempts=waited + 1)

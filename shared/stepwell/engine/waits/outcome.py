@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.definition.graph import Json, Wait
 from stepwell.engine.parts import parts_of
-from stepwell.engine.records import Failure, Parked, Pause, Resumption
+from stepwell.engine.records import ALONE, Arm, Failure, Parked, Pause, Resumption
 from stepwell.engine.waits.kind import coming_of, kind_named
 
 
@@ -49,6 +49,8 @@ def joined(pause: Pause, resumption: Resumption) -> Json:
     kind = kind_named(pause.kind)
     if kind.is_timed:
         return pause.result
+    if pause.then == ALONE:
+        return kind.value(Arm(pause.kind), (resumption,))
     extra = kind.brought(resumption)
     if pause.result is None:
         return extra

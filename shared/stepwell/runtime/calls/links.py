@@ -62,7 +62,11 @@ class Links:
 
     def callback_url(self, link: CallbackLink) -> str:
         """Returns the callback's URL. Raises PortError if the key is not available."""
-        return f"{self._base_url}/callbacks/{self._signed('callback', [link.callback, link.expires_ms])}"
+        return f"{self._base_url}/callbacks/{self.callback_token(link)}"
+
+    def callback_token(self, link: CallbackLink) -> str:
+        """Returns the callback's token, the end of its URL. Raises PortError if the key is not available."""
+        return self._signed("callback", [link.callback, link.expires_ms])
 
     def approval_url(self, link: ApprovalLink) -> str:
         """Returns the approval's URL. Raises PortError if the key is not available."""

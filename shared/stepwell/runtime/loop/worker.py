@@ -23,13 +23,13 @@ from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import Spent, state_of
 from stepwell.engine.pushing import is_stale
-from stepwell.engine.records import Status
+from stepwell.engine.records import Failure, Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
 from stepwell.engine.token_batches import BATCH
 from stepwell.engine.turns import IN_SESSION, SENDS
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError
+from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError, UserError
 from stepwell.limits import HOPS
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
@@ -48,6 +48,7 @@ from stepwell.runtime.loop.sharing import Share, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Pause, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
+from stepwell.runtime.steps.task_tokens import TaskTokens
 from stepwell.runtime.waits.lines import Turn
 from stepwell.runtime.waits.permits import Reply
 from stepwell.values import dataclass
@@ -74,9 +75,10 @@ class Worker:
         pool: str | None,
         sharing: Sharing,
         spending: Spending,
+        tokens: TaskTokens,
     ) -> None:
         """`spending`: returns what a run has cost, given one of its tokens and its limit in USD."""
-        self._spending = spending
+        self._spending, self._tokens = spending, tokens
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance, self._stopping, self._resting = door, advance, stopping, resting
@@ -311,6 +313,10 @@ class Worker:
         return resolve_policy(own, StepDefaults())
 
     async def _outcome(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> Outcome | None:
+        try:
+            action = self._tokens.put_in(at, action)
+        except (UserError, PortError) as error:
+            return Outcome(failure=Failure(error.code, "transient", error.message, action.node, action.attempt))
         if action.step.run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
         if action.step.run.startswith(SENDS):
