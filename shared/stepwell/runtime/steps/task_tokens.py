@@ -6,7 +6,7 @@ from stepwell.definition.graph import CALLBACK_MARK, Json, Step
 from stepwell.engine.actions import RunStep
 from stepwell.engine.copying import changed
 from stepwell.errors import UserError
-from stepwell.limits import YEAR_MS
+from stepwell.limits import DAY_MS, YEAR_MS
 from stepwell.runtime.calls.callbacks import step_callback
 from stepwell.runtime.calls.links import CallbackLink, Links
 from stepwell.runtime.log.standing import Standing
@@ -26,14 +26,16 @@ class TaskTokens:
             return action
         if self._links is None:
             raise UserError("this process has no key to sign a task token with", code="no_callback")
-        link = CallbackLink(callback, action.at_ms + _good_ms(action.step))
+        since_ms = at.token.last.at_ms if at.token.last else at.run.created_ms  # a redelivery makes the same token
+        link = CallbackLink(callback, since_ms + _good_ms(action.step))
         token = self._links.callback_token(link)
         return changed(action, input=_replaced(action.input, mark, token))
 
 
 def _good_ms(step: Step) -> int:
+    """Returns a little more than the wait's own limit, which counts from when the step begins."""
     wait = step.callback
-    return YEAR_MS if wait is None or wait.timeout_ms is None else wait.timeout_ms
+    return DAY_MS + (YEAR_MS if wait is None or wait.timeout_ms is None else wait.timeout_ms)
 
 
 def _has(mark: str, value: Json) -> bool:
