@@ -136,6 +136,8 @@ def test_the_adapters_in_memory_are_packed_for_simulations_and_those_of_this_mac
 def test_every_import_of_ours_finds_its_module_in_the_package(bundles: Bundles) -> None:
     root = bundles.engine
     for file in (root / "stepwell").rglob("*.py"):
+        if file == root / "stepwell" / "functions" / "worker.py":
+            continue  # no function of this package runs it
         for name in imports(file):
             top = name.partition(".")[0]
             if top in sys.stdlib_module_names or top in RUNTIME_HAS or top in OPTIONAL:
@@ -164,6 +166,19 @@ def test_nothing_of_ours_that_is_left_out_is_imported_by_what_is_not(bundles: Bu
     left_out = {"stepwell.aws.emulator", "stepwell.aws.deployment", "stepwell.project", "stepwell.definition.at_import"}
     for file in (bundles.engine / "stepwell").rglob("*.py"):
         assert not left_out & set(imports(file)), file
+
+
+def test_what_only_workers_have_is_imported_by_nothing_of_the_others(bundles: Bundles) -> None:
+    theirs = {module_of(file, bundles.worker) for file in (bundles.worker / "stepwell").rglob("*.py")}
+    engines = {module_of(file, bundles.engine): file for file in (bundles.engine / "stepwell").rglob("*.py")}
+    only_theirs = theirs - engines.keys()
+    assert {"stepwell.runtime.executor", "stepwell.aws.service_calls"} <= only_theirs
+    for name, file in engines.items():
+        assert name == "stepwell.functions.worker" or not only_theirs & set(imports(file)), name
+
+
+def module_of(file: Path, tree: Path) -> str:
+    return ".".join(file.relative_to(tree).with_suffix("").parts)
 
 
 def test_every_handler_of_the_stack_is_in_the_package(bundles: Bundles) -> None:

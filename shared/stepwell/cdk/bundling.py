@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions, version
@@ -50,6 +50,7 @@ NOT_DEPLOYED = (
     "testing",
     "aws/emulator*.py",
     "aws/deployment.py",
+    "aws/service_checks.py",
     "definition/at_import.py",
     "definition/choices.py",
     "definition/code*.py",
@@ -62,6 +63,15 @@ NOT_DEPLOYED = (
     "runtime/starts/facts.py",
     "runtime/starts/imports.py",
     "runtime/starts/own_names.py",
+)
+# Parts of stepwell that workers alone import: they run steps, and call other systems.
+OF_WORKERS = (
+    "aws/calling.py",
+    "aws/service_*.py",
+    "runtime/executor.py",
+    "runtime/steps/calls.py",
+    "runtime/steps/http_invoke.py",
+    "runtime/steps/services.py",
 )
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
 _SLOW = (
@@ -128,7 +138,7 @@ def build(
     for tree in (engine, worker):
         remove(tree, UNREAD)
         remove_stubs(tree)
-        _copy_own(tree, () if has_console and tree == engine else (CONSOLE,))
+        _copy_own(tree, _left_out(is_engine=tree == engine, has_console=has_console))
         (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
     copy_project(project, worker / PROJECT)
     bundles = Bundles(engine, worker, packed, _compiled((engine, worker), python) if platform == "lambda" else "")
@@ -244,6 +254,12 @@ def _check_console() -> None:
             code="not_built",
             hint="uv run python console/build.py, which needs the npm registry",
         )
+
+
+def _left_out(*, is_engine: bool, has_console: bool) -> Sequence[str]:
+    """Returns what a package of ours does not have beside NOT_DEPLOYED."""
+    console = () if has_console and is_engine else (CONSOLE,)
+    return (*console, *(OF_WORKERS if is_engine else ()))
 
 
 def _copy_own(into: Path, left_out: Iterable[str]) -> None:
