@@ -166,12 +166,12 @@ async def flow(ctx, order: Order, count: int = 1):
     return count
 """
     )
-    bad: list[Any] = [{}, {"order": {"id": "x"}}, {"order": 5}, 7, [], None]
+    bad: list[Any] = [{"order": {"id": "x"}}, {"order": 5}, {"order": None}]  # {} is refused: see test_starting.py
     for given in bad:
         run = kit.start("flow", given)
         assert run.error is not None, (given, run, run.view["waiting_data"])
         assert (run.status, run.error["type"], run.error["category"]) == ("failed", "step_input", "validation")
-        assert "order" in run.error["message"] or "named values" in run.error["message"]
+        assert "order" in run.error["message"]
 
 
 def test_a_sole_model_or_dict_gets_the_whole_input(flows: Flows) -> None:

@@ -11,7 +11,7 @@ from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.api.rollbacks import node_not_undone, undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.api.steps import StepResult
-from stepwell.definition.durable import FunctionFacts
+from stepwell.definition.durable import UNKNOWN, FunctionFacts
 from stepwell.definition.graph import END, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.marks import is_waiting
@@ -106,7 +106,7 @@ def workflow_summary(graph: Graph, pause: WorkflowPause | None) -> WorkflowSumma
 
 def workflow_view(graph: Graph, pause: WorkflowPause | None, facts: FunctionFacts | None) -> WorkflowView:
     """Builds the view. `facts`: of a durable function, what is known of it."""
-    facts = facts or FunctionFacts(input_schema=None, queries=[], updates=[])
+    facts = facts or UNKNOWN
     return WorkflowView(
         **workflow_summary(graph, pause),
         graph=graph_view(graph),

@@ -28,11 +28,14 @@ def start_of(
                                hint="give it as a dict, or give the workflow's function")  # fmt: skip
         return workflow, args[0] if args else {}, _plain
     from stepwell.runtime.durable.operations import input_of  # noqa: PLC0415 - pydantic: 100 ms
+    from stepwell.runtime.steps.binding import binding_of  # noqa: PLC0415 - as above
 
     name = getattr(workflow, WORKFLOW_MARK, None)
     if name is None:
         raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint="mark it with @workflow, or name it")
-    return name, input_of(workflow, args, {}), reader_of(workflow)
+    given = input_of(workflow, args, {})
+    binding_of(workflow).bind(given, None, name)  # what does not fit is refused here, and not by a run that fails
+    return name, given, reader_of(workflow)
 
 
 def reader_of(workflow: str | Callable[..., Any] | None) -> Reader:

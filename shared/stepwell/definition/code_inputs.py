@@ -3,7 +3,8 @@
 async def checkout(ctx, order: Order): …          the schema of Order: a sole model is given the whole input
 async def checkout(ctx, sku: str, count=1): …     {sku, count}
 
-The schema is for forms and examples. A start is not checked against it: the function's own types take the input.
+The schema is for forms and examples. A start is not checked against it: the function's own types take the input. But
+a start without a parameter that has no default is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from stepwell.definition.code import Code, Function
 from stepwell.definition.code_schemas import Schemas, default_of
-from stepwell.definition.durable import FunctionFacts
+from stepwell.definition.durable import NAMES, VALUE, WHOLE, FunctionFacts
 from stepwell.definition.full_names import FullNames
 from stepwell.definition.graph import Json
 from stepwell.definition.signatures import CONTEXT
@@ -24,33 +25,40 @@ _MARK = "workflow"
 def facts_of(code: Code) -> Mapping[str, FunctionFacts]:
     """Returns the facts of each durable function, by its path: `python:module.name`."""
     names = FullNames(code)
-    return {
-        f"python:{one.module.name}.{one.name}": FunctionFacts(
-            input_schema=_input_schema(names, one),
-            queries=_registered(one, "query"),
-            updates=_registered(one, "update"),
-        )
-        for one in code.functions()
-        if one.mark == _MARK
-    }
+    return {f"python:{one.module.name}.{one.name}": _facts(names, one) for one in code.functions() if one.mark == _MARK}
 
 
-def _input_schema(names: FullNames, function: Function) -> dict[str, Json] | None:
-    parameters = [(arg, value) for arg, value in _parameters(function.node.args) if arg.arg != CONTEXT]
+def _facts(names: FullNames, function: Function) -> FunctionFacts:
+    schema, takes = _input_schema(names, function)
+    needs = [arg.arg for arg, value in _given_by_callers(function) if value is None]
+    if len(function.node.decorator_list) > 1:  # another one may change the parameters
+        needs, takes = [], WHOLE
+    queries, updates = _registered(function, "query"), _registered(function, "update")
+    return FunctionFacts(input_schema=schema, needs=needs, takes=takes, queries=queries, updates=updates)
+
+
+def _input_schema(names: FullNames, function: Function) -> tuple[dict[str, Json] | None, str]:
+    """Returns the schema, None if the code does not tell, and how an input gives the parameters (see FunctionFacts)."""
+    parameters = _given_by_callers(function)
     takes_rest = function.node.args.kwarg is not None
-    schemas = Schemas(names)
+    schemas, is_sole = Schemas(names), len(parameters) == 1 and not takes_rest
     made = {arg.arg: schemas.of(function.module, arg.annotation) for arg, _ in parameters}
-    if len(parameters) == 1 and not takes_rest:
+    if is_sole:
         sole = parameters[0][0]
         if sole.annotation is not None and not made[sole.arg]:
-            return None  # of a library: it may be a model, which is given the whole input
+            return None, WHOLE  # of a library: it may be a model, which is given the whole input
         if schemas.is_whole(made[sole.arg]):
-            return schemas.with_definitions(made[sole.arg])
+            return schemas.with_definitions(made[sole.arg]), WHOLE
     properties = {arg.arg: made[arg.arg] | ({} if value is None else default_of(value)) for arg, value in parameters}
     schema: dict[str, Json] = {"type": "object", "properties": properties}
     if required := [arg.arg for arg, value in parameters if value is None]:
         schema["required"] = required
-    return schemas.with_definitions(schema | ({"additionalProperties": True} if takes_rest else {}))
+    whole = schemas.with_definitions(schema | ({"additionalProperties": True} if takes_rest else {}))
+    return whole, VALUE if is_sole else NAMES
+
+
+def _given_by_callers(function: Function) -> list[tuple[ast.arg, ast.expr | None]]:
+    return [(arg, value) for arg, value in _parameters(function.node.args) if arg.arg != CONTEXT]
 
 
 def _parameters(given: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:

@@ -30,12 +30,33 @@ _WITHOUT_EFFECT = {  # keys that graphs have: of a function they do nothing, or 
 }
 
 
+NAMES, VALUE, WHOLE = "names", "value", "whole"
+
+
 class FunctionFacts(TypedDict):
-    """What callers of a function need to know. `input_schema`: None if the code does not tell."""
+    """What callers of a function need to know. `input_schema`: None if the code does not tell.
+
+    `needs`: the parameters that an input must have. `takes`: NAMES (each by name), VALUE (a value that is no object is
+    the sole parameter's), or WHOLE (an object may be, too).
+    """
 
     input_schema: dict[str, Json] | None
+    needs: list[str]
+    takes: str
     queries: list[str]
     updates: list[str]
+
+
+UNKNOWN = FunctionFacts(input_schema=None, needs=[], takes=WHOLE, queries=[], updates=[])
+
+
+def lacking(facts: FunctionFacts, given: Json) -> list[str]:
+    """Returns the parameters that the input must have and has not."""
+    if given is None:
+        return facts["needs"]
+    if not isinstance(given, dict):
+        return facts["needs"] if facts["takes"] == NAMES else []
+    return [] if facts["takes"] == WHOLE else [name for name in facts["needs"] if name not in given]
 
 
 def durable_nodes(name: str, durable: Durable) -> dict[str, Node]:

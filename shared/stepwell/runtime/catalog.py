@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.definition.durable import FunctionFacts
+from stepwell.definition.durable import FunctionFacts, lacking
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.definition.text import closest
 from stepwell.engine.waits.code import DEPLOYED
-from stepwell.errors import EngineFault, NotFound, Problem
+from stepwell.errors import EngineFault, InvalidInput, NotFound, Problem
 from stepwell.prices import Prices
 from stepwell.runtime.ports import Notes
 
@@ -91,6 +91,15 @@ class Catalog:
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name, from the definitions deployed now."""
         return self._events.get(name, _BY_DEFAULT)
+
+    def check_arguments(self, graph: Graph, given: Json) -> None:
+        """Raises InvalidInput for an input without a parameter that the durable function must have."""
+        facts = self.functions.get(graph.code)
+        if facts is not None and (needed := lacking(facts, given)):
+            what = f"has {', '.join(sorted(given)) or 'nothing'}" if isinstance(given, dict) else "is no object"
+            missing = f"{', '.join(needed)} {'is' if len(needed) == 1 else 'are'} missing"
+            raise InvalidInput(f"the input does not fit {graph.name}: {missing}", code="step_input",
+                               hint=f"it takes each parameter by name; this one {what}")  # fmt: skip
 
     async def save(self, notes: Notes) -> None:
         """Stores every current definition under its hash, before any run is pinned to it."""

@@ -237,7 +237,7 @@ class Stepwell:
         self._numbers = count(1)
         self._parts = assemble(
             backend.ports,
-            MockedCatalog(self._steps),
+            MockedCatalog(self._steps, self._folder),
             self._steps,
             compile_expression=compile_expression,
             new_id=lambda: f"{next(self._numbers):06d}",
@@ -275,7 +275,7 @@ class Stepwell:
         loaded = load_folder(self._folder)
         _refuse_errors(loaded.errors)
         self._deploy(loaded.graphs, loaded.limits)
-        self._parts.catalog.prices = loaded.prices
+        self._parts.catalog.prices, self._parts.catalog.functions = loaded.prices, {}
         return loaded.webhooks
 
     def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:

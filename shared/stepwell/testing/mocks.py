@@ -27,6 +27,7 @@ from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause
+from stepwell.runtime.starts.facts import function_facts
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
@@ -140,9 +141,15 @@ class MockedSteps:
 class MockedCatalog(Catalog):
     """The folder's workflows, and those that stand in for mocked child runs."""
 
-    def __init__(self, steps: MockedSteps) -> None:
+    def __init__(self, steps: MockedSteps, folder: Path) -> None:
         super().__init__(partial(compile_document, trusted=True))
-        self._steps = steps
+        self._steps, self._folder = steps, folder
+
+    def check_arguments(self, graph: Graph, given: Json) -> None:
+        """Raises InvalidInput as a deployment does. The code is read when the first function is started."""
+        if graph.code and not self.functions:
+            self.functions = function_facts(self._folder, project_of(self._folder).sources[1:])
+        super().check_arguments(graph, given)
 
     def called(self, name: str, run_id: str) -> Graph:
         """Returns the stand-in if the child run is mocked. It takes any input, and the workflow need not exist."""

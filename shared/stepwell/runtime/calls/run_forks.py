@@ -32,7 +32,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import FORK, Header
-from stepwell.runtime.starts.starting import Started, Starter, check_whole
+from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.values import dataclass
 
@@ -117,7 +117,7 @@ class RunForker:
         check_fits(await self._starter.pinned(old), graph, replace(kept, node=_node(kept)))
         _check_change(graph, kept, records, asked)
         if asked.input:
-            check_whole(graph, asked.input[0])
+            self._starter.check(graph, asked.input[0])
         return graph, records, kept
 
     def _given(self, old: Header, kept: Kept, asked: RunFork) -> Redriven:

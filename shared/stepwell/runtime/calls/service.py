@@ -48,7 +48,7 @@ from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
 from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
 from stepwell.runtime.starts.keys import header_of
-from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start, check_whole
+from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
@@ -112,7 +112,7 @@ class Service:
         if there is not None and run_info(there).gathers and (led := await self._gatherer.before(header)) is not None:
             return led
         if there is None:  # else the first run answers, whatever today's schema says of its input
-            check_whole(graph, request.input)
+            self._starter.check(graph, request.input)
         event = None if request.event is None else replace(
             request.event, id=request.event.id or f"evt_{self._new_id()}")  # fmt: skip
         if event is not None:  # before the run: a caller that dies in between asks again

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from stepwell.definition.durations import LONGEST_MS
-from stepwell.definition.graph import Graph, ScheduleTrigger
+from stepwell.definition.graph import Graph, Json, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
+from stepwell.engine.gathering import alone
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
 from stepwell.runtime.admission import check_json
@@ -81,10 +82,14 @@ class Scheduling:
             graph = await Versions(self._ports, self._catalog).graph(schedule.workflow, schedule.version)
             if schedule.workflow not in self._catalog.current:
                 return f"the workflow {schedule.workflow!r} is not deployed"
-            check_input(graph, schedule.input)
+            self._check_input(graph, schedule.input)
         except UserError as error:
             return error.message
         return ""
+
+    def _check_input(self, graph: Graph, given: Json) -> None:
+        check_input(graph, given)
+        self._catalog.check_arguments(graph, alone(graph, given))
 
     async def create(self, schedule: Schedule) -> tuple[Known, bool]:
         """Returns the schedule, and whether this call made it; a repeated call gets the first one's.
@@ -94,7 +99,7 @@ class Scheduling:
         """
         self._check(schedule)
         notes, versions = self._ports.notes, Versions(self._ports, self._catalog)
-        check_input(await versions.graph(schedule.workflow, schedule.version), schedule.input)
+        self._check_input(await versions.graph(schedule.workflow, schedule.version), schedule.input)
         version = await versions.lasting(schedule.workflow, schedule.version)
         schedule = replace(schedule, version=version)
         stored = await notes.notes(SCHEDULE)

@@ -128,6 +128,16 @@ class Starter:
         is_own = parent.pinned and workflow == parent.workflow
         return await self.pinned(parent) if is_own else self._catalog.called(workflow, run_id)
 
+    def check(self, graph: Graph, given: Json) -> None:
+        """Raises InvalidInput for an invalid input of a whole run, which may be a batch's."""
+        check_whole(graph, given)
+        self._catalog.check_arguments(graph, given)
+
+    def check_one(self, graph: Graph, given: Json) -> None:
+        """Raises InvalidInput for an invalid input of a single start."""
+        check_input(graph, given)
+        self._catalog.check_arguments(graph, alone(graph, given))
+
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name."""
         return self._catalog.event_settings(name)
@@ -168,7 +178,7 @@ class Starter:
         trace: str = "",
     ) -> Header:
         """Returns the header of a child run, no older than `called_ms`. Raises InvalidInput for an invalid input."""
-        check_input(graph, given)
+        self.check_one(graph, given)
         given = alone(graph, given)
         now_ms = max(self._ports.clock.now_ms(), called_ms)
         return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=parent.priority,

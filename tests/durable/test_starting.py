@@ -1,0 +1,148 @@
+"""A start without a required argument of a durable function is refused, and nothing is written."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from stepwell.client.errors import InputProblem
+from stepwell.definition.graph import Json
+from stepwell.errors import Conflict, InvalidInput
+from stepwell.testing.kit import Stepwell
+from tests.durable.conftest import Flows
+
+FLOWS = """
+import functools
+from dataclasses import dataclass
+from stepwell import ChildFailed, workflow
+
+@dataclass
+class Order:
+    order: str = "A-1"
+
+def given_more(function):
+    @functools.wraps(function)
+    async def inner(ctx, x: int):
+        return await function(ctx, x, 2)
+    del inner.__wrapped__
+    return inner
+
+@workflow
+async def two(ctx, order: Order, x: int, y: int = 1):
+    return [order.order, x, y]
+
+@workflow
+async def sole(ctx, x: int):
+    return x
+
+@workflow
+async def whole(ctx, order: Order):
+    return order.order
+
+@workflow
+async def none(ctx):
+    return 0
+
+@workflow
+async def rest(ctx, x: int, **more):
+    return [x, more]
+
+@workflow
+@given_more
+async def decorated(ctx, x: int, y: int):
+    return x + y
+
+@workflow(batch={"max_delay": "1m", "max_size": 5})
+async def many(ctx, items: list):
+    return items
+
+@workflow
+async def parent(ctx):
+    try:
+        return await ctx.child("sole", {"z": 1})
+    except ChildFailed as failed:
+        return str(failed)
+"""
+
+
+@pytest.fixture
+def kit(flows: Flows) -> Stepwell:
+    return flows(FLOWS)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "missing"),
+    [
+        ("two", {}, "order, x are missing"),
+        ("two", {"order": {}}, "x is missing"),
+        ("two", None, "order, x are missing"),
+        ("two", 7, "order, x are missing"),
+        ("sole", {"y": 1}, "x is missing"),
+        ("sole", None, "x is missing"),
+        ("whole", None, "order is missing"),
+        ("rest", {"y": 1}, "x is missing"),
+    ],
+)
+def test_a_start_without_an_argument_is_refused(kit: Stepwell, workflow: str, given: Json, missing: str) -> None:
+    with pytest.raises(InvalidInput, match=missing) as refused:
+        kit.start(workflow, given)
+    assert (refused.value.code, kit.runs(workflow)) == ("step_input", [])
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "result"),
+    [
+        ("two", {"order": {}, "x": 2}, ["A-1", 2, 1]),
+        ("sole", 3, 3),
+        ("sole", {"x": 3, "y": 4}, 3),
+        ("whole", {}, "A-1"),
+        ("none", None, 0),
+        ("none", {"x": 1}, 0),
+        ("rest", {"x": 1, "y": 2}, [1, {"y": 2}]),
+        ("decorated", {"x": 1}, 3),
+    ],
+)
+def test_a_start_with_its_arguments_runs(kit: Stepwell, workflow: str, given: Json, result: Json) -> None:
+    assert kit.start(workflow, given).result == result
+
+
+def test_a_start_of_a_batch_is_one_of_its_items(kit: Stepwell) -> None:
+    run = kit.start("many", {"n": 1})
+    kit.advance("1m")
+    assert run.result == [{"n": 1}]
+
+
+def test_a_child_run_without_an_argument_is_refused(kit: Stepwell) -> None:
+    run = kit.start("parent")
+    assert "x is missing" in str(run.result)
+    assert kit.runs("sole") == []
+
+
+def test_the_api_refuses_a_start_without_an_argument(kit: Stepwell) -> None:
+    with pytest.raises(InputProblem, match="x is missing") as refused:
+        kit.client().start("sole", {"y": 1})
+    assert refused.value.code == "step_input"
+
+
+def test_the_client_sends_nothing_that_does_not_fit_the_function(kit: Stepwell) -> None:
+    """Neither a missing argument nor one of another type; the function's own types tell."""
+    assert kit.start("none").result == 0  # imports the module
+    flow, client = importlib.import_module("flow"), kit.client()
+    for args in [(), (flow.Order(),), (7, 8), (flow.Order(), "many")]:
+        with pytest.raises(InvalidInput, match="the input does not fit two") as refused:
+            client.start(flow.two, *args)
+        assert refused.value.code == "step_input"
+    assert kit.runs("two") == []
+    assert client.start(flow.two, flow.Order(), 2).id == kit.runs("two")[0].id
+
+
+def test_a_repeated_start_gets_its_run_whatever_the_code_needs_by_now(kit: Stepwell, flows: Flows) -> None:
+    run = kit.start("none", {}, run_id="run-1")
+    flows.write(FLOWS.replace("def none(ctx)", "def none(ctx, x)"))
+    kit.reload()
+    assert kit.start("none", {}, run_id="run-1").id == run.id
+    with pytest.raises(InvalidInput, match="x is missing"):
+        kit.start("none", {})
+    with pytest.raises(Conflict):
+        kit.start("none", {"x": 1}, run_id="run-1")
