@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import PydanticUserError, ValidationError
 
 from stepwell.definition.graph import Json
 from stepwell.engine.session import CURRENT, Session
@@ -28,7 +28,7 @@ from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import Cancelled, InvalidInput
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.places import here, no_workflow
-from stepwell.runtime.steps.binding import CONTEXT, converted, copy_of, json_of
+from stepwell.runtime.steps.binding import CONTEXT, converter_of, copy_of, json_of
 
 T = TypeVar("T")
 _YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
@@ -281,7 +281,7 @@ def reader_of(hint: Any) -> Reader:
     if hint is None or hint is Any:
         return copy_of
     try:
-        adapter = TypeAdapter(hint)
+        convert = converter_of(hint)
     except PydanticUserError as error:
         why = str(error).partition("\n")[0]
         raise InvalidInput(f"{hint!r} is a type that no value can be converted to: {why}",
@@ -289,7 +289,7 @@ def reader_of(hint: Any) -> Reader:
 
     def read(value: Json) -> Any:
         try:
-            return converted(adapter, value)
+            return convert(value)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"])

@@ -17,6 +17,7 @@ from pydantic_core import to_json as json_text
 from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_json
+from stepwell.runtime.steps.stored_forms import changes_stored, restored
 from stepwell.values import dataclass
 
 CONTEXT = "ctx"  # the parameter that gets the step's context
@@ -30,7 +31,7 @@ class BadOutputError(Exception):
 class _Parameter:
     name: str
     required: bool
-    adapter: TypeAdapter[Any] | None  # None: not annotated, taken as it is
+    convert: Callable[[Json], Any] | None  # None: not annotated, taken as it is
     whole: bool  # annotated as a model or dict: may take the whole input
 
 
@@ -92,8 +93,8 @@ def binding_of(function: Callable[..., object]) -> Binding:
         else:
             hint = hints.get(name)
             required = parameter.default is inspect.Parameter.empty
-            adapter = None if hint is None else _adapter(hint, f"{_name(function)}: {name}")
-            parameters.append(_Parameter(name, required, adapter, _takes_whole(hint)))
+            convert = None if hint is None else _converter(hint, f"{_name(function)}: {name}")
+            parameters.append(_Parameter(name, required, convert, _takes_whole(hint)))
     return Binding(tuple(parameters), takes_context, takes_rest)
 
 
@@ -102,19 +103,27 @@ def copy_of(value: Json) -> Json:
     return to_jsonable_python(value)
 
 
-def converted(adapter: TypeAdapter[Any], value: Json) -> Any:
-    """Returns the JSON as the adapter's type. Raises ValidationError.
+def converter_of(hint: Any) -> Callable[[Json], Any]:
+    """Returns what converts JSON to the type, or raises ValidationError. Raises PydanticUserError for no type.
 
     A strict model takes a date or a set from JSON text alone, and a field with a `validation_alias` is stored by name.
     """
-    try:
-        return adapter.validate_python(value)
-    except ValidationError as error:
-        first = error
-    try:
-        return adapter.validate_json(json_text(value), by_alias=True, by_name=True)
-    except ValidationError as second:
-        raise min(first, second, key=ValidationError.error_count) from None
+    adapter: TypeAdapter[Any] = TypeAdapter(hint)
+    is_changed = changes_stored(hint)
+
+    def convert(value: Json) -> Any:
+        if is_changed:
+            value = restored(hint, value)
+        try:
+            return adapter.validate_python(value, by_name=is_changed or None)
+        except ValidationError as error:
+            first = error
+        try:
+            return adapter.validate_json(json_text(value), by_alias=True, by_name=True)
+        except ValidationError as second:
+            raise min(first, second, key=ValidationError.error_count) from None
+
+    return convert
 
 
 def to_json(value: object) -> Json:
@@ -148,9 +157,9 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
                            code="step_signature") from error  # fmt: skip
 
 
-def _adapter(hint: Any, place: str) -> TypeAdapter[Any]:
+def _converter(hint: Any, place: str) -> Callable[[Json], Any]:
     try:
-        return TypeAdapter(hint)
+        return converter_of(hint)
     except PydanticUserError as error:
         why = str(error).partition("\n")[0]
         raise InvalidInput(f"{place} is of a type that no input can be converted to: {why}", code="step_signature",
@@ -172,11 +181,11 @@ def _takes_whole(hint: object) -> bool:
 
 
 def _convert(parameter: _Parameter, value: Json, arguments: dict[str, object], wrong: list[str]) -> None:
-    if parameter.adapter is None:
+    if parameter.convert is None:
         arguments[parameter.name] = value
         return
     try:
-        arguments[parameter.name] = converted(parameter.adapter, value)
+        arguments[parameter.name] = parameter.convert(value)
     except ValidationError as error:
         for one in error.errors(include_url=False, include_input=False, include_context=False):
             place = ".".join(str(part) for part in (parameter.name, *one["loc"]))
