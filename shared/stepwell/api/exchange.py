@@ -79,3 +79,4 @@ class Route:
     query: type[BaseModel] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # the request headers it reads, with their meanings
     media: str = JSON_TYPE  # the content type of the answer
+    refused: Callable[[Exception], Answer] | None = None  # answers for errors; None: with problem documents

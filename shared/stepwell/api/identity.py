@@ -19,16 +19,18 @@ class Identity:
     name: str = ""
     kind: str = ""
     scopes: frozenset[str] = frozenset()
+    account: str = ""  # of AWS, in which the API is; "": on this machine
 
 
 def identity_of(event: Mapping[str, Any]) -> Identity:
     """Returns the email, or the subject if the email is not verified and could be anything."""
-    authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
+    context = event.get("requestContext") or {}
+    authorizer, account = context.get("authorizer") or {}, str(context.get("accountId") or "")
     if iam := authorizer.get("iam"):
-        return Identity(str(iam.get("userArn") or "")[:KEY_CHARACTERS], "iam")
+        return Identity(str(iam.get("userArn") or "")[:KEY_CHARACTERS], "iam", account=account)
     if not (jwt := authorizer.get("jwt")):
-        return Identity()
+        return Identity(account=account)
     claims = jwt.get("claims") or {}
     is_verified = str(claims.get("email_verified", True)).lower() == "true"
     name = (claims.get("email") if is_verified else "") or claims.get("sub") or ""
-    return Identity(str(name)[:KEY_CHARACTERS], "jwt", frozenset(str(claims.get("scope") or "").split()))
+    return Identity(str(name)[:KEY_CHARACTERS], "jwt", frozenset(str(claims.get("scope") or "").split()), account)

@@ -153,8 +153,10 @@ def _shape(names: str) -> Schema:
 
 def _response(route: Route, status: int, text: str) -> Schema:
     refusal: Schema = {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(model="ProblemView")}}}
-    if route.media == "text/html":
-        content: Schema = {route.media: {"schema": {"type": "string"}}, **(refusal if status >= 400 else {})}
+    if route.refused is not None:
+        content: Schema = {route.media: {"schema": {"type": "object"}}}
+    elif route.media == "text/html":
+        content = {route.media: {"schema": {"type": "string"}}, **(refusal if status >= 400 else {})}
     elif status < 300:
         content = {JSON_TYPE: {"schema": _shape(route.shape)}} if route.shape else {}
         if route.media != JSON_TYPE:

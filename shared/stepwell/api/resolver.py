@@ -81,6 +81,8 @@ class Resolver:
             answer = replace(answer, body=_text(answer))
             return await sendable(answer, _text(answer), names.get("run_id", ""), self._parts.ports.blobs)
         except Exception as error:  # the last resort: logs the error and answers with a problem
+            if route.refused is not None:
+                return route.refused(error)
             if isinstance(error, EngineFault) and error.code in CODES and (run_id := names.get("run_id")):
                 return unreadable(error, await where_unreadable(self._parts.ports, run_id, error))
             return problem_answer(error)

@@ -19,6 +19,7 @@ from stepwell.api.handlers.pausing import PAUSING_ROUTES
 from stepwell.api.handlers.recovering import RECOVERING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
+from stepwell.api.handlers.step_functions import STEP_FUNCTIONS_ROUTES
 from stepwell.api.handlers.versions import VERSION_ROUTES
 from stepwell.api.resolver import Resolver, app_of
 from stepwell.runtime.assembly import Assembly
@@ -39,6 +40,7 @@ ROUTES: tuple[Route, ...] = (
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,
     *VERSION_ROUTES,
+    *STEP_FUNCTIONS_ROUTES,
 )
 
 
