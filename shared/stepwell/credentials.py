@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import field
 
 from stepwell.values import dataclass
 
@@ -11,9 +12,9 @@ _CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256 Credential=(.{1,512}?)/\d{8}/([a-z0-
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The access key's id, and the region that the call was signed for."""
+    """The access key's id, which may be an API key, and the region that the call was signed for."""
 
-    key_id: str
+    key_id: str = field(repr=False)
     region: str
 
 

@@ -17,6 +17,7 @@ from stepwell.errors import PortError, UserError
 from stepwell.memory.clocks import VirtualClock
 from tests.functions.conftest import Deploy
 from tests.functions.kit import ROOT, Invocation, event_of
+from tests.step_functions.kit import Sent, sfn
 
 ASKS = "workflow: flow\ntimeline: [{name: ok, wait: {for: approval}}, {name: b, run: python:m.b}]"
 STEPS = "def b(): return 'done'"
@@ -302,6 +303,39 @@ def test_the_key_lets_its_holder_in(clock: VirtualClock) -> None:
 def test_anything_else_does_not(clock: VirtualClock, headers: Any) -> None:
     event = {**event_of("authorizer"), "headers": headers}
     assert authorizer().handler(event, Invocation(clock)) == {"isAuthorized": False}
+
+
+@pytest.mark.usefixtures("manager", "root_logger")
+@pytest.mark.parametrize(
+    ("key", "more", "is_in"),
+    [
+        ("key-of-the-api", {}, True),
+        ("key-of-the-ap", {}, False),
+        ("key-of-the-api/x", {}, False),
+        ("key-of-the-api", {"x-api-key": "another"}, False),
+        ("AKIDEXAMPLE", {"x-api-key": "key-of-the-api"}, True),
+    ],
+)
+def test_a_key_in_place_of_an_access_keys_id_lets_boto3_in(
+    clock: VirtualClock, key: str, more: dict[str, str], is_in: bool
+) -> None:
+    signed = {"authorization": signed_by(key), **more}
+    event = {**event_of("authorizer"), "headers": signed}
+    assert authorizer().handler(event, Invocation(clock)) == {"isAuthorized": is_in}
+
+
+def signed_by(key: str) -> str:
+    """The header Authorization of a call of the API of Step Functions."""
+    found: list[str] = []
+    client = sfn("https://api.example.com", key)
+
+    def answer(request: Any, **_: Any) -> Sent:
+        found.append(request.headers["Authorization"].decode())
+        return Sent(request.url, {"statusCode": 200, "headers": {}, "body": "{}"})
+
+    client.meta.events.register("before-send.sfn", answer)
+    client.list_state_machines()
+    return found[0]
 
 
 @pytest.mark.usefixtures("root_logger")

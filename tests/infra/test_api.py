@@ -50,7 +50,8 @@ def test_every_call_that_shows_no_signature_of_its_own_is_let_in_by_somebody(var
     tickets = {"$connect", "$disconnect", "$default"} if "live" in stack.functions() else set()
     console = {"GET /", "GET /console/{file}"} if VARIANTS[variant] is GUARDED else set()
     assert open_ == sources | LINKED | tickets | console
-    assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} - open_ == {"ANY /{proxy+}"}
+    keyed = {"POST /aws/states"} if VARIANTS[variant] is KEYED else set()
+    assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} - open_ == {"ANY /{proxy+}"} | keyed
 
 
 def test_callers_sign_by_default() -> None:
@@ -67,12 +68,24 @@ def test_a_token_is_checked_for_who_made_it_and_for_whom() -> None:
 def test_a_key_is_made_by_the_stack_and_checked_by_a_function() -> None:
     stack = made(KEYED)
     assert route(stack, "ANY /{proxy+}")["AuthorizationType"] == "CUSTOM"
-    authorizer = stack.only("ApiGatewayV2::Authorizer")
-    assert stack.id_of("authorizer") in json.dumps(authorizer["AuthorizerUri"])
+    authorizer = _authorizer_of(stack, "ANY /{proxy+}")
     assert authorizer["IdentitySource"] == ["$request.header.x-api-key"]
-    assert (authorizer["EnableSimpleResponses"], authorizer["AuthorizerPayloadFormatVersion"]) == (True, "2.0")
     for secret in stack.of("SecretsManager::Secret").values():
         assert secret["GenerateSecretString"]["PasswordLength"] >= LINK_KEY_CHARACTERS
+
+
+def test_a_key_in_a_signature_is_checked_anew_for_each_call() -> None:
+    """boto3 signs each call otherwise, and sends no other header that a caller can choose."""
+    authorizer = _authorizer_of(made(KEYED), "POST /aws/states")
+    assert authorizer["IdentitySource"] == ["$request.header.Authorization"]
+    assert authorizer["AuthorizerResultTtlInSeconds"] == 0
+
+
+def _authorizer_of(stack: Made, key: str) -> Json:
+    authorizer = stack.of("ApiGatewayV2::Authorizer")[route(stack, key)["AuthorizerId"]["Ref"]]
+    assert stack.id_of("authorizer") in json.dumps(authorizer["AuthorizerUri"])
+    assert (authorizer["EnableSimpleResponses"], authorizer["AuthorizerPayloadFormatVersion"]) == (True, "2.0")
+    return authorizer
 
 
 def test_a_folder_without_webhooks_has_no_route_for_them(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def machine_arn(workflow: str) -> str:
 def sfn(url: str, key: str = ANY_KEY, **config: Any) -> Any:
     """The client, which asks once."""
     config = {"retries": {"total_max_attempts": 1}, "inject_host_prefix": False, **config}
+    if config["inject_host_prefix"] is None:  # as the environment has it
+        del config["inject_host_prefix"]
     return boto3.client(
         "stepfunctions",
         endpoint_url=f"{url}{PATH}",

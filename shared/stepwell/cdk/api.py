@@ -22,6 +22,8 @@ from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.props import EngineProps
 
 KEY_HEADER = "$request.header.x-api-key"
+SIGNATURE_HEADER = "$request.header.Authorization"  # has the API key in place of an access key's id
+STEP_FUNCTIONS = "/aws/states"
 KEY_REMEMBERED = cdk.Duration.minutes(5)  # how long a revoked key may still work
 
 Routes = tuple[tuple[str, str], ...]
@@ -90,6 +92,13 @@ class Api(Construct):
             integration=api,
             authorizer=_authorizer(self._props, handlers.authorizer),
         )
+        if handlers.authorizer:  # boto3 sends no `x-api-key`
+            self.http.add_routes(
+                path=STEP_FUNCTIONS,
+                methods=[gateway.HttpMethod.POST],
+                integration=api,
+                authorizer=_signature_authorizer(handlers.authorizer),
+            )
         if self._props.cors_origins:  # a browser asks first, without credentials; API Gateway adds the headers
             self._open("/{proxy+}", [gateway.HttpMethod.OPTIONS], api, nag.PREFLIGHT)
         opened = [key for path, methods in LINKS.items() for key in self._open(path, methods, api, nag.LINKS)]
@@ -171,3 +180,14 @@ def _authorizer(props: EngineProps, handler: Handler | None) -> gateway.IHttpRou
             results_cache_ttl=KEY_REMEMBERED,
         )
     return authorizers.HttpIamAuthorizer()
+
+
+def _signature_authorizer(handler: Handler) -> gateway.IHttpRouteAuthorizer:
+    """No two signatures are the same, so nothing is remembered."""
+    return authorizers.HttpLambdaAuthorizer(
+        "SignedKey",
+        handler.function,
+        response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
+        identity_source=[SIGNATURE_HEADER],
+        results_cache_ttl=cdk.Duration.seconds(0),
+    )
