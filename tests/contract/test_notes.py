@@ -77,6 +77,13 @@ def test_only_who_knows_what_is_there_drops_it(store: Store) -> None:
 
 
 @pytest.mark.threads
+def test_of_many_who_drop_the_same_one_has_done_it(store: Store) -> None:
+    """It gives to others what the note was about: a turn that came back twice would be two claimants'."""
+    run(store.put_note("pace", "turn", "one", None))
+    assert at_once(16, lambda number: run(store.drop_note("pace", "turn"))).count(True) == 1
+
+
+@pytest.mark.threads
 def test_of_many_writers_who_know_the_same_one_wins(store: Store) -> None:
     run(store.put_note("firing", "nightly", "zero", None))
     won = at_once(16, lambda number: run(store.put_note("firing", "nightly", f"{number}", "zero")))

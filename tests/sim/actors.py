@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,4 +58,7 @@ class Actor:
     last_call: str = ""
     looked_at: int = -1  # how many events had been stored when it began its last look into the mailbox
     step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is
+    turns: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """(limit, when) of turns under rate limits that this actor took, and has not stored or given back"""
+    took: str = ""  # the note of a rate limit, as this actor wrote it to take a turn
     until_ms: int = 0  # in a step that takes time: until then

@@ -36,6 +36,7 @@ from tests.sim.leases import Leased
 from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
 from tests.sim.overlap_programs import make_fork, with_times
+from tests.sim.pace_laws import lost_turns
 from tests.sim.part_programs import make_parts
 from tests.sim.paused_programs import with_pauses
 from tests.sim.programs import Program
@@ -410,6 +411,7 @@ def _move(world: World, actor: Actor) -> None:
             world.say(f"{actor.name}: {actor.at}")
     except StopIteration:
         world.actors.remove(actor)
+        world.wrong += lost_turns(world, actor)
     except (PortError, EngineFault) as error:
         if isinstance(error, EngineFault) and not world.erasing:  # else its run's logs were deleted while it read them
             raise

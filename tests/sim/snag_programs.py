@@ -68,8 +68,12 @@ def make_paced(rng: random.Random) -> Program:
     pace = RateLimit(1, rng.choice([10_000, 30_000]), rng.choice([1, 1, 2]))
     takes_late = Snag("wake", "put_note", lets=rng.randint(1, 5), most=1, held_ms=_SOON_MS)
     asks_late = Snag("wake", "load", lets=rng.randint(3, 6), held_ms=(1_500,))
-    if rng.random() < 0.5:
+    if rng.random() < 0.4:
         return _crowd(rng, None, pace, (takes_late, asks_late))
+    if rng.random() < 0.5:  # who ends it and its worker give its turn back at once
+        has_turn = Snag("wake", "read_log", lets=rng.randint(0, 3), most=1, held_ms=(1_500,))
+        ends = (Snag(f"{word} child", "drop_note", most=1, held_ms=_LATER_MS) for word in ("cancel", "terminate"))
+        return _crowd(rng, None, pace, (has_turn, *ends))
     made = _crowd(rng, None, pace, (asks_late,))
     return replace(made, asks=tuple({**ask, "of_any": True, "after_s": 1} for ask in made.asks))
 

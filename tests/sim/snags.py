@@ -72,7 +72,8 @@ def hold_up(world: World, call: str, run_id: str = "") -> None:
         actor.until_ms = world.now_ms + world.rng.choice(snag.held_ms)
         world.busy_until_ms = max(world.busy_until_ms, actor.until_ms)
         actor.doom = (snag.dies, not snag.dies_before) if snag.dies else None
-        _meanwhile(world, str(actor.envelope.body.get("run_id", run_id)))
+        body = actor.envelope.body
+        _meanwhile(world, str(body.get("run_id", body.get("run", run_id))))
         return
 
 

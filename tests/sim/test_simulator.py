@@ -376,8 +376,8 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     assert found is not None, f"{MOST_SCHEDULES} schedules, and nobody noticed {name}"
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips"
-        r"|the engine met|throttle|batches|keys|costs|starts|compensation|functions|tasks|callers|streams|transactions"
-        r"|replay|ids|messages|\w+ attempt",
+        r"|the engine met|throttle|turns|batches|keys|costs|starts|compensation|functions|tasks|callers|streams"
+        r"|transactions|replay|ids|messages|\w+ attempt",
         found.why,
     ), found.why
     assert run_schedule(found.seed) is None  # it is the mutant that was caught, and it left nothing behind

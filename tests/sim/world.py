@@ -93,6 +93,7 @@ class World:
             one["type"] == "stop" for one in program.asks
         )
         self.timers: set[str] = set()
+        self.turns: dict[str, dict[str, int]] = defaultdict(dict)  # by rate limit: the claimants' turns to come
         self.gone: dict[str, int] = {}  # deleted runs -> until when their ids are held
         self.erasing: set[str] = set()  # runs whose logs are being deleted, or were
         self.wrong: list[str] = []  # laws that were broken while the schedule was played

@@ -48,6 +48,5 @@ class Notes(OnTable):
         if before is not None:
             bound = {":before": text(before)}
             return self._table.delete_if(keys.note_key(kind, name), f"{_NEW} OR body = :before", bound)
-        there = self._table.get(keys.note_key(kind, name), keys.PARTITION) is not None
-        self._table.delete(keys.note_key(kind, name))
-        return there
+        where = keys.note_key(kind, name)
+        return self._table.get(where, keys.PARTITION) is not None and self._table.delete_there(where)

@@ -166,6 +166,15 @@ class Table:
     def delete(self, where: Item) -> None:
         self.retry.call("DeleteItem", lambda: self._client().delete_item(TableName=self.name, Key=where))
 
+    def delete_there(self, where: Item) -> bool:
+        """Whether this call deleted an item: of several at once, one did. True as well where its answer was lost."""
+        try:
+            self.retry.call("DeleteItem", lambda: self._client().delete_item(
+                TableName=self.name, Key=where, ConditionExpression="attribute_exists(pk)"))  # fmt: skip
+        except Refused as refused:
+            return refused.unsure
+        return True
+
     def delete_if(self, where: Item, condition: str, bound: Item) -> bool:
         """Whether the condition held. One that holds where nothing is, holds too where an answer was lost."""
         try:

@@ -7,12 +7,15 @@ together.
     workers 1 2 ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✗ 3 4 5 6     3 and later ones take turns from now on
 
 With each turn that it misses it may be later, so that it goes on where all messages are late.
+
+A turn that is not needed is given back at most once: its note is deleted first, and only who has deleted it gives the
+turn to others. If that worker dies in between, one turn passes unused. In the other order, two claimants could have it.
 """
 
 from __future__ import annotations
 
 from stepwell.engine.actions import Pace
-from stepwell.engine.pacing import given_back, is_spent, next_ms, reserved
+from stepwell.engine.pacing import Reserved, given_back, is_spent, next_ms, reserved
 from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES, TURN_GRACE_MS
 from stepwell.runtime.ports import Notes
@@ -36,20 +39,32 @@ class Paces:
         kept = await self._note(pace, who)
         if kept is not None and not (may_miss and _is_missed(kept, now_ms)):
             return int(kept)
-        at_ms = await self._reserve(pace, who, now_ms)
-        if kept is not None:
-            missed = _MISSED * (_misses(kept) + 1)
-            await self._notes.put_note(_kind(pace), _TURN + who, f"{missed}{at_ms}", kept)
-        elif at_ms > now_ms:
-            await self._notes.put_note(_kind(pace), _TURN + who, str(at_ms), None)
-        return at_ms
+        taken = await self._reserve(pace, who, now_ms)
+        at_ms = taken.at_ms
+        if kept is None and at_ms <= now_ms:
+            return at_ms
+        missed = "" if kept is None else _MISSED * (_misses(kept) + 1)
+        if await self._notes.put_note(_kind(pace), _TURN + who, f"{missed}{at_ms}", kept):
+            return at_ms
+        await self._undo(pace, who, taken, now_ms)
+        first_ms = await self.kept(pace, who)
+        return at_ms if first_ms is None else first_ms
 
-    async def _reserve(self, pace: Pace, who: str, now_ms: int) -> int:
+    async def _undo(self, pace: Pace, who: str, taken: Reserved, now_ms: int) -> None:
+        """Gives back a turn that was not stored, since a copy of the message has stored one: only that one counts.
+
+        If the limit's note has changed since, a third copy may have done so already, and another may have that turn.
+        """
+        body = given_back(pace, taken.body, taken.at_ms, who, now_ms)
+        if body is not None:
+            await self._notes.put_note(_kind(pace), _DUE, body, taken.body)
+
+    async def _reserve(self, pace: Pace, who: str, now_ms: int) -> Reserved:
         for _ in range(LOCK_TRIES):
             body = await self._notes.get_note(_kind(pace), _DUE)
             turn = reserved(pace, body, who, now_ms)
             if await self._notes.put_note(_kind(pace), _DUE, turn.body, body):
-                return turn.at_ms
+                return turn
         raise PortError(f"the limit of {pace.name!r} was changed by others {LOCK_TRIES} times")
 
     async def kept(self, pace: Pace, who: str) -> int | None:
@@ -64,7 +79,12 @@ class Paces:
         at_ms = await self.kept(pace, who)
         if at_ms is None or not await self._notes.drop_note(_kind(pace), _TURN + who):
             return
-        for _ in range(LOCK_TRIES if at_ms > now_ms and not is_used else 0):
+        if at_ms > now_ms + (TURN_GRACE_MS if is_used else 0):  # a much later one is that of a copy of the message
+            await self._free(pace, who, at_ms, now_ms)
+
+    async def _free(self, pace: Pace, who: str, at_ms: int, now_ms: int) -> None:
+        """Leaves a turn that has not come to whoever asks next."""
+        for _ in range(LOCK_TRIES):
             before = await self._notes.get_note(_kind(pace), _DUE)
             body = given_back(pace, before, at_ms, who, now_ms)
             if body is None or await self._notes.put_note(_kind(pace), _DUE, body, before):

@@ -1,0 +1,105 @@
+"""The laws of turns under a rate limit: no turn is two claimants', and one that nobody needs comes back.
+
+A turn to come is a claimant's, by its note; or free, by the limit's note; or in the hands of an actor that is about to
+write one of these. Such a turn passes unused if that actor dies; or if it is a copy that took a turn beside the one
+that its claimant has, and others have changed the limit's note since. Else it comes to somebody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepwell.limits import TURN_GRACE_MS
+
+if TYPE_CHECKING:
+    from stepwell.definition.graph import RateLimit
+    from tests.sim.actors import Actor
+    from tests.sim.world import World
+
+_PACE, _DUE, _TURN = "pace:", "due", "t#"
+
+
+def note_turns(world: World, name: str, args: tuple[Any, ...], made: Any) -> None:
+    """A note was written or deleted: what its actor has in hand since, and whether a turn is two claimants' now."""
+    if name not in {"put_note", "drop_note"} or not args[0].startswith(_PACE) or world.current is None:
+        return
+    kind, place = args[:2]
+    if not made:
+        if place == _DUE and name == "put_note":
+            _undone_late(world.current, kind, args[2], args[3])
+        return
+    if place == _DUE:
+        if name == "put_note":
+            _changed(world, world.current, kind, *args[2:4])
+    else:
+        turns = world.turns[kind]
+        before_ms = turns.pop(place, 0)
+        if name == "put_note":
+            turns[place] = int(args[2])
+            world.current.turns[kind, turns[place]] -= 1
+        else:
+            world.current.turns[kind, before_ms] += 1
+    for at_ms, count in _had(world, kind).items():
+        if count > 1 and at_ms > _soon_ms(world):
+            world.wrong.append(f"turns: that at {at_ms} of {kind} is {count} claimants', or free as well")
+
+
+def _undone_late(actor: Actor, kind: str, after: str, before: str | None) -> None:
+    """A copy's turn stays taken: the note is no longer the one that it wrote as it took it."""
+    if before is not None and before == actor.took:
+        for at_ms in _free(json.loads(after)) - _free(json.loads(before)):
+            actor.turns[kind, at_ms] = 0
+
+
+def _changed(world: World, actor: Actor, kind: str, body: str, old: str | None) -> None:
+    """The limit's note was written: a turn was taken, a new one or one that was free; or one is free now."""
+    after, before = json.loads(body), json.loads(old or "{}")
+    were, are = _free(before), _free(after)
+    for at_ms in were - are:
+        actor.turns[kind, at_ms] += 1
+    for at_ms in are - were:
+        actor.turns[kind, at_ms] -= 1
+    is_new = after["due_ms"] != before.get("due_ms")
+    actor.took = body if is_new or were - are else ""
+    if is_new:
+        actor.turns[kind, _up(after["due_ms"] - _limit(world, kind).burst * after["interval_ms"])] += 1
+
+
+def lost_turns(world: World, actor: Actor) -> Iterator[str]:
+    """What is broken as an actor is done: a turn that it took from somebody, or for somebody, is nobody's."""
+    for (kind, at_ms), count in actor.turns.items():
+        if count > 0 and at_ms > _soon_ms(world) + TURN_GRACE_MS:  # one that comes sooner may have been used
+            yield f"turns: {actor.name} leaves that at {at_ms} of {kind} to nobody"
+
+
+def _had(world: World, kind: str) -> Counter[int]:
+    """The turns of a limit that are somebody's, or free."""
+    notes = world.memory._notes[kind]
+    held = Counter(int(body) for place, body in notes.items() if place.startswith(_TURN))
+    return held + _free(json.loads(notes.get(_DUE, "{}")))
+
+
+def _free(note: dict[str, Any]) -> Counter[int]:
+    interval_ms = note.get("interval_ms", 0)
+    return Counter(
+        _up(at_ms + number * interval_ms) for at_ms, count in note.get("free", ()) for number in range(count)
+    )
+
+
+def _soon_ms(world: World) -> int:
+    """Whatever comes later has come by nobody's clock."""
+    return world.now_ms + world.chances.skew_ms
+
+
+def _limit(world: World, kind: str) -> RateLimit:
+    name = kind.removeprefix(_PACE).partition("/")[0]
+    limit = world.main.limits[name[1:]].rate if name.startswith("@") else world.programs[name].graph.rate_limit
+    assert limit is not None, f"{name} has no rate"
+    return limit
+
+
+def _up(number: float) -> int:
+    return -int(-number // 1)
