@@ -128,6 +128,7 @@ class Step:
     writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
     window: int | None = None  # the most messages of the conversation that its message joins; None: none
     throttle: Throttle | None = None
+    limits: Expression | None = None  # {timeout, heartbeat} in seconds, for an attempt; else what is written
     callback: Wait | None = None  # what it returns is dropped: its result is what comes by the token in its input
 
 
@@ -219,6 +220,7 @@ class Rule:
     foreach: Collection | None = None  # a list or an object: a branch for each of its items
     item_name: str | None = None  # the item's name in a branch's state
     max_concurrency: int | None = None  # of the branches of this rule
+    bounds: Expression | None = None  # {concurrency, count, percent} of its branches; else what is written
 
 
 @dataclass(frozen=True, slots=True)

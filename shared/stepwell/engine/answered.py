@@ -10,12 +10,31 @@ has been used.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ALONE, Pause
 from stepwell.engine.retry import Policy
 from stepwell.engine.routing import Ended, again
 from stepwell.engine.token import Token
+from stepwell.limits import STEP_TIMEOUT_MS
+
+
+def limited(step: Step, names: Mapping[str, Json]) -> Step:
+    """Returns the step with the limits of this attempt. Raises ExpressionError."""
+    if step.limits is None:
+        return step
+    found = {name: int(seconds * 1000) for name, seconds in step.limits.evaluate(names).items()}
+    timeout_ms = found.get("timeout", step.timeout_ms)
+    if step.callback is None:
+        return replace(step, timeout_ms=timeout_ms)
+    beat_ms = found.get("heartbeat", step.callback.heartbeat_ms)
+    wait = replace(step.callback, timeout_ms=found.get("timeout", step.callback.timeout_ms), heartbeat_ms=beat_ms)
+    runs_ms = None if timeout_ms is None else min(timeout_ms, STEP_TIMEOUT_MS)
+    return replace(step, timeout_ms=runs_ms, callback=wait)
 
 
 def pause_for(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Pause | None:

@@ -6,7 +6,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
-from stepwell.engine.answered import pause_for
+from stepwell.engine.answered import limited, pause_for
 from stepwell.engine.compensation import undone
 from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input, step_input, visit_key
@@ -34,6 +34,7 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
     attempt = token.attempt + 1
     names = Names(moment, token)
     try:
+        step = limited(step, names)
         given = step_input(step, names, default_input(moment.run, token))
         request = step.http.evaluate(names) if step.http else None
     except ExpressionError as error:

@@ -79,7 +79,23 @@ def with_needs(graph: Graph, fork: Fork) -> Fork:
 
 def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
     count = 1 if rule.foreach is None else _count(rule.id, rule.foreach, names)
-    return Group(rule.id, rule.to or END, count, rule.max_concurrency or 0)
+    group = Group(rule.id, rule.to or END, count, rule.max_concurrency or 0)
+    return group if rule.bounds is None else _bounded(group, rule.bounds.evaluate(names))
+
+
+def _bounded(group: Group, bounds: Mapping[str, Json]) -> Group:
+    """Returns the group with bounds that were evaluated now, and hold whatever becomes of what they were made of."""
+    percent = share_of(group.count, bounds.get("percent", 0))
+    return replace(
+        group,
+        max_concurrency=int(bounds.get("concurrency", 0)),
+        tolerated=max(int(bounds.get("count", 0)), percent),
+    )
+
+
+def share_of(width: int, percent: float) -> int:
+    """Returns how many whole branches this share of them is."""
+    return int(round(width * percent, 6) // 100)
 
 
 def _count(rule: str, foreach: Collection, names: Mapping[str, Json]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from stepwell.definition.graph import FanIn, Graph, Json
 from stepwell.engine.codec import told_failure
-from stepwell.engine.forks import with_needs
+from stepwell.engine.forks import share_of, with_needs
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import outputs, written
 from stepwell.engine.records import Failure, Fork, Record, Status, Tally
@@ -28,7 +28,9 @@ def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
     if fork.is_awaited and fork.groups[0].tolerated:
         return FanIn(tolerate_count=fork.groups[0].tolerated)
     node = graph.nodes.get(fork.join)
-    return node.fan_in if node is not None and node.fan_in is not None else FanIn()
+    fan_in = node.fan_in if node is not None and node.fan_in is not None else FanIn()
+    tolerated = sum(group.tolerated for group in fork.groups)
+    return replace(fan_in, tolerate_count=tolerated, tolerate_percent=None) if tolerated else fan_in
 
 
 # -- arrivals
@@ -86,8 +88,7 @@ def tolerated(fan_in: FanIn, width: int) -> int:
     is_bounded = fan_in.tolerate_count is not None or fan_in.tolerate_percent is not None
     if fan_in.first_failure == "wait" and not is_bounded:
         return max(width - needed(fan_in, width), 0)
-    percent = 0 if fan_in.tolerate_percent is None else int(round(width * fan_in.tolerate_percent, 6) // 100)
-    return max(fan_in.tolerate_count or 0, percent)
+    return max(fan_in.tolerate_count or 0, share_of(width, fan_in.tolerate_percent or 0))
 
 
 def needed(fan_in: FanIn, width: int) -> int:

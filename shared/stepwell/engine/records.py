@@ -151,7 +151,7 @@ class Group:
     count: int
     max_concurrency: int = 0  # 0: all at once
     is_apart: bool = False  # each has its own message, so that they overlap
-    tolerated: int = 0  # of what a function awaits: how many may fail, and stand as failures among the results
+    tolerated: int = 0  # how many may fail, where that was evaluated; of what a function awaits, they are results
     of_operations: bool = False  # of what a function awaits: none is a coroutine, as before 0.2 some were
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from stepwell.definition.asl.fields import BATCHED, COMPUTED
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.jsonata import Answer, answer_errors, compile_answer
 from stepwell.definition.asl.paths import Query, compile_path, compile_reference, put
@@ -110,7 +111,10 @@ def _selected(path: Query | None, frame: Frame, data: Json) -> Json:
 
 
 _PAYLOADS = ("Parameters", "ResultSelector", "ItemSelector", "Assign")
-_ANSWERS = ("Arguments", "Output", "ItemSelector", "Assign", "Items", "Seconds", "Timestamp", "Error", "Cause")
+_ANSWERS = ("Arguments", "Output", "ItemSelector", "Assign", "Items", "Seconds", "Timestamp", "Error", "Cause",
+            *COMPUTED)  # fmt: skip
+_PATHS = ("InputPath", "OutputPath", "ItemsPath", "SecondsPath", "TimestampPath", "ErrorPath", "CausePath",
+          *(f"{name}Path" for name in COMPUTED))  # fmt: skip
 
 
 def field_errors(fields: Fields, path: str, *, is_jsonata: bool) -> Iterator[tuple[str, ExpressionError]]:
@@ -120,14 +124,23 @@ def field_errors(fields: Fields, path: str, *, is_jsonata: bool) -> Iterator[tup
             find = answer_errors if is_jsonata else payload_errors
             yield from find(fields[name], f"{path}/{name}")
     batcher = fields.get("ItemBatcher", {})
-    if isinstance(batcher, dict) and "BatchInput" in batcher:
-        find = answer_errors if is_jsonata else payload_errors
-        yield from find(batcher["BatchInput"], f"{path}/ItemBatcher/BatchInput")
+    if isinstance(batcher, dict):
+        yield from _batcher_errors(batcher, f"{path}/ItemBatcher", is_jsonata=is_jsonata)
     if is_jsonata:
         return
-    for name in ("InputPath", "OutputPath", "ItemsPath", "SecondsPath", "TimestampPath", "ErrorPath", "CausePath"):
+    for name in _PATHS:
         yield from _bad(fields, name, path, is_reference=False)
     yield from _bad(fields, "ResultPath", path, is_reference=True)
+
+
+def _batcher_errors(batcher: Fields, path: str, *, is_jsonata: bool) -> Iterator[tuple[str, ExpressionError]]:
+    find = answer_errors if is_jsonata else payload_errors
+    if "BatchInput" in batcher:
+        yield from find(batcher["BatchInput"], f"{path}/BatchInput")
+    for name in BATCHED:
+        if is_jsonata and name in batcher:
+            yield from find(batcher[name], f"{path}/{name}")
+        yield from _bad(batcher, f"{name}Path", path, is_reference=False)
 
 
 def _bad(fields: Fields, name: str, path: str, *, is_reference: bool) -> Iterator[tuple[str, ExpressionError]]:

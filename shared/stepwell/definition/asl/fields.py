@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from stepwell.definition.asl.jsonata import is_jsonata
 from stepwell.definition.graph import Json
@@ -46,31 +47,22 @@ _BY_ANSWERS: dict[str, tuple[str, ...]] = {
 TYPES = tuple(_BY_PATHS)
 
 _UNSUPPORTED = {  # each with what to do in its place
-    "TimeoutSecondsPath": "write TimeoutSeconds",
-    "HeartbeatSecondsPath": "leave it out: a step's worker is watched by Stepwell itself",
     "Credentials": "give the permissions to the pool that runs the step",
-    "MaxConcurrencyPath": "write MaxConcurrency",
     "ItemReader": "read the items in a Task before it, and go through its result",
     "ResultWriter": "write the results in a Task after it",
-    "ToleratedFailureCountPath": "write ToleratedFailureCount",
-    "ToleratedFailurePercentagePath": "write ToleratedFailurePercentage",
 }
+COMPUTED = ("TimeoutSeconds", "HeartbeatSeconds", "MaxConcurrency", "ToleratedFailureCount",
+            "ToleratedFailurePercentage")  # fmt: skip
+BATCHED = ("MaxItemsPerBatch", "MaxInputBytesPerBatch")
 _TEXTS = ("Type", "Comment", "QueryLanguage", "Next", "Resource", "InputPath", "OutputPath", "ResultPath", "ItemsPath",
           "SecondsPath", "TimestampPath", "Timestamp", "Error", "Cause", "ErrorPath", "CausePath", "Default",
-          "Label")  # fmt: skip
+          "Label", *(f"{name}Path" for name in COMPUTED))  # fmt: skip
 _NULLS = ("InputPath", "OutputPath", "ResultPath")
 _LISTS = ("Choices", "Branches", "Retry", "Catch")
 _OBJECTS = ("ItemProcessor", "Iterator", "ItemBatcher", "Assign")
-_NUMBERS = (
-    "Seconds",
-    "TimeoutSeconds",
-    "HeartbeatSeconds",
-    "MaxConcurrency",
-    "ToleratedFailureCount",
-    "ToleratedFailurePercentage",
-)
+_NUMBERS = ("Seconds", *COMPUTED)
 _NEEDED = {"Task": ("Resource",), "Choice": ("Choices",), "Parallel": ("Branches",)}
-_MAY_BE_COMPUTED = ("Seconds", "Timestamp", "Error", "Cause")
+_MAY_BE_COMPUTED = ("Seconds", "Timestamp", "Error", "Cause", *COMPUTED)
 
 
 def language_of(state: Mapping[str, Json], outer: str) -> str:
@@ -101,16 +93,23 @@ def field_problems(state: Mapping[str, Json], path: str, language: str) -> Itera
         else:
             yield from _type_problem(name, value, place, is_computed=language == ANSWERS)
     yield from _lacking(kind, state, path, language)
+    yield from _twice(state, path, COMPUTED)
     yield from _limits(state, path)
 
 
 def _limits(state: Mapping[str, Json], path: str) -> Iterator[Problem]:
-    """Yields what is wrong with the time limits of a task, where they are numbers."""
+    """Yields what is wrong with the limits of a task or a Map, where they are numbers."""
     found = {name: value for name in ("TimeoutSeconds", "HeartbeatSeconds")
              if isinstance(value := state.get(name), int | float)}  # fmt: skip
     for name, value in found.items():
         if value == 0:
             yield Problem("bad_value", f"`{name}` must be more than 0", f"{path}/{name}", "write the seconds")
+    percent, label = state.get("ToleratedFailurePercentage"), state.get("Label")
+    if isinstance(percent, int | float) and percent > _WHOLE:
+        yield Problem("bad_value", "`ToleratedFailurePercentage` is at most 100", f"{path}/ToleratedFailurePercentage")
+    if isinstance(label, str) and not _LABEL.fullmatch(label):
+        hint = "at most 40 letters, digits, - and _"
+        yield Problem("bad_value", f"`Label` cannot be {label[:50]!r}", f"{path}/Label", hint)
     if len(found) > 1 and found["HeartbeatSeconds"] >= found["TimeoutSeconds"] > 0:
         message = "`HeartbeatSeconds` must be less than `TimeoutSeconds`"
         yield Problem("bad_value", message, f"{path}/HeartbeatSeconds", "write fewer seconds")
@@ -149,20 +148,34 @@ def data_problems(one: Mapping[str, Json], path: str) -> Iterator[Problem]:
         yield from _type_problem(name, one[name], f"{path}/{name}", is_computed=False)
 
 
-def batcher_problems(batcher: Mapping[str, Json], path: str) -> Iterator[Problem]:
+def batcher_problems(batcher: Mapping[str, Json], path: str, language: str) -> Iterator[Problem]:
     """Yields what is wrong with the fields of an `ItemBatcher`."""
-    for name in batcher:
+    paths = () if language == ANSWERS else tuple(f"{name}Path" for name in BATCHED)
+    known = ("BatchInput", *BATCHED, *paths)
+    for name, value in batcher.items():
         place = f"{path}/{pointer_part(name)}"
-        if name in ("MaxInputBytesPerBatch", "MaxItemsPerBatchPath", "MaxInputBytesPerBatchPath"):
-            yield Problem("unsupported", f"`{name}` is not supported in this version", place, "write MaxItemsPerBatch")
-        elif name not in ("MaxItemsPerBatch", "BatchInput"):
-            yield Problem("unknown_key", f"`ItemBatcher` has no field `{name}`", place, "")
-    most = batcher.get("MaxItemsPerBatch")
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        yield Problem("bad_value", "`MaxItemsPerBatch` must be a whole number of 1 or more", path, "write it")
+        is_computed = language == ANSWERS and isinstance(value, str) and is_jsonata(value)
+        if name not in known:
+            yield Problem("unknown_key", f"`ItemBatcher` has no field `{name}`", place, closest(name, known))
+        elif name in paths and not isinstance(value, str):
+            yield Problem("wrong_type", f"`{name}` must be text", place)
+        elif name in BATCHED and not is_computed and (type(value) is not int or value < 1):
+            yield Problem("bad_value", f"`{name}` must be a whole number of 1 or more", place, "write it")
+    if not batcher.keys() & {*BATCHED, *paths}:
+        yield Problem("missing_key", "`ItemBatcher` needs `MaxItemsPerBatch`", path, "add MaxItemsPerBatch")
+    yield from _twice(batcher, path, BATCHED)
+
+
+def _twice(fields: Mapping[str, Json], path: str, names: Sequence[str]) -> Iterator[Problem]:
+    for name in names:
+        if name in fields and f"{name}Path" in fields:
+            message = f"`{name}` and `{name}Path` cannot both be there"
+            yield Problem("bad_state", message, f"{path}/{name}Path", "leave one of them out")
 
 
 _INNER = ("Comment", "StartAt", "States", "ProcessorConfig", "QueryLanguage")
+_WHOLE = 100  # percent
+_LABEL = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _MODES = {"Mode": ("INLINE", "DISTRIBUTED"), "ExecutionType": ("STANDARD", "EXPRESS")}
 
 

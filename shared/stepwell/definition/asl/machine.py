@@ -25,7 +25,14 @@ from stepwell.definition.asl.fields import (
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.rules import catches, choices, is_wrong, retriers
 from stepwell.definition.asl.tasks import Target, Unsupported, target_of
-from stepwell.definition.asl.values import fail_value, item_value, items_value, seconds_value
+from stepwell.definition.asl.values import (
+    fail_value,
+    item_value,
+    items_value,
+    number_value,
+    numbers_value,
+    seconds_value,
+)
 from stepwell.definition.calls import check_workflow
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Call, Child, FanIn, Json, Node, Retrier, Rule, Step, Wait
@@ -35,6 +42,8 @@ from stepwell.limits import NAME_CHARACTERS, STEP_TIMEOUT_MS
 
 VISITS = 1_000_000  # of a state: a machine's loops end by its own rules, or by the records that a run may have
 SCHEME = "workflow:"
+_LIMITS = {"timeout": "TimeoutSeconds", "heartbeat": "HeartbeatSeconds"}
+_BOUNDS = {"concurrency": "MaxConcurrency", "count": "ToleratedFailureCount", "percent": "ToleratedFailurePercentage"}
 
 State = Mapping[str, Json]
 
@@ -116,7 +125,7 @@ class _State:
     def compile(self) -> None:
         problems = list(field_problems(self.state, self.path, self.language))
         if not problems and "ItemBatcher" in self.state:
-            problems += batcher_problems(self.state["ItemBatcher"], f"{self.path}/ItemBatcher")
+            problems += batcher_problems(self.state["ItemBatcher"], f"{self.path}/ItemBatcher", self.language)
         self.context.problems += problems
         wrong = list(field_errors(self.state, self.path, is_jsonata=self.language == ANSWERS))
         for place, error in wrong:
@@ -160,10 +169,11 @@ class _State:
             self._answered(found, lambda frame: select(dialect.given(frame.with_token())), shaping, tried)
         elif is_workflow and not found.is_detached:
             child = Child(found.run.removeprefix(SCHEME), found.run.removeprefix(SCHEME), given)
-            call = Call((child,), single=True, timeout_ms=timeout_ms)
+            call = Call((child,), single=True, timeout_ms=timeout_ms, timeout=self._computed_timeout())
             self._add(Node(self.name, call=call, shaping=shaping, rules=self._rules(tried)))
         else:
-            step = Step(found.run, given, timeout_ms=timeout_ms, retriers=tuple(tried), uses=found.uses)
+            step = Step(found.run, given, timeout_ms=timeout_ms, retriers=tuple(tried), uses=found.uses,
+                        limits=self._limits("timeout"))  # fmt: skip
             self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(())))
 
     def _answered(
@@ -175,8 +185,17 @@ class _State:
         wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
         runs_ms = None if limit_ms is None else min(limit_ms, STEP_TIMEOUT_MS)
         computed = parts.Computed(self.name, "input", given)
-        step = Step(found.run, computed, timeout_ms=runs_ms, callback=wait, uses=found.uses)
+        step = Step(found.run, computed, timeout_ms=runs_ms, callback=wait, uses=found.uses,
+                    limits=self._limits("timeout", "heartbeat"))  # fmt: skip
         self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(tried)))
+
+    def _limits(self, *names: str) -> parts.Computed | None:
+        """Returns the time limits that are computed."""
+        return numbers_value(self.name, self.state, {name: _LIMITS[name] for name in names}, self.language)
+
+    def _computed_timeout(self) -> parts.Computed | None:
+        number = number_value(self.name, self.state, "TimeoutSeconds", self.language)
+        return None if number is None else parts.Computed(self.name, "TimeoutSeconds", number)
 
     def _pass(self) -> None:
         dialect = self._dialect()
@@ -266,13 +285,13 @@ class _State:
         self._add(Node(first, shaping=parts.ItemShaped(self.name, select), is_made=True,
                        rules=(Rule(f"{first}.Next", "transition", to=start),)))  # fmt: skip
         items = parts.Computed(self.name, "items", items_value(self.name, state, self.language))
-        rule = Rule(f"{self.name}.items", "transition", to=first, foreach=items,
-                    max_concurrency=int(state.get("MaxConcurrency", 0)) or None)  # fmt: skip
-        count, percent = state.get("ToleratedFailureCount"), state.get("ToleratedFailurePercentage")
-        tolerated = None if count is None else int(count)
-        tells = "error" if count is None and percent is None else "unmet"
-        fan_in = FanIn(merge="results", target=self.name, tells=tells, tolerate_count=tolerated,
-                       tolerate_percent=None if percent is None else float(percent))  # fmt: skip
+        most, count, percent = (_written(state, name) for name in _BOUNDS.values())
+        bounds = numbers_value(self.name, state, _BOUNDS, self.language)
+        rule = Rule(f"{self.name}.items", "transition", to=first, foreach=items, bounds=bounds,
+                    max_concurrency=int(most or 0) or None)  # fmt: skip
+        is_tolerant = any(name.startswith("Tolerated") for name in state)
+        fan_in = FanIn(merge="results", target=self.name, tells="unmet" if is_tolerant else "error",
+                       tolerate_count=None if count is None else int(count), tolerate_percent=percent)  # fmt: skip
         self._forked([rule], fan_in)
 
     def _forked(self, rules: Sequence[Rule], fan_in: FanIn) -> None:
@@ -334,8 +353,15 @@ class _State:
         return self.end
 
 
+def _written(state: State, name: str) -> float | None:
+    """Returns a number that is written, not computed."""
+    value = state.get(name)
+    return None if isinstance(value, str) else value
+
+
 def _milliseconds(state: State, name: str) -> int | None:
-    return int(state[name] * 1000) if name in state else None
+    seconds = _written(state, name)
+    return None if seconds is None else int(seconds * 1000)
 
 
 def _takes(errors: parts.ErrorNames, frame: Frame) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from stepwell.definition.asl.dialects import key_and_value, list_of
@@ -58,6 +59,40 @@ def seconds_value(name: str, state: State, language: str) -> Computed:
     return Computed(name, "Seconds" if seconds is not None else "Timestamp", compute)
 
 
+Number = Callable[[Frame], float]
+
+
+def number_value(name: str, state: State, field: str, language: str, most: float = YEAR_MS / 1000) -> Number | None:
+    """A number of the state that is computed; None where it is written, or where there is none."""
+    if language == ANSWERS and not isinstance(state.get(field), str):
+        return None
+    if language != ANSWERS and f"{field}Path" not in state:
+        return None
+    data, value = _data(state, language), value_of(state, field, language)
+
+    def compute(frame: Frame) -> float:
+        found = None if value is None else value(frame, data(frame))
+        least = 1e-3 if field.endswith("Seconds") else 0.0
+        if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found <= most:
+            raise ExpressionError(f"the {field} of {name} is {found!r:.100}, not a number from {least:g} to {most:g}")
+        return found
+
+    return compute
+
+
+def numbers_value(name: str, state: State, fields: Mapping[str, str], language: str) -> Computed | None:
+    """The numbers of these fields, under names of their own; None where none of them is computed."""
+    most = {"ToleratedFailurePercentage": 100.0}
+    made = {own: (field, number_value(name, state, field, language, most.get(field, YEAR_MS / 1000)))
+            for own, field in fields.items()}  # fmt: skip
+    computed = {own: number for own, (_, number) in made.items() if number is not None}
+    if not computed:
+        return None
+    written = {own: state[field] for own, (field, number) in made.items() if number is None and field in state}
+    text = ", ".join(made[own][0] for own in computed)
+    return Computed(name, text, lambda frame: {**written, **{own: number(frame) for own, number in computed.items()}})
+
+
 def _seconds(value: Json, name: str) -> Json:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= YEAR_MS / 1000:
         raise ExpressionError(f"{name} is to wait for {value!r}, not for a number of seconds up to a year")
@@ -96,6 +131,7 @@ def items_value(name: str, state: State, language: str) -> Callable[[Frame], Seq
     path = compile_path(state["ItemsPath"]) if "ItemsPath" in state else None
     batcher: State = state.get("ItemBatcher", {})
     beside = _beside(batcher, language)
+    limits = [_batch_limit(name, state, field, language) for field in ("MaxItemsPerBatch", "MaxInputBytesPerBatch")]
 
     def compute(frame: Frame) -> list[Json]:
         given = data(frame)
@@ -104,14 +140,38 @@ def items_value(name: str, state: State, language: str) -> Callable[[Frame], Seq
         else:
             found = given if path is None else path.value(frame.scope(given))
         items = list(list_of(found, f"what {name} is to go through"))
-        most = int(batcher.get("MaxItemsPerBatch", 0))
-        if not most:
+        if not batcher:
             return items
         items = [key_and_value(one)[0] for one in items]
         more = {} if beside is None else {"BatchInput": beside(frame, given)}
-        return [{"Items": items[at : at + most], **more} for at in range(0, len(items), most)]
+        return [{"Items": batch, **more} for batch in _batches(items, *(limit(frame) for limit in limits))]
 
     return compute
+
+
+def _batch_limit(name: str, state: State, field: str, language: str) -> Number:
+    """A limit of a batch; 0 where there is none. Its path reads the state's effective input."""
+    batcher: State = state.get("ItemBatcher", {})
+    filters = {key: state[key] for key in ("InputPath",) if key in state}
+    computed = number_value(name, {**batcher, **filters}, field, language)
+    written = batcher.get(field, 0)
+    return computed if computed is not None else lambda frame: written
+
+
+def _batches(items: Sequence[Json], most: float, most_bytes: float) -> Iterator[list[Json]]:
+    """Yields the items in batches that are within both limits, as far as one item is."""
+    batch: list[Json] = []
+    size = 0
+    for item in items:
+        item_bytes = len(json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()) if most_bytes else 0
+        is_full = most and len(batch) >= most
+        if batch and (is_full or (most_bytes and size + item_bytes > most_bytes)):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item_bytes
+    if batch:
+        yield batch
 
 
 def _beside(batcher: State, language: str) -> Value | None:
