@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from stepwell.api.step_functions.machines import FORMAT
 from stepwell.definition.graph import Graph, Json, Node
+from stepwell.engine.waits.kind import kind_named
 
 _OWN = "stepwell"  # the type of a resource that is no integration of Step Functions
 _INTEGRATION = ":states:::"
@@ -61,6 +62,6 @@ def _states(machine: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Jso
 
 
 def _kind(node: Node) -> str:
-    if node.wait is not None and node.wait.kind == "sleep":
+    if node.wait is not None and kind_named(node.wait.kind).is_timed:
         return "Wait"
     return "Task" if node.step or node.call or node.wait else "Pass"
