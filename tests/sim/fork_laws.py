@@ -17,6 +17,8 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Parked, Record
 from stepwell.engine.token import Token
 from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.writing import deadline_ms
+from stepwell.runtime.log.due import earliest
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports.headers import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
@@ -107,7 +109,8 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
     live = [token for token in live if not token.id.startswith(left_alone)]
     waiting = [token.parked for token in live if token.parked and token.resumption is None]
     if live and len(waiting) == len(live):
-        until_ms = min(waiting, key=lambda one: (one.kind != "approval", one.until_ms or math.inf)).until_ms
+        own_ms = min(waiting, key=lambda one: (one.kind != "approval", one.until_ms or math.inf)).until_ms
+        until_ms = earliest(own_ms, deadline_ms(world.program.graph, run_info(header), root))
         if header.status != "waiting" or (header.waiting_until_ms or 0) // 1000 != (until_ms or 0) // 1000:
             said = f"{header.status} until {header.waiting_until_ms}"
             yield f"header: all {len(live)} live branches wait until {until_ms}, and it says {said}"
