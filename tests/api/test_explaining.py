@@ -100,3 +100,22 @@ def test_a_dag_whose_steps_all_wait_is_explained_by_the_wait_that_it_shows() -> 
     world.drain()
     told, shown = world.get(f"/runs/{run_id}/explain").json, world.get(f"/runs/{run_id}").json
     assert told["waiting_for"] == shown["waiting_for"] == "test"
+
+
+MAP = """
+workflow: machine
+StartAt: Each
+States:
+  Each:
+    Type: Map
+    End: true
+    ItemProcessor: {StartAt: Nap, States: {Nap: {Type: Wait, Seconds: 60, End: true}}}
+"""
+
+
+def test_a_map_state_is_named_as_it_is_written() -> None:
+    """Not by the node that the compiler adds before it."""
+    world = World(MAP)
+    run_id = world.start("machine", input=[1, 2])
+    assert world.get(f"/runs/{run_id}").json["forked"]["node"] == "Each"
+    assert world.get(f"/runs/{run_id}/explain").json["why"].startswith("It waits for the 2 branches of Each. 2 wait, ")

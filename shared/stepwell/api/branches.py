@@ -13,7 +13,7 @@ from stepwell.api.states import begun_phase, error_of, fork_at
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
 from stepwell.api.trying import tried_at
 from stepwell.api.waiting import waiting_data
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso, node_of
@@ -57,12 +57,13 @@ class BranchView(TypedDict):
     ended_at: str | None
 
 
-def fork_view(token: Token) -> ForkView | None:
+def fork_view(graph: Graph, token: Token) -> ForkView | None:
     """Returns the fork that a token waits at."""
     fork = fork_at(token)
     if fork is None:
         return None
-    return ForkView(id=fork_id(token.id, token.slot), node=token.node, width=fork.width, join=fork.join or None)
+    node = graph.seen_as(token.node)
+    return ForkView(id=fork_id(token.id, token.slot), node=node, width=fork.width, join=fork.join or None)
 
 
 async def read_branches(service: Service, found: Sequence[Standing]) -> list[BranchView]:
@@ -103,7 +104,7 @@ def branch_view(
         error=error_view(error_of(token)),
         steps={name: step_result(step) for name, step in steps.items()},
         children=list(children_of(at, token, statuses or {})),
-        forked=fork_view(token),
+        forked=fork_view(at.graph, token),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
     )
 

@@ -205,7 +205,9 @@ def _held(held: Held, since_ms: int) -> _Why:
 def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a run with branches. If all of them wait, it describes the wait that is due first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    text = f"It waits for the {fork.width} branches of {at.token.node}, which meet at {fork.join or 'the end'}."
+    node = at.graph.seen_as(at.token.node)
+    meet = "" if fork.join == node else f", which meet at {fork.join or 'the end'}"
+    text = f"It waits for the {fork.width} branches of {node}{meet}."
     branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
     waiting = waiting_tokens(at)
     if not waiting and is_shown_waiting(at):

@@ -207,7 +207,7 @@ def run_view(
         state=state_of(token),
         steps=steps,
         tokens=tokens[:TOKENS_SHOWN],
-        forked=fork_view(token),
+        forked=fork_view(at.graph, token),
         result=token.result if status is Status.COMPLETED else None,
         error=error_view(error_of(token)),
         result_type=RESULT_TYPES.get(status),
