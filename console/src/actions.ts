@@ -37,7 +37,8 @@ const base = (run: { run_id: string }): string => `/runs/${encodeURIComponent(ru
 export function actionsOf(run: Run, answers: Record<string, Action>, event: string, isFunction: boolean): Record<string, Action> {
   const actions: Record<string, Action> = {};
   if (TERMINAL.has(run.status)) {
-    if (run.status !== "completed" && run.status !== "compensated") actions["Redrive"] = redriving(run);
+    const isUndone = run.status === "compensated" || run.outcome === "partial_rollback"; // nobody knows what of it still counts
+    if (run.status !== "completed" && !isUndone) actions["Redrive"] = redriving(run);
     actions["Run again"] = rerunning(run);
     if (isFunction) actions["Query"] = asking(run);
     actions["Delete"] = deletion(run);

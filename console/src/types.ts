@@ -70,6 +70,7 @@ export interface Run extends RunSummary {
   forked: { id: string; node: string; width: number; join: string | null } | null;
   result: Json;
   error: ErrorView | null;
+  outcome: string | null;
   result_summary: string | null;
   cancelled_by: string | null;
   cancel_reason: string | null;

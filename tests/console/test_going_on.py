@@ -46,6 +46,20 @@ def test_a_failed_run_goes_on_as_a_new_one_that_keeps_what_was_completed(served:
     expect(page.locator(".node.is-completed", has_text="approve")).to_have_count(1)
 
 
+def test_a_run_that_was_rolled_back_in_part_offers_no_redrive(served: Served, page: Page) -> None:
+    """The API refuses one: some of its steps are undone, and others are not."""
+
+    def rolled_back(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "outcome": "partial_rollback"})
+
+    run_id = served.runs["failed"]
+    page.route(f"**/runs/{run_id}", rolled_back)
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.get_by_role("button", name="Run again")).to_be_visible()
+    expect(page.get_by_role("button", name="Redrive")).to_have_count(0)
+
+
 def test_a_run_is_started_again_from_its_own_page(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['trip']}")
     page.get_by_role("button", name="Run again").click()
