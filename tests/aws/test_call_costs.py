@@ -20,6 +20,7 @@ nodes:
   pay: {wait: {for: event, name: paid, key: k}}
 """
 READS = {"query": 2, "get_item": 1}  # the header, the newest snapshot, the log since
+MARKED = Counter(READS) + Counter(query=1)  # a paused run's mark has the header read again
 Call = Callable[..., Reply]
 
 
@@ -91,3 +92,21 @@ def test_a_cancel_reads_the_run_before_its_record_and_shows_it_after(world: AwsW
 def test_an_event_for_nobody_yet_looks_for_waits_and_is_kept(world: AwsWorld, call: Call) -> None:
     call("POST", "/events", name="paid", key="k", payload={})
     assert world.meter.requests == {"query": 1, "put_item": 1}
+
+
+def test_a_pause_reads_the_run_once_before_its_mark_and_the_header_again(
+    world: AwsWorld, call: Call, run_id: str
+) -> None:
+    call("POST", f"/runs/{run_id}/pause", by="ann")
+    assert world.meter.requests == Counter(READS) + Counter(query=1, update_item=1, put_item=1) + MARKED
+
+
+def test_the_end_of_a_pause_reads_the_run_once_before_it(world: AwsWorld, call: Call, run_id: str) -> None:
+    call("POST", f"/runs/{run_id}/pause", by="ann")
+    call("POST", f"/runs/{run_id}/unpause")
+    assert world.meter.requests == MARKED + Counter(update_item=1) + MARKED
+
+
+def test_an_explanation_reads_the_log_once(world: AwsWorld, call: Call, run_id: str) -> None:
+    call("GET", f"/runs/{run_id}/explain")
+    assert world.meter.requests == Counter(READS) + Counter(query=1)  # the pauses of workflows

@@ -45,7 +45,7 @@ def woken_before_the_next_pause() -> Iterator[None]:
     """A message that notes a token as woken, and dies, does nothing when it comes again amid the next pause."""
 
     async def go_on(self: Pausing, given: GoOn) -> None:
-        at = await self._end(given)
+        at = await self._over(given)
         if at is not None and not at.run.is_paused:
             await self._push(at, given.paused_ms)
 

@@ -55,7 +55,7 @@ async def last_entry(service: Service, at: Standing) -> Entry | None:
     """
     narrator, slot = service.narrator_of(at), at.token.slot
     if slot > 0:
-        previous, record = await narrator.logbook.history(at.run_id, ROOT, slot - 2, 2)
+        previous, record = await narrator.records_of(ROOT, slot - 2, 2)
         if (known := newest_of(at.token, (previous, record), at.run)) is not None:
             return known
     newest = None

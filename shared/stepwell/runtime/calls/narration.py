@@ -44,13 +44,14 @@ class Narrator:
     """Reads the entries of one run; with `givens`, the inputs of its steps too.
 
     `abandons`: a join of its graph leaves branches that go on. Such a history is read from its beginning, because
-    entries of any fork may follow the cursor.
+    entries of any fork may follow the cursor. `read`: the root's whole log, if that is known.
     """
 
     logbook: Logbook
     run: RunInfo
     givens: Givens | None = None
     abandons: bool = False
+    read: Sequence[Record] | None = None
 
     async def entries(self, token_id: str = ROOT, after: str = "", until: int | None = None) -> AsyncIterator[Entry]:
         """Yields the entries that follow the one with the id `after`, up to the token's slot `until`.
@@ -116,10 +117,17 @@ class Narrator:
         after, last = token.slot, _NO_SLOT if until is None else until
         while after < last:
             limit = min(_PAGE_RECORDS, last - after)
-            records = await self.logbook.history(self.run.run_id, token.id, after, limit)
+            records = await self.records_of(token.id, after, limit)
             for record in records:
                 yield record
             after = records[-1].slot if len(records) == limit else last  # a shorter page is the last one
+
+    async def records_of(self, token_id: str, after: int, limit: int) -> Sequence[Record]:
+        """Returns a token's records after a slot, with their outputs; the root's need no read if they are known."""
+        if token_id != ROOT or self.read is None:
+            return await self.logbook.history(self.run.run_id, token_id, after, limit)
+        found = [record for record in self.read if record.slot > after][:limit]
+        return await self.logbook.in_full(self.run.run_id, ROOT, found)
 
     async def _branches(self, token: Token, cursor: _Cursor, beside: _Beside) -> Sequence[Entry]:
         """Returns the entries of the fork at which the token stands; those of what goes on beside are put aside."""

@@ -259,7 +259,7 @@ class Service:
 
     def narrator_of(self, at: Standing) -> Narrator:
         """Returns a reader of the history of a run that has been loaded."""
-        return Narrator(self._logbook, at.run, abandons=has_abandoning(at.graph))
+        return Narrator(self._logbook, at.run, abandons=has_abandoning(at.graph), read=at.read)
 
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
         """Returns the root token's records, oldest first. Raises NotFound."""

@@ -54,7 +54,7 @@ class Pausing:
             if is_done or await self._held(at, pause):
                 break
             at = await self._again(at)
-        at = await self.hold(await self._again(at))
+        at = await self.hold(await self._logbook.refreshed(at))  # the mark reads what the log has since got
         await self._leave_line(at)
         found = self._door.decide(at, Paused(), "")
         return found if isinstance(found, Refuse) else None
@@ -80,7 +80,7 @@ class Pausing:
             return Refuse(f"{what} paused", "workflow_paused", f"stepwell unpause {argument} has its runs go on")
         given = GoOn(at.run_id, at.header.paused_ms)
         await self._ports.queue.send(Lane.RESUME, to_json(given))
-        await self._end(given)
+        await self._end(given, at)
         return None
 
     async def go_on(self, given: GoOn) -> None:
@@ -88,17 +88,24 @@ class Pausing:
 
         Also if the run is paused again: it may be that this message has noted for a token that it was woken, and died.
         """
-        at = await self._end(given)
+        at = await self._over(given)
         if at is not None:
             await self._push(at, given.paused_ms)
 
-    async def _end(self, given: GoOn) -> Standing | None:
-        """Ends the pause of that time, if it is not over. Returns the run as it is then."""
+    async def _over(self, given: GoOn) -> Standing | None:
+        """Ends the pause, if it is not over. Returns the run as it is then."""
         at = await self._logbook.load(given.run_id)
-        while at is not None and at.header.paused_ms == given.paused_ms and not at.token.ended:
-            await self._ports.runs.hold(at.header, None, self._ports.clock.now_ms())
+        if not _is_paused(at, given):
+            return at
+        await self._end(given, at)
+        return await self._logbook.load(given.run_id)  # a worker may have come to rest until the pause was over
+
+    async def _end(self, given: GoOn, at: Standing | None) -> None:
+        """Ends the pause of that time, if it is not over."""
+        while at is not None and _is_paused(at, given):
+            if await self._ports.runs.hold(at.header, None, self._ports.clock.now_ms()):
+                return
             at = await self._logbook.load(given.run_id)
-        return at
 
     async def handle(self, message: HoldPage | GoOn) -> None:
         """Handles one message. Raises PortError if a port fails: the message is to be redelivered."""
@@ -163,6 +170,10 @@ class Pausing:
                 await self._each_page(one, after_ms)
             else:
                 await (self._push(one, after_ms) if after_ms else self.hold(one))
+
+
+def _is_paused(at: Standing | None, given: GoOn) -> bool:
+    return at is not None and at.header.paused_ms == given.paused_ms and not at.token.ended
 
 
 def begins_ms(
