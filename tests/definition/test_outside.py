@@ -60,3 +60,18 @@ def test_what_leaves_the_loop_is_named(line: str, kind: str) -> None:
 )
 def test_what_stays_in_the_loop_is_left_alone(line: str) -> None:
     assert found(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("found = []; await ctx.run(lambda: found.append(1))", ["lost_in_branch"]),
+        ("found = load(order); await ctx.run(lambda: found.append(1))", ["lost_in_branch"]),
+        ("found = Counter(); await ctx.run(lambda: found.update('a'))", ["lost_in_branch"]),
+        ("till = Till(); await ctx.run(lambda: till.add(order))", []),
+        ("till = shop.Till(); await ctx.run(lambda: (till.update(order), till.remove(order)))", []),
+    ],
+)
+def test_a_method_of_an_object_is_no_change_of_a_container_by_its_name_alone(line: str, codes: list[str]) -> None:
+    code = read_code({"flow": ("flow.py", f"{HEAD}    {line}")})
+    assert [one.code for one in check_code(code) if one.code == "lost_in_branch"] == codes

@@ -9,6 +9,7 @@ from tests.durable.conftest import Flows
 
 HEAD = """
 import asyncio
+import heapq
 from dataclasses import dataclass
 from stepwell import Retry, StepFailed, sleep, step, workflow
 
@@ -117,13 +118,13 @@ except StepFailed as failed:
 
 def test_a_failed_attempt_leaves_nothing_behind_for_the_next(flows: Flows, sessions: int) -> None:
     kit = flows(flow("""
-seen = {"all": []}
+seen = []
 def once():
-    seen["all"].append(1)
-    CALLS.append(len(seen["all"]))
+    heapq.heappush(seen, 1)  # as a library may change it, unseen
+    CALLS.append(len(seen))
     if len(CALLS) < 3:
         raise ConnectionError("down")
-    return len(seen["all"])
+    return len(seen)
 return [await ctx.run(once, retry=Retry(5, "constant", "5s")), CALLS]
 """), sessions=sessions)  # fmt: skip
     run = kit.start("flow")
@@ -223,31 +224,52 @@ from stepwell import workflow
 class Box:
     total = 0
 
+class Agent:
+    def __init__(self):
+        self.said, self.turns, self.inner = [], 0, Box()
+    def count(self):
+        self.turns += 1
+    def say(self):
+        self.said.append("a")
+    def dig(self):
+        inner = self.inner
+        inner.total = 2
+    def tell(self):
+        return len(self.said)
+
 def fill(box, n):
     box["n"] = n
 
 @workflow
 async def flow(ctx):
     found, names, box, count = [], {}, Box(), 0
+    deep, agent = {"all": [found]}, Agent()
 """
 
 
 @pytest.mark.parametrize(
     ("code", "line"),
     [
-        ("await ctx.run(lambda: found.append(1))", 15),
-        ("await ctx.run(found.append, 1)", 15),
-        ("await ctx.run(partial(found.append, 1))", 15),
-        ("await ctx.run(lambda: names.update(a=1), name='n')", 15),
-        ("def f():\n        names['a'] = 1\n    await ctx.run(f)", 16),
-        ("def f():\n        del found[0]\n    await ctx.run(f)", 16),
-        ("def f():\n        box.total += 1\n    await ctx.run(f)", 16),
-        ("def f():\n        nonlocal count\n        count += 1\n    await ctx.run(f)", 15),
-        ("async def f():\n        await asyncio.sleep(0)\n        found.append(1)\n    await ctx.run(f)", 17),
-        ("await ctx.all(ctx.run(lambda: found.append(1)), ctx.run(lambda: 1, name='b'))", 15),
-        ("await ctx.map(lambda n: ctx.run(lambda: found.append(n), name='n'), [1, 2])", 15),
-        ("def add(to):\n        to.append(1)\n    await ctx.run(add, found)", 16),
-        ("await ctx.run(fill, names, 2)", 9),
+        ("await ctx.run(lambda: found.append(1))", 29),
+        ("await ctx.run(found.append, 1)", 29),
+        ("await ctx.run(partial(found.append, 1))", 29),
+        ("await ctx.run(lambda: names.update(a=1), name='n')", 29),
+        ("def f():\n        names['a'] = 1\n    await ctx.run(f)", 30),
+        ("def f():\n        del found[0]\n    await ctx.run(f)", 30),
+        ("def f():\n        box.total += 1\n    await ctx.run(f)", 30),
+        ("def f():\n        nonlocal count\n        count += 1\n    await ctx.run(f)", 29),
+        ("async def f():\n        await asyncio.sleep(0)\n        found.append(1)\n    await ctx.run(f)", 31),
+        ("await ctx.all(ctx.run(lambda: found.append(1)), ctx.run(lambda: 1, name='b'))", 29),
+        ("await ctx.map(lambda n: ctx.run(lambda: found.append(n), name='n'), [1, 2])", 29),
+        ("def add(to):\n        to.append(1)\n    await ctx.run(add, found)", 30),
+        ("await ctx.run(fill, names, 2)", 21),
+        ("await ctx.run(lambda: deep['all'].append(1))", 29),
+        ("await ctx.run(lambda: deep['all'][0].append(1))", 29),
+        ("await ctx.run(agent.count)", 13),
+        ("await ctx.run(agent.say)", 15),
+        ("await ctx.run(partial(agent.say))", 15),
+        ("await ctx.run(lambda: agent.say())", 15),
+        ("await ctx.run(agent.dig)", 18),
     ],
 )
 @pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
@@ -275,6 +297,27 @@ def test_what_it_makes_itself_it_may_change(flows: Flows) -> None:
     return names["a"]
 """).start("flow")
     assert run.result == [{"a": 3}, [7], [7]], run.error
+
+
+def test_what_is_not_the_functions_own_may_change(flows: Flows) -> None:
+    """A client of the module, an object of a library, and what a module has and the function holds."""
+    run = flows(f"""{CLOSURES}
+    session = Session()
+    def f():
+        session.add(1), SHARED.say(), agent.inner.say()
+        return agent.tell()
+    agent.inner = SHARED
+    await ctx.run(SHARED.say)
+    await ctx.run(fill, TOTALS, 3)
+    return [await ctx.run(f), await ctx.run(agent.tell), len(SHARED.said)]
+
+class Session:
+    def add(self, one):
+        return one
+
+SHARED, TOTALS = Agent(), {{}}
+""").start("flow")
+    assert run.result == [0, 0, 3], run.error
 
 
 @pytest.mark.parametrize("line", ["asked.append(1)", "names['a'] = 1"])

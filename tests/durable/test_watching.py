@@ -128,6 +128,7 @@ async def flow(ctx, order):
     assert isinstance(ctx.now(), DateTime) and type(ctx.now()) is DateTime
     SEEDED.random(), random.Random(3).random(), time.localtime(0), DateTime(2030, 1, 1), date.max
     os.path.join("a", "b"), Path("a") / "b", uuid.UUID(int=3), threading.Lock(), ctx.random(), ctx.uuid()
+    subprocess.CalledProcessError(1, "till"), subprocess.TimeoutExpired("till", 3), socket.gaierror(2, "no")
     return await ctx.step(stamped, order)
 """
     )

@@ -11,7 +11,7 @@ from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
 from stepwell.definition.context_names import bad_durations, lacking_in_context
 from stepwell.definition.full_names import FullNames
-from stepwell.definition.kept_outside import Inner, changes, is_container, lost_of, rebound
+from stepwell.definition.kept_outside import Inner, changes, is_container, is_object, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
 from stepwell.definition.objects import variables_of
 from stepwell.definition.set_loops import loops_over_sets
@@ -164,8 +164,9 @@ class _Body:
         for name, node in (*rebound(self._nodes, ast.Global), *changes(self._nodes, kept)):
             what = f"{name} is the module's: each process, and each replay, has another"
             yield self._not_the_same("module", what, "keep it in the function, or in ctx.state", node)
+        objects = {name for name, value in self._variables.items() if is_object(value)}
         for inner, code, does, hint in self._of_no_replay():
-            for name, node in lost_of(inner, self._locals):
+            for name, node in lost_of(inner, self._locals, objects):
                 yield self._problem(code, f"{does} changes {name} of the function", hint, node)
 
     def _of_no_replay(self) -> Iterator[tuple[Inner, str, str, str]]:

@@ -40,14 +40,26 @@ def rebound(nodes: Iterable[ast.AST], kind: type[ast.Global] | type[ast.Nonlocal
             yield from ((name, node) for name in node.names if name in stored)
 
 
-def lost_of(inner: Inner, around: Collection[str]) -> Iterator[tuple[str, ast.AST]]:
-    """What a function within another changes of the variables around it."""
+def lost_of(inner: Inner, around: Collection[str], objects: Collection[str] = ()) -> Iterator[tuple[str, ast.AST]]:
+    """What a function within another changes of the variables around it.
+
+    `objects`: those of classes that are no containers: a method that is called `add` may change nothing.
+    """
     nodes = [node for node in ast.walk(inner) if node is not inner]
     own = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
     own |= {one.arg for one in ast.walk(inner) if isinstance(one, ast.arg)}
     own -= {name for node in nodes if isinstance(node, ast.Nonlocal) for name in node.names}
     yield from rebound(nodes, ast.Nonlocal)
-    yield from changes(nodes, set(around) - own)
+    found = changes(nodes, set(around) - own)
+    yield from ((name, node) for name, node in found if name not in objects or not isinstance(node, ast.Call))
+
+
+def is_object(value: ast.expr | None) -> bool:
+    """Whether the value is an object of a class that is no container, as far as the text tells."""
+    match value:
+        case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
+            return name[:1].isupper() and name not in _CONTAINERS
+    return False
 
 
 def is_container(value: ast.expr) -> bool:

@@ -19,6 +19,10 @@ class Source:
 
 
 _STEP = "put it into a step"
+_HARMLESS = re.compile(  # errors and values of these modules, which do nothing when they are made
+    r".*\.(\w*(Error|Exception|Expired|Disconnected|Timeout)|error|gaierror|herror)|subprocess\.(CompletedProcess|list2cmdline)"
+    r"|socket\.(inet_\w+|[hn]to[hn][sl])|httpx\.(URL|Headers|QueryParams|Limits)|glob\.escape"
+)
 _LOOP = r"asyncio\.get_(running|event)_loop\."
 SOURCES = (
     Source(
@@ -76,6 +80,8 @@ def source_of(name: str, has_arguments: bool) -> Source | None:
     `pathlib.Path().read_text` is a method of what a call makes.
     """
     name = name.replace("().", ".")
+    if _HARMLESS.fullmatch(name):
+        return None
     for source in SOURCES:
         is_fixed = has_arguments and source.unless_given is not None and source.unless_given.fullmatch(name)
         if source.names.fullmatch(name) and not is_fixed:

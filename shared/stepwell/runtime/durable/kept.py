@@ -4,47 +4,87 @@
     await ctx.run(lambda: found.append(1))     # raises `lost_in_branch`: after a replay, `found` would be empty
 
 Only code of the workflow folder is checked (see watching.py): calls such as `append`, and assignments to items and
-attributes. Only what the closure itself names, or is given, is known.
+attributes. Known is what the closure names or is given, the object of a method, and what is in these.
 """
 
 from __future__ import annotations
 
 import dis
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, MutableSet
 from functools import lru_cache, partial
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from stepwell.definition.kept_outside import MUTATORS
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.places import here, place
+from stepwell.runtime.steps.folders import own_place
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type, FunctionType, ModuleType)
-_CONTAINERS = (list, dict, set, deque, bytearray)
+_CONTAINERS = (list, dict, set, deque, bytearray, MutableSequence, MutableMapping, MutableSet)
+_MOST = 10_000  # objects that are looked at
 _HINTS = {"lost_in_branch": "return it: a replay does not call this again",
           "read_only_query": "change it in the function, or in an update"}  # fmt: skip
 
 
 class Kept:
-    """The objects that `ctx.run`'s closure, or a query's, must not change: that raises an error with `code`."""
+    """The objects that `ctx.run`'s closure, or a query's, must not change: that raises an error with `code`.
+
+    What a module has too, such as a client, is not the function's own: it may change.
+    """
 
     def __init__(self, function: Callable[..., Any], code: str) -> None:
-        self._code = code
-        self._ids = {
-            id(one): one for one in _held(function) if not isinstance(one, _PLAIN)
-        }  # kept alive, so that no id is reused
+        self._code, self._roots = code, [*_held(function)]
+        self._found: dict[int, tuple[Any, int]] | None = None  # by id: the object, and the id of what holds it
 
     def check_call(self, called: Any) -> None:
         """Raises InvalidInput for a call of a method that changes one of the objects."""
-        owner = getattr(called, "__self__", None)
-        if id(owner) in self._ids and getattr(called, "__name__", "") in MUTATORS:
-            self.check(owner, f"{type(owner).__name__}.{called.__name__}")
+        owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
+        if name in MUTATORS and (isinstance(called, BuiltinMethodType) or isinstance(owner, _CONTAINERS)):
+            self.check(owner, f"{type(owner).__name__}.{name}")
 
     def check(self, owner: Any, what: str = "") -> None:
         """Raises InvalidInput if an item or an attribute of one of the objects is about to be set."""
-        if id(owner) in self._ids:
-            raise _changes(what or f"an item or attribute of a {type(owner).__name__}", here(), self._code)
+        if self._found is None:  # most code of `ctx.run` changes nothing
+            self._found = _reached(self._roots)
+        if id(owner) in self._found and not any(map(_is_of_a_module, self._holding(self._found, owner))):
+            raise _changes(what or f"an item or attribute of the {type(owner).__name__}", here(), self._code)
+
+    @staticmethod
+    def _holding(found: dict[int, tuple[Any, int]], owner: Any) -> Iterator[Any]:
+        """Yields the object, what holds it, and so on."""
+        held = id(owner)
+        while held:
+            one, held = found[held]
+            yield one
+
+
+def _reached(roots: list[Any]) -> dict[int, tuple[Any, int]]:
+    """Returns the objects by id, with those in them. They stay alive, so that no id is used again."""
+    found: dict[int, tuple[Any, int]] = {}
+    left = deque((one, 0) for one in roots)
+    while left and len(found) < _MOST:
+        one, holder = left.popleft()
+        if id(one) not in found and not isinstance(one, _PLAIN):
+            found[id(one)] = one, holder
+            left += ((part, id(one)) for part in _parts(one))
+    return found
+
+
+def _parts(one: Any) -> Iterable[Any]:
+    """Returns the items of a container, or the attributes of an object of the folder's classes."""
+    if isinstance(one, dict):
+        return list(one.values())
+    if isinstance(one, list | tuple | set | frozenset | deque):
+        return list(one)
+    file = getattr(sys.modules.get(type(one).__module__), "__file__", None) or ""
+    return list(getattr(one, "__dict__", {}).values()) if own_place(file) is not None else ()
+
+
+def _is_of_a_module(one: Any) -> bool:
+    return any(value is one for module in list(sys.modules.values()) for value in list(vars(module).values()))
 
 
 def check_rebinding(function: Callable[..., Any], code: str) -> None:
@@ -76,6 +116,8 @@ def _held(function: Callable[..., Any]) -> Iterator[Any]:
     while isinstance(function, partial):
         yield from (*function.args, *function.keywords.values())
         function = function.func
+    if not isinstance(owner := getattr(function, "__self__", None), _PLAIN):
+        yield owner
     for cell in getattr(function, "__closure__", None) or ():
         try:
             yield cell.cell_contents
