@@ -83,6 +83,9 @@ def test_a_body_in_parts_is_put_together_and_a_large_one_refused(gateway: Gatewa
     status, headers, body = asyncio.run(call(gateway, posted, half, half, b"rest"))
     assert (status, headers["content-type"]) == (413, "application/problem+json")
     assert json.loads(body)["code"] == "body_too_large"
+    status, headers, body = asyncio.run(call(gateway, scope("/aws/states", "POST"), half, half))
+    kind = "ValidationException"
+    assert (status, headers["x-amzn-errortype"], json.loads(body)["__type"]) == (400, kind, kind)
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_data_is_left_out_where_the_caller_wants_none(client: Any) -> None:
 
 
 def test_a_large_input_is_left_out_and_said_to_be(world: World, client: Any) -> None:
-    large = json.dumps({"text": "a" * 500_000})
+    large = json.dumps({"text": "a" * 700_000})
     shown = client.describe_execution(executionArn=started(client, "order", large))
     assert "input" not in shown
     assert shown["inputDetails"] == {"included": False}
@@ -200,6 +200,8 @@ REFUSED = [
     ("start_execution", {"stateMachineArn": machine_arn("order"), "input": '{"amount": "x"}'}, "InvalidExecutionInput"),
     ("start_execution", {"stateMachineArn": machine_arn("stepwell:batch")}, "StateMachineDoesNotExist"),
     ("start_sync_execution", {"stateMachineArn": machine_arn("nothing")}, "StateMachineDoesNotExist"),
+    ("start_execution", {"stateMachineArn": machine_arn("q" * 3_000)}, "InvalidArn"),
+    ("describe_execution", {"executionArn": f"{WHERE}:execution:{'q' * 3_000}:o-1"}, "InvalidArn"),
     ("describe_execution", {"executionArn": "o 1"}, "InvalidArn"),
     ("describe_execution", {"executionArn": f"{WHERE}:execution:quick:o-1"}, "ExecutionDoesNotExist"),
     ("describe_execution", {"executionArn": f"{WHERE}:execution:quick"}, "ExecutionDoesNotExist"),

@@ -152,6 +152,14 @@ def test_a_map_that_is_tried_again_is_entered_once(world: World, client: Any) ->
     assert names[-1] == "ExecutionFailed"
 
 
+def test_an_iteration_that_never_began_is_not_told(world: World, client: Any) -> None:
+    """The first one fails, so that the Map ends before the second begins."""
+    arn = started(client, "lines", '["busy", "b"]')
+    names = told(events_of(client, arn))
+    assert names.count("MapIterationStarted Each") == names.count("MapIterationFailed Each") == 1
+    assert "MapIterationAborted Each" not in names
+
+
 def test_a_stopped_execution_ends_its_history(client: Any) -> None:
     arn = started(client, "order", '{"amount": 5}')
     client.stop_execution(executionArn=arn, cause="late")
@@ -180,7 +188,7 @@ def test_pages_make_up_the_whole_history(client: Any, is_reverse: bool) -> None:
 
 def test_a_page_holds_what_an_answer_has_room_for(world: World, client: Any) -> None:
     """Each event's own data is bounded, and a page ends where they are too many."""
-    text = json.dumps({"amount": 5, "text": "x" * 300_000})
+    text = json.dumps({"amount": 5, "text": "x" * 500_000})
     arn = started(client, "shop", text)
     pages = [page["events"] for page in client.get_paginator("get_execution_history").paginate(executionArn=arn)]
     assert told([one for page in pages for one in page]) == PAID
@@ -188,7 +196,7 @@ def test_a_page_holds_what_an_answer_has_room_for(world: World, client: Any) -> 
 
 
 def test_data_that_no_answer_has_room_for_is_said_to_be_cut(client: Any) -> None:
-    arn = started(client, "shop", json.dumps({"amount": 5, "text": "x" * 500_000}))
+    arn = started(client, "shop", json.dumps({"amount": 5, "text": "x" * 700_000}))
     first = events_of(client, arn)[0]
     assert _details(first) == {"inputDetails": {"truncated": True}}
 

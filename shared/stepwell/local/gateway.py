@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl
 
 from stepwell import cors
 from stepwell.api.exchange import Answer
+from stepwell.api.handlers import step_functions
 from stepwell.api.parsing import too_large
 from stepwell.api.problems import problem, refused
 from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS
@@ -85,7 +86,8 @@ class Gateway:
             return
         body = await _read(receive)
         if body is None:
-            await _send(send, _as_event_answer(refused(too_large())))
+            refuse = step_functions.refused if scope["path"] == step_functions.PATH else refused
+            await _send(send, _as_event_answer(refuse(too_large())))
             return
         event = http_event(scope, headers, body)
         client = _Client(receive)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stepwell.api.exchange import Answer, Call, Route
 
 AMZ_JSON = "application/x-amz-json-1.0"
+PATH = "/aws/states"
 
 
 async def call_step_functions(call: Call) -> Answer:
@@ -13,7 +14,8 @@ async def call_step_functions(call: Call) -> Answer:
     return Answer(200, await serve(call), AMZ_JSON)
 
 
-def _refused(error: Exception) -> Answer:
+def refused(error: Exception) -> Answer:
+    """Answers for an error as Step Functions does."""
     from stepwell.api.step_functions.refusals import refusal_of  # noqa: PLC0415 - as above
 
     found = refusal_of(error)
@@ -24,11 +26,11 @@ def _refused(error: Exception) -> Answer:
 STEP_FUNCTIONS_ROUTES = (
     Route(
         "POST",
-        "/aws/states",
+        PATH,
         call_step_functions,
         "Call the API of AWS Step Functions; the header X-Amz-Target names the operation",
         {200: "the operation's answer", 400: "refused: `__type` says why, as Step Functions does"},
         media=AMZ_JSON,
-        refused=_refused,
+        refused=refused,
     ),
 )

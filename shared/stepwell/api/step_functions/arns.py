@@ -25,8 +25,8 @@ TAG = "execution"  # of a run that this API started: its key, which is the name 
 NO_ACCOUNT = "000000000000"
 _REGION = "us-east-1"
 _PLACE = r"arn:(aws[a-z-]{0,20}):states:([a-z0-9-]{0,40}):([0-9]{0,12})"
-_MACHINE = re.compile(rf"{_PLACE}:stateMachine:(.+)", re.ASCII)
-_EXECUTION = re.compile(rf"{_PLACE}:(execution|express):(.+)", re.ASCII)
+_MACHINE = re.compile(rf"{_PLACE}:stateMachine:([A-Za-z0-9._:-]{{1,250}})", re.ASCII)
+_EXECUTION = re.compile(rf"{_PLACE}:(execution|express):(.{{1,300}})", re.ASCII)
 _NAME = re.compile(r"[^\s<>{}\[\]?*\"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]{1,80}")
 
 

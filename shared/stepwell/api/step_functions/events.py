@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stepwell.api.step_functions.executions import TEXT_CHARACTERS, Told, seconds
+from stepwell.api.step_functions.executions import TEXT_BYTES, Told, seconds
 from stepwell.api.step_functions.kinds import Kinds
 from stepwell.definition.asl.names import HEARTBEAT, TIMEOUT, error_name
 from stepwell.definition.graph import Json
-from stepwell.engine.entries import Entry
+from stepwell.engine.entries import PHASE, Entry
 from stepwell.engine.forks import parent_of
 from stepwell.runtime.stores.jsontext import encode
 
@@ -52,7 +52,7 @@ class Events:
             yield self._event(entry, "ExecutionRedriven", {"redriveCount": 1})
         elif entry.type in _RUN_ENDS:
             yield self._run_ended(entry, data)
-        elif entry.step:
+        elif entry.step and entry.type != PHASE:
             yield from self._of_branch(entry, data)
 
     def _run_ended(self, entry: Entry, data: Mapping[str, Any]) -> Told:
@@ -60,7 +60,7 @@ class Events:
         if entry.type == "run.completed":
             return self._event(entry, kind, self._text("output", data.get("result")))
         if entry.type == "run.cancelled":
-            return self._event(entry, kind, {"cause": str(data.get("reason") or "")} if self._has_data else {})
+            return self._event(entry, kind, {"cause": str(data.get("reason") or "")})
         return self._event(entry, kind, self._error(data))
 
     def _of_branch(self, entry: Entry, data: Mapping[str, Any]) -> Iterator[Told]:
@@ -69,12 +69,12 @@ class Events:
         name = self._open.get(place[0], "") if place else ""
         is_item = place is not None and self._kinds.of(name) == "Map"
         detail = {"name": name, "index": place[2]} if place else {}
-        if place and entry.token not in self._last:
+        if place and entry.token not in self._last and entry.type != "branch.cancelled":
             self._last[entry.token] = self._last.get(place[0], 0)
-            if is_item and entry.type != "branch.cancelled":
+            if is_item:
                 yield self._event(entry, "MapIterationStarted", detail)
         yield from self._of_state(entry, data)
-        if is_item and entry.type in _MAP_ENDS:
+        if is_item and entry.type in _MAP_ENDS and entry.token in self._last:
             yield self._event(entry, f"MapIteration{_MAP_ENDS[entry.type]}", detail)
 
     def _of_state(self, entry: Entry, data: Mapping[str, Any]) -> Iterator[Told]:
@@ -134,11 +134,11 @@ class Events:
             yield self._event(entry, f"{kind}StateExited", {"name": state, **self._text("output", output)})
 
     def _failed_as(self, data: Mapping[str, Any]) -> str:
-        return "TaskTimedOut" if self._error(data, always=True).get("error") in (TIMEOUT, HEARTBEAT) else "TaskFailed"
+        return "TaskTimedOut" if self._error(data).get("error") in (TIMEOUT, HEARTBEAT) else "TaskFailed"
 
-    def _error(self, data: Mapping[str, Any], *, always: bool = False) -> Told:
+    def _error(self, data: Mapping[str, Any]) -> Told:
         error = data.get("error")
-        if not isinstance(error, dict) or not (self._has_data or always):
+        if not isinstance(error, dict):
             return {}
         return {"error": error_name(error["type"], error.get("category", "")), "cause": error.get("message", "")}
 
@@ -147,7 +147,7 @@ class Events:
         if value is _NONE or not self._has_data:
             return {}
         text = encode(value)
-        is_whole = len(text) <= TEXT_CHARACTERS
+        is_whole = len(text.encode()) <= TEXT_BYTES
         return {**({name: text} if is_whole else {}), f"{name}Details": {"truncated": not is_whole}}
 
     def _event(self, entry: Entry, kind: str, details: Told) -> Told:

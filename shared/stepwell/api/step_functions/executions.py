@@ -24,7 +24,7 @@ from stepwell.runtime.stores.jsontext import encode
 Told = dict[str, Json]
 
 BY_DEFAULT = 100  # items of a page, as Step Functions has it
-TEXT_CHARACTERS = ANSWERED_BYTES // 12  # of an input or output; Lambda may send six times as many, and two stand beside
+TEXT_BYTES = ANSWERED_BYTES // 8  # of an input or output: two stand together, and are escaped twice on their way
 _CALL_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -137,7 +137,7 @@ def _told(place: arns.Place, at: Standing, *, has_data: bool) -> Told:
 def _text(name: str, value: Json, *, has_data: bool) -> Told:
     """A value as text; one that is too large for an answer is left out, and said to be."""
     text = encode(value) if has_data else ""
-    is_there = has_data and len(text) <= TEXT_CHARACTERS
+    is_there = has_data and len(text.encode()) <= TEXT_BYTES
     return {**({name: text} if is_there else {}), f"{name}Details": {"included": is_there}}
 
 
