@@ -77,3 +77,12 @@ def test_what_lambda_could_not_do_now_is_transient(cloud: Cloud, before: Any, ki
         invoke(cloud)
     assert (refusal.value.kind, refusal.value.category) == (kind, category)
     assert cloud.calls == ["Invoke"], "the step's policy says whether there is another try"
+
+
+def test_a_function_that_nobody_waits_for_is_called_asynchronously(cloud: Cloud) -> None:
+    seen: list[Any] = []
+    cloud.before = lambda _, request: seen.append(request) or answer(202, "")
+    LambdaInvoker(cloud.clients.lambda_).send("score:live", b'{"a": 1}', {"idempotency_key": "k"})
+    (request,) = seen
+    assert (request.body, request.headers["X-Amz-Invocation-Type"]) == (b'{"a": 1}', b"Event")
+    assert "X-Amz-Client-Context" not in request.headers

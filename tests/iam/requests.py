@@ -40,7 +40,7 @@ def _dynamodb(operation: str, params: Params) -> Iterator[Need]:
             yield from (Need(f"dynamodb:{operation}", _table(name)) for name in params["RequestItems"])
         case "Query" if "IndexName" in params:
             yield Need("dynamodb:Query", f"{_table(params['TableName'])}/index/{params['IndexName']}")
-        case "GetItem" | "PutItem" | "UpdateItem" | "DeleteItem" | "Query":
+        case "GetItem" | "PutItem" | "UpdateItem" | "DeleteItem" | "Query" | "Scan":
             yield Need(f"dynamodb:{operation}", _table(params["TableName"]))
         case _:
             raise ValueError(f"not known: dynamodb:{operation}")

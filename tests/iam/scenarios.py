@@ -25,6 +25,7 @@ def play(stack: Stack) -> None:
         order(stack, pool)
         call(stack, pool)
         link(stack, pool)
+    call_services(stack)
     ask(stack)
     queue_up(stack)
     fan_out(stack)
@@ -92,6 +93,14 @@ def call(stack: Stack, pool: str) -> None:
     run = stack.run(run_id)
     assert (run["status"], run["steps"]["score"]["output"]["score"]) == ("completed", 1)
     assert run["steps"]["tell"]["error"]["type"] == "http_address"
+
+
+def call_services(stack: Stack) -> None:
+    """A state machine whose tasks call services."""
+    run_id = stack.start({}, "machine")
+    stack.deliver()
+    run = stack.run(run_id)
+    assert run["status"] == "completed", run
 
 
 def link(stack: Stack, pool: str) -> None:

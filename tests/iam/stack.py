@@ -30,6 +30,7 @@ from tests.iam.template import ACCOUNT, REGION, Template
 from tests.infra.kit import VPC
 
 WORKFLOWS = Path(__file__).parent / "workflows"
+THEIRS = "theirs"  # a table and a bus of the user's
 SECRET = "a secret of the stack, long enough to sign"  # noqa: S105
 KEY_ARN = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-1111-1111-1111-111111111111"
 HTTP_HOSTS = ["calls.example.com"]
@@ -83,7 +84,10 @@ class Stack(Deployment):
         clients["events"].create_event_bus(Name=self.bus)
         clients["scheduler"].create_schedule_group(Name=next(iter(template.made.of("Scheduler::ScheduleGroup"))))
         self._open_live(clients["dynamodb"])
-        for client in (*clients.values(), self.cloud.clients._made["apigatewaymanagementapi"]):
+        clients["dynamodb"].create_table(TableName=THEIRS, **SHAPE)
+        clients["events"].create_event_bus(Name=THEIRS)
+        called = [self.cloud.service(name) for name in ("dynamodb", "events")]  # by tasks of a state machine
+        for client in (*clients.values(), *called, self.cloud.clients._made["apigatewaymanagementapi"]):
             self.recorder.listen(client)
         self.cloud.heard = self.recorder.hear
         self.cloud.before = lambda operation, _: (
@@ -234,6 +238,6 @@ def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> It
             yield stack
         finally:
             stack.cloud.heal()
-            for table in (stack.table, stack.connections):
+            for table in (stack.table, stack.connections, THEIRS):
                 stack.cloud.connect("dynamodb").delete_table(TableName=table)
             eventbridge.reset()

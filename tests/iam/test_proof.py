@@ -77,7 +77,7 @@ def test_each_permission_that_is_taken_away_is_missed(template: Template, needs:
 @pytest.mark.parametrize(
     "extra",
     [
-        Statement("Allow", ("dynamodb:Scan",), ("*",)),
+        Statement("Allow", ("dynamodb:DeleteTable",), ("*",)),
         Statement("Allow", ("sqs:SendMessage",), ("arn:aws:sqs:us-east-1:000000000000:another",)),
         Statement("Allow", ("s3:ListBucket", "s3:GetObject"), ("arn:aws:s3:::another/*",)),
     ],

@@ -32,6 +32,9 @@ class Functions:
             raise self._answer
         return self._answer
 
+    def send(self, function: str, payload: bytes, told: Mapping[str, str]) -> None:
+        self.invoke(function, payload, {"sent": "yes"})
+
 
 def attempt(functions: Functions | None, given: Any = None, run: str = "lambda:score:live") -> Outcome:
     steps = FunctionSteps(Path(), RealClock(), Calls(lambdas=LambdaSteps(functions)))
@@ -78,6 +81,27 @@ def test_where_there_is_no_lambda_the_step_says_so() -> None:
     assert failure is not None
     assert (failure.type, failure.category) == ("lambda_not_here", "step")
     assert "mock" in failure.message
+
+
+TASK = "arn:aws:states:::lambda:invoke"
+
+
+def test_a_task_names_its_function_and_may_not_wait_for_it() -> None:
+    functions = Functions(Invoked(b"[1]"))
+    given = {"FunctionName": "score", "Qualifier": "live", "Payload": {"a": 1}}
+    answered = attempt(functions, given, TASK).value
+    assert answered == {"ExecutedVersion": "$LATEST", "Payload": [1], "StatusCode": 200}
+    assert attempt(functions, {**given, "InvocationType": "Event"}, TASK).value == {"Payload": "", "StatusCode": 202}
+    assert [(name, payload) for name, payload, _ in functions.calls] == [("score:live", {"a": 1})] * 2
+    assert functions.calls[1][2] == {"sent": "yes"}
+
+
+@pytest.mark.parametrize("given", [{}, {"FunctionName": 3}, {"FunctionName": "f", "InvocationType": "DryRun"}, None])
+def test_a_task_that_names_no_function_calls_none(given: Any) -> None:
+    functions = Functions(Invoked(b"[1]"))
+    failure = attempt(functions, given, TASK).failure
+    assert failure is not None
+    assert (failure.type, failure.category, functions.calls) == ("bad_parameters", "validation", [])
 
 
 CALLS = """

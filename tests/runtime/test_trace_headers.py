@@ -30,6 +30,9 @@ def test_a_lambda_finds_it_in_its_client_context() -> None:
             told.append(about)
             return Invoked(b"1")
 
+        def send(self, function: str, payload: bytes, about: Mapping[str, str]) -> None:
+            told.append(about)
+
     LambdaSteps(Invoker()).run(called())
     LambdaSteps(Invoker()).run(called(trace=""))
     assert (told[0]["traceparent"], "traceparent" in told[1]) == (TRACE, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from stepwell.aws.calls import THROTTLES, Meaning, meaning_of
 from stepwell.aws.failures import code_of, response_of
@@ -37,10 +38,15 @@ class LambdaInvoker:
     def invoke(self, function: str, payload: bytes, told: Mapping[str, str]) -> Invoked:
         """Calls a function; `told` is `custom` of the client context. Raises CallError."""
         context = base64.b64encode(json.dumps({"custom": dict(told)}).encode()).decode()
+        return self._call(function, InvocationType="RequestResponse", Payload=payload, ClientContext=context)
+
+    def send(self, function: str, payload: bytes, told: Mapping[str, str]) -> None:
+        """Has a function called; Lambda passes no client context on to it. Raises CallError."""
+        self._call(function, InvocationType="Event", Payload=payload)
+
+    def _call(self, function: str, **request: Any) -> Invoked:
         try:
-            answer = self._client().invoke(
-                FunctionName=function, InvocationType="RequestResponse", Payload=payload, ClientContext=context
-            )
+            answer = self._client().invoke(FunctionName=function, **request)
             return Invoked(answer["Payload"].read(ANSWER_BYTES + 1), "FunctionError" in answer)
         except Exception as error:
             meaning, response = meaning_of(error), response_of(error)

@@ -99,3 +99,23 @@ def test_a_bad_name_has_its_pointer_and_a_hint(error_equals: Any, pointer: str, 
     assert path == f"/E{pointer}"
     assert says in f"{message} {hint}"
     assert hint
+
+
+@pytest.mark.parametrize(
+    ("name", "failure", "is_taken"),
+    [
+        ("DynamoDb.DynamoDbException", ("DynamoDb.ConditionalCheckFailedException", "step"), True),
+        ("DynamoDB.AmazonDynamoDBException", ("DynamoDB.ThrottlingException", "transient"), True),
+        ("DynamoDB.AmazonDynamoDBException", ("DynamoDb.ThrottlingException", "transient"), False),
+        ("S3.S3Exception", ("S3.NoSuchKeyException", "step"), True),
+        ("S3.NoSuchKeyException", ("S3.AccessDenied", "step"), False),
+        ("Lambda.TooManyRequestsException", ("TooManyRequestsException", "transient"), True),
+        ("Lambda.TooManyRequestsException", ("TooManyRequestsException", "step"), False),
+        ("Lambda.AWSLambdaException", ("ServiceException", "transient"), True),
+        ("Lambda.SdkClientException", ("lambda_connection", "transient"), True),
+    ],
+)
+def test_an_error_of_a_service_has_the_names_of_step_functions(
+    name: str, failure: tuple[str, str], is_taken: bool
+) -> None:
+    assert takes([name], *failure) is is_taken

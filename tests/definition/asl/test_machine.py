@@ -241,3 +241,42 @@ def test_a_wrong_value_of_any_type_is_reported_at_its_place(state: Machine, code
 )
 def test_a_star_stands_for_any_text_and_nothing_else_does(name: str, text: str, is_one: bool) -> None:
     assert is_named(text, name) is is_one
+
+
+ARN = "arn:aws:states:::"
+
+
+@pytest.mark.parametrize(
+    ("given", "run", "uses"),
+    [
+        ({"FunctionName": "f"}, "lambda:f", ()),
+        ({"FunctionName": "f", "Qualifier": "live"}, "lambda:f:live", ()),
+        ({"FunctionName": "f", "InvocationType": "Event"}, f"{ARN}lambda:invoke", (("lambda", "f"),)),
+        ({"FunctionName": "f", "Qualifier.$": "$.v"}, f"{ARN}lambda:invoke", (("lambda", "f"), ("lambda", "f:*"))),
+        ({"FunctionName.$": "$.f"}, f"{ARN}lambda:invoke", (("aws_own", "lambda:invoke"),)),
+    ],
+)
+def test_a_function_is_called_by_its_name_or_as_its_parameters_say(given: Machine, run: str, uses: Any) -> None:
+    made = compiled(machine(A={"Type": "Task", "Resource": f"{ARN}lambda:invoke", "Parameters": given, "End": True}))
+    assert made.problems == ()
+    assert made.graph is not None
+    step = made.graph.nodes["A"].step
+    assert step is not None
+    assert (step.run, step.uses) == (run, uses)
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "hint"),
+    [
+        ("lambda:invoke", {}, 'write "FunctionName": "NAME"'),
+        ("http:invoke", {"Method": "GET", "Authentication": {}}, "map the resource in resources.yaml"),
+        ("http:invoke", {"ApiEndpoint": "http://a.example.com"}, "write https://"),
+        ("ecs:runTask", {}, "write the SDK's call, arn:aws:states:::aws-sdk:ecs:runTask, or name what runs"),
+        ("ecs:runTask.sync", {}, "name what runs in its place"),
+        ("sqs:sendMessage.waitForTaskToken", {}, "name what runs in its place"),
+    ],
+)
+def test_what_cannot_be_called_says_what_to_do(call: str, given: Machine, hint: str) -> None:
+    state = {"Type": "Task", "Resource": f"{ARN}{call}", "Parameters": given, "End": True}
+    (problem,) = compiled(machine(A=state)).errors
+    assert (problem.code, problem.hint[: len(hint)]) == ("unsupported_resource", hint)

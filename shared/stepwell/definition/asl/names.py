@@ -63,8 +63,16 @@ def error_name(failure_type: str, category: str) -> str:
 
 def takes(error_equals: Sequence[str], failure_type: str, category: str) -> bool:
     """Tells whether a retrier or catcher with this `ErrorEquals` takes such a failure."""
-    found = error_name(failure_type, category)
-    return any(_is_taken(name, found) for name in error_equals)
+    found = {error_name(failure_type, category), *_of_lambda(failure_type, category)}
+    return any(_is_taken(name, one) for name in error_equals for one in found)
+
+
+def _of_lambda(failure_type: str, category: str) -> Iterator[str]:
+    """Yields what Step Functions calls a failure of Lambda itself; a step has only the name that Lambda gives it."""
+    if failure_type == "lambda_connection":
+        yield "Lambda.SdkClientException"
+    elif category == "transient" and failure_type.endswith("Exception"):
+        yield f"Lambda.{failure_type}"
 
 
 def _is_taken(name: str, found: str) -> bool:

@@ -26,6 +26,7 @@ NATIVE: Mapping[str, str] = {  # the services' names in the SDK
     "sqs:sendMessage": "sqs",
 }
 HTTP = "http:invoke"
+INVOKE = "lambda:invoke"  # of a function that is computed, or that is not waited for
 SDK = "aws-sdk:"
 Uses: TypeAlias = tuple[tuple[str, str], ...]  # kind and name of what a step calls
 
@@ -80,6 +81,10 @@ def uses(call: str, given: Json) -> Uses:
     if call == HTTP:
         endpoint = literal(given, "ApiEndpoint")
         return () if endpoint is None else (("http", parse_url(endpoint).origin),)
+    if call == INVOKE:
+        name = literal(given, "FunctionName")
+        versions = ("", ":*") if isinstance(given, dict) and given.keys() & {"Qualifier", "Qualifier.$"} else ("",)
+        return (("aws_own", call),) if name is None else tuple(("lambda", f"{name}{one}") for one in versions)
     service, action = in_sdk(call)
     find = _RESOURCES.get((service, action))
     found = [] if find is None else list(find(given))

@@ -75,27 +75,45 @@ def _target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target 
         return Target(f"lambda:{resource}")
     found = _INTEGRATION.fullmatch(resource)
     call = "" if found is None else f"{found[1]}{found[2] or ''}"
-    if call in ("lambda:invoke", f"lambda:invoke{ANSWERED}"):
-        return _invoked(given, mapped)
+    plain, run = call.removesuffix(ANSWERED), resource.removesuffix(ANSWERED)
+    if plain == services.INVOKE:
+        return _invoked(run, given, mapped)
     if call in _STARTS:
         return _started(given, mapped, call)
-    plain = call if call.startswith(services.HTTP) else call.removesuffix(ANSWERED)
-    if services.is_service(plain):
+    if services.is_service(plain) and call != f"{services.HTTP}{ANSWERED}":
         refused = services.refusal(plain, given)
-        run = resource.removesuffix(ANSWERED)
         return Unsupported(*refused) if refused else Target(run, uses=services.uses(plain, given))
     is_plain = found is not None and not found[2] and found[1].count(":") == 1
     sdk = f"write the SDK's call, arn:aws:states:::aws-sdk:{call}, or " if is_plain else ""
     return Unsupported(f"nothing runs the resource {resource[:120]!r} in this version", sdk + _MAP_IT % resource)
 
 
-def _invoked(given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
-    name = given.get("FunctionName") if isinstance(given, dict) else None
-    if not isinstance(name, str) or name.startswith("{%"):
+def _invoked(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
+    """A function that is written out is called by its name, and may be mapped; any other as the parameters say."""
+    if not isinstance(given, dict | str) or (isinstance(given, dict) and not given.keys() & _FUNCTION):
         message = "the task calls a Lambda function that it does not name in `FunctionName`"
-        return Unsupported(message, 'write "FunctionName": "NAME"; a computed name is not supported')
-    run = next((run for one, run in mapped.items() if is_named(name, one)), f"lambda:{name}")
-    return Target(run, lambda given: given.get("Payload", {}) if isinstance(given, dict) else {}, _invocation)
+        return Unsupported(message, 'write "FunctionName": "NAME"')
+    name, qualifier = services.literal(given, "FunctionName"), services.literal(given, "Qualifier")
+    own = next((run for one, run in mapped.items() if name is not None and is_named(name, one)), None)
+    if own is None and (name is None or not _is_plain(given)):
+        return Target(resource, uses=services.uses(services.INVOKE, given))
+    run = own or f"lambda:{name}{f':{qualifier}' if qualifier else ''}"
+    return Target(run, _payload, _invocation)
+
+
+_FUNCTION = {"FunctionName", "FunctionName.$"}
+
+
+def _is_plain(given: Json) -> bool:
+    """Tells whether the call is waited for, and the function's version is written out."""
+    if not isinstance(given, dict) or given.keys() & {"InvocationType.$", "Qualifier.$"}:
+        return False
+    is_written = "Qualifier" not in given or services.literal(given, "Qualifier") is not None
+    return is_written and given.get("InvocationType", "RequestResponse") == "RequestResponse"
+
+
+def _payload(given: Json) -> Json:
+    return given.get("Payload", {}) if isinstance(given, dict) else {}
 
 
 def _invocation(frame: Frame, brought: Json) -> Json:

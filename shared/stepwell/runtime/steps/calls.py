@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from stepwell.definition.asl.services import HTTP, INVOKE, call_name
 from stepwell.definition.graph import Json
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.lambdas import LambdaSteps
@@ -31,11 +32,12 @@ class Calls:
 
     def _integrated(self, call: StepCall) -> Json:
         """Runs a service integration of a state machine."""
-        if call.run.endswith(":http:invoke"):
+        name = call_name(call.run)
+        if name == HTTP:
             from stepwell.runtime.steps.http_invoke import invoke  # noqa: PLC0415 - few machines have such a task
 
             return invoke(self.http, call)
-        return self.services.run(call)
+        return self.lambdas.run_task(call) if name == INVOKE else self.services.run(call)
 
 
 def is_call(run: str) -> bool:

@@ -30,6 +30,9 @@ class Invoker(Protocol):
     def invoke(self, function: str, payload: bytes, told: Mapping[str, str]) -> Invoked:
         """Calls the function and waits. `told` reaches it beside its payload. Raises CallError."""
 
+    def send(self, function: str, payload: bytes, told: Mapping[str, str]) -> None:
+        """Has Lambda call the function, and does not wait. Raises CallError."""
+
 
 @dataclass(frozen=True, slots=True)
 class LambdaSteps:
@@ -40,20 +43,46 @@ class LambdaSteps:
     def run(self, call: StepCall) -> Json:
         """Returns the function's result. Raises CallError."""
         function = call.run.removeprefix("lambda:")
+        invoker, payload = self._ready(function, call.input)
+        return self._invoked(invoker, function, payload, call)
+
+    def run_task(self, call: StepCall) -> Json:
+        """Runs `lambda:invoke` of a state machine: the function that its parameters name. Raises CallError."""
+        given = call.input if isinstance(call.input, dict) else {}
+        function, kind = given.get("FunctionName"), given.get("InvocationType", "RequestResponse")
+        if not isinstance(function, str) or not function or kind not in ("RequestResponse", "Event"):
+            message = "lambda:invoke needs a FunctionName; its InvocationType is RequestResponse or Event"
+            raise CallError("bad_parameters", "validation", message)
+        if qualifier := given.get("Qualifier"):
+            function = f"{function}:{qualifier}"
+        invoker, payload = self._ready(function, given.get("Payload", {}))
+        if kind == "Event":
+            invoker.send(function, payload, _told(call))
+            return {"Payload": "", "StatusCode": 202}
+        answer = self._invoked(invoker, function, payload, call)
+        return {"ExecutedVersion": "$LATEST", "Payload": answer, "StatusCode": 200}
+
+    def _ready(self, function: str, given: Json) -> tuple[Invoker, bytes]:
         if self.invoker is None:
             message = f"the function {function} is on AWS, and this is not (in a test, mock the step)"
             raise CallError("lambda_not_here", "step", message)
-        payload = json.dumps(call.input, ensure_ascii=False).encode()
+        payload = json.dumps(given, ensure_ascii=False).encode()
         if len(payload) > PAYLOAD_BYTES:
             message = f"the input has {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}"
             raise CallError("payload_too_large", "validation", message)
-        context = {"idempotency_key": call.key, "run_id": call.run_id, "step": call.node, "attempt": str(call.attempt)}
-        if call.trace:
-            context["traceparent"] = call.trace
-        invoked = self.invoker.invoke(function, payload, context)
+        return self.invoker, payload
+
+    def _invoked(self, invoker: Invoker, function: str, payload: bytes, call: StepCall) -> Json:
+        invoked = invoker.invoke(function, payload, _told(call))
         if invoked.failed:
             raise _raised(function, invoked.payload)
         return _value(function, invoked.payload)
+
+
+def _told(call: StepCall) -> Mapping[str, str]:
+    """What reaches the function beside its payload."""
+    told = {"idempotency_key": call.key, "run_id": call.run_id, "step": call.node, "attempt": str(call.attempt)}
+    return {**told, **({"traceparent": call.trace} if call.trace else {})}
 
 
 def _value(function: str, payload: bytes) -> Json:
