@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 from stepwell.aws.failures import code_of, is_of_botocore, response_of
 from stepwell.definition.graph import Json
+from stepwell.limits import ANSWER_BYTES
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.services import ServiceCall
@@ -48,6 +50,8 @@ class ServiceCalls:
             raise
         except Exception as error:
             raise _failed(error, prefix, what) from error
+        if len(json.dumps(told)) > ANSWER_BYTES:
+            raise CallError("answer_too_large", "step", f"{what} answered with more than {ANSWER_BYTES} bytes")
         if call.is_native and isinstance(told, dict) and told.get("FailedEntryCount"):
             raise CallError(f"{prefix}.FailedEntry", "step", f"{what}: {_reasons(told)}", told)
         return told
