@@ -163,7 +163,7 @@ def test_dev_starts_a_run_once_it_serves_and_a_refused_one_does_not_end_it(
     cli("init", "shop")
     served: list[Path] = []
 
-    def serve(folder: Path, data: Path, port: int, *, reload: bool, then: Callable[[str], None]) -> int:
+    def serve(folder: Path, data: Path, port: int, *, then: Callable[[str], None], **_: object) -> int:
         served.append(folder)
         then(api.url)
         return 0

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from stepwell.aws.service_calls import ServiceCalls
 from stepwell.cli import checking
 from stepwell.cli.exits import NOT_REACHED
 from stepwell.errors import Problem
@@ -180,8 +181,9 @@ def test_schema_prints_a_json_schema(cli: Cli) -> None:
 def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[object] = []
 
-    def serve(folder: Path, data: Path, port: int, *, reload: bool, then: object) -> int:
+    def serve(folder: Path, data: Path, port: int, *, reload: bool, then: object, services: object) -> int:
         assert then is None  # no run is to start
+        assert isinstance(services, ServiceCalls)
         served.extend([folder, data, port, reload])
         return 0
 
