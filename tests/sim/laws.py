@@ -48,6 +48,7 @@ from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
+from tests.sim.retried_programs import laws_of_retried
 from tests.sim.several_programs import laws_of_several
 from tests.sim.shared_laws import laws_of_tables
 from tests.sim.stream_laws import laws_of_streams
@@ -94,6 +95,7 @@ def _check_end_of(world: World) -> None:
     for law in (
         *of_run,
         laws_of_races,
+        laws_of_retried,
         laws_of_batches,
         laws_of_costs,
         law_11_turns,

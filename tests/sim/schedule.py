@@ -62,9 +62,10 @@ MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 SNAGGED_FROM = 14_000_000_000  # seeds from here on are of actors that are held up at a call
 EACH_SNAGGED = 100_000_000  # seeds are of each of these programs, in this order
-RACED_FROM, CROWDED_FROM, DOUBLED_FROM, PATCHED_FROM, STOPPED_FROM, PACED_FROM, OVERTAKEN_FROM = (
-    SNAGGED_FROM + number * EACH_SNAGGED for number in range(len(SNAGGED))
-)
+(
+    RACED_FROM, CROWDED_FROM, DOUBLED_FROM, PATCHED_FROM, STOPPED_FROM, PACED_FROM, OVERTAKEN_FROM, RETRIED_FROM,
+    RESULTED_FROM,
+) = (SNAGGED_FROM + number * EACH_SNAGGED for number in range(len(SNAGGED)))  # fmt: skip
 PAUSED_FROM = 13_000_000_000  # seeds from here on are of runs and workflows that are paused for a while
 ERASED_FROM = 12_000_000_000  # seeds from here on are of runs that are deleted, and whose ids are used again
 CALLED_FROM = 11_000_000_000  # seeds from here on are of clients who call anything at any time

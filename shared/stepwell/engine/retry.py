@@ -12,6 +12,7 @@ from stepwell.definition.backoff import growing_ms
 from stepwell.definition.graph import DEFAULT_POOL, NEVER_RETRIED, Retrier, Retry, Step
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, RetryAt
+from stepwell.engine.token import Token
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.values import dataclass
 
@@ -78,6 +79,12 @@ def backoff_ms(retry: Retry, attempt: int) -> int:
         case _:
             delay_ms = retry.initial_delay_ms * 2 ** min(attempt - 1, 40)  # the cap is reached long before
     return min(delay_ms, retry.max_delay_ms)
+
+
+def used_before(token: Token) -> tuple[int, ...]:
+    """Returns how often each retrier of the step was used, by the last record of its attempts."""
+    before = token.last.next if token.last is not None and token.attempt else None
+    return before.used if isinstance(before, RetryAt) else ()
 
 
 def retry_by(

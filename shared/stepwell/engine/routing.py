@@ -11,7 +11,7 @@ from stepwell.engine.copying import changed
 from stepwell.engine.forks import fork_over
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
-from stepwell.engine.retry import Policy, retry_by, retry_delay_ms
+from stepwell.engine.retry import Policy, retry_by, retry_delay_ms, used_before
 from stepwell.engine.token import StepView, Token
 from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError
@@ -134,9 +134,7 @@ def again(moment: Moment, token: Token, ended: Ended, failure: Failure) -> Retry
     if policy is None:
         return None
     if policy.retriers:
-        before = token.last.next if token.last is not None and token.attempt else None
-        used = before.used if isinstance(before, RetryAt) else ()
-        return retry_by(policy.retriers, used, failure, moment.now_ms, moment.jitter)
+        return retry_by(policy.retriers, used_before(token), failure, moment.now_ms, moment.jitter)
     delay_ms = retry_delay_ms(policy.retry, failure, ended.attempt, moment.jitter)
     return None if delay_ms is None else RetryAt(moment.now_ms + delay_ms)
 

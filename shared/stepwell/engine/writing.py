@@ -26,11 +26,13 @@ from stepwell.engine.records import (
     Status,
     Tally,
 )
+from stepwell.engine.retry import used_before
 from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.turns import Suspended
 from stepwell.engine.waits import parking
+from stepwell.engine.waits.aside import back
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import CLOCKS_APART_MS
 
@@ -166,7 +168,8 @@ def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int
 def began_record(moment: Moment, token: Token, action: RunStep, timeout_ms: int) -> Record:
     """Returns the record before an at_most_once step runs. No other worker acts until the step's time limit."""
     lost_ms = moment.now_ms + timeout_ms + CLOCKS_APART_MS
-    return record(moment, token, Kind.BEGAN, action.node, attempt=action.attempt, next=RetryAt(lost_ms))
+    following = RetryAt(lost_ms, used_before(back(token)))
+    return record(moment, token, Kind.BEGAN, action.node, attempt=action.attempt, next=following)
 
 
 def ended_record(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.engine.records import Kind, Parked, Record, RetryAt
+from stepwell.engine.retry import used_before
 from stepwell.engine.token import Aside, Token
 
 CODE = "code"  # the kind of a wait until code can be loaded
@@ -46,7 +47,7 @@ def _stood_at(token: Token, record: Record) -> Record:
         return token.last
     if token.resumption is not None:
         return replace(token.last, kind=Kind.RESUMED, next=None)
-    return replace(token.last, kind=Kind.STEP, next=RetryAt(0))
+    return replace(token.last, kind=Kind.STEP, next=RetryAt(0, used_before(token)))
 
 
 def back(token: Token) -> Token:
