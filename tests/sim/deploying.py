@@ -22,3 +22,10 @@ def deploy(world: World, act: str) -> None:
     if act != "break":
         world.mended_at = world.written
         world.post(Envelope(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
+
+
+def remove_limits(world: World) -> None:
+    """Deploys without the named limits, from this call on."""
+    world.say("deploys: no limits")
+    for catalog in world.catalogs:
+        catalog.limits = {}

@@ -71,7 +71,9 @@ def _changed(world: World, actor: Actor, kind: str, body: str, old: str | None) 
 def lost_turns(world: World, actor: Actor) -> Iterator[str]:
     """What is broken as an actor is done: a turn that it took from somebody, or for somebody, is nobody's."""
     for (kind, at_ms), count in actor.turns.items():
-        if count > 0 and at_ms > _soon_ms(world) + TURN_GRACE_MS:  # one that comes sooner may have been used
+        if (
+            count > 0 and not _is_removed(world, kind) and at_ms > _soon_ms(world) + TURN_GRACE_MS
+        ):  # one that comes sooner may have been used
             yield f"turns: {actor.name} leaves that at {at_ms} of {kind} to nobody"
 
 
@@ -92,6 +94,12 @@ def _free(note: dict[str, Any]) -> Counter[int]:
 def _soon_ms(world: World) -> int:
     """Whatever comes later has come by nobody's clock."""
     return world.now_ms + world.chances.skew_ms
+
+
+def _is_removed(world: World, kind: str) -> bool:
+    """Whether a deploy left out the named limit: its turns are worth nothing."""
+    name = kind.removeprefix(_PACE).partition("/")[0]
+    return name.startswith("@") and name[1:] not in world.catalogs[0].limits
 
 
 def _limit(world: World, kind: str) -> RateLimit:

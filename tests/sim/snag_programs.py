@@ -16,6 +16,7 @@ from tests.sim.programs import KEY, Program
 from tests.sim.race_programs import make_race
 from tests.sim.retried_programs import make_resulted, make_retried
 from tests.sim.snags import HELD, Snag
+from tests.sim.throttle_programs import make_disbanded
 from tests.sim.tree import RUN
 from tests.sim.zombies import make_held
 
@@ -150,5 +151,5 @@ def make_stopped(rng: random.Random) -> Program:
 _OF_PAUSES = (("pause", "get_run"), ("pause", "hold"), ("unpause", "hold"), ("unpause", "hold"), ("go_on", "hold"))
 SNAGGED = (
     make_raced, make_crowded, make_doubled, make_patched, make_stopped, make_paced, make_overtaken, make_retried,
-    make_resulted,
+    make_resulted, make_disbanded,
 )  # fmt: skip

@@ -18,7 +18,7 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from tests.sim.actors import Envelope
 from tests.sim.called_programs import break_code
-from tests.sim.deploying import deploy
+from tests.sim.deploying import deploy, remove_limits
 
 if TYPE_CHECKING:
     from tests.sim.actors import Actor
@@ -83,6 +83,8 @@ def _meanwhile(world: World, run_id: str) -> None:
         world.awaited.remove(ask)
         if ask["type"] == "break":
             break_code(world)
+        elif ask["type"] == "unlimit":
+            remove_limits(world)
         elif ask["type"] in _DEPLOYS:
             deploy(world, ask["type"])
         elif ask["type"] == "event":

@@ -9,6 +9,7 @@ from unittest import mock
 from stepwell.engine.token import Permit
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.waits.claimants import Claims
+from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.throttling import Throttling
 
 _give_back = Throttling.give_back
@@ -60,6 +61,14 @@ def claim_kept_by_tasks() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def line_not_disbanded() -> Iterator[None]:
+    """Who waits in the line of a limit that was removed hears nothing of it."""
+    with mock.patch.object(Lines, "disband"):
+        yield
+
+
+OF_DISBANDED: tuple[Callable[[], AbstractContextManager[None]], ...] = (line_not_disbanded,)
 OF_PERMITTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (claim_kept_by_tasks,)
 OF_THROTTLES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     claim_taken_for_dead,

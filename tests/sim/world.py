@@ -104,6 +104,7 @@ class World:
         self.processes = workers_of(program)
         self.fate = random.Random(f"processes {seed}")  # of its own: who works on what changes nothing else
         self.deploy = deploy
+        self.catalogs: list[Catalog] = []  # of new code, and of old code
         self._new = self._assemble(lane)
         self._old = self._assemble() if deploy else self._new  # processes of their own, which keep what they have read
 
@@ -134,6 +135,7 @@ class World:
         catalog = Catalog(
             lambda document: self.program.graph, [one.graph for one in self.programs.values()], self.program.limits
         )
+        self.catalogs.append(catalog)
         return assemble(
             ports,
             catalog,
