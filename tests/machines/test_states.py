@@ -76,6 +76,29 @@ def test_the_context_object_tells_of_the_run_the_state_and_the_item(begin: Begin
     assert run.result == {"id": run.id, "given": "o1", "all": [{"at": 0, "in": "C"}, {"at": 1, "in": "C"}]}
 
 
+COUNTED: Machine = {"Parameters": {"name": "Busy", "count.$": "$$.State.RetryCount"}, "ResultPath": "$.x"}
+
+
+@pytest.mark.parametrize("resource", ["fail", "arn:aws:states:::states:startExecution.sync:2"])
+def test_the_context_object_counts_the_retries_since_the_state_was_entered(begin: Begin, resource: str) -> None:
+    tried = [{"ErrorEquals": ["States.TaskFailed"], "IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 1}]
+    fields: Machine = {**COUNTED, "Retry": tried, "Catch": [{**ANY, "ResultPath": "$.e", "Next": "B"}]}
+    if resource != "fail":
+        arn = "arn:aws:states:us-east-1:123456789012:stateMachine:child"
+        fields["Parameters"] = {"StateMachineArn": arn, "Input": COUNTED["Parameters"]}
+    states = machine(
+        A=task(resource, **fields, Next="B"),
+        B={"Type": "Choice", "Choices": [{"Variable": "$.seen", "IsPresent": True, "Next": "C"}], "Default": "S"},
+        S={"Type": "Pass", "Parameters": {"seen": True}, "Next": "A"},
+        C={"Type": "Succeed"},
+    )
+    run = begin(states, {}, child=machine(D=task("fail")))
+    mock = run._kit.mock("A" if resource == "fail" else "D", raises=ValueError("no"))
+    advance(advance(run, "1s"), "1s")
+    assert run.status == "completed"
+    assert [one["count"] for one in mock.calls] == [0, 1, 0, 1]
+
+
 # -- choices and waits
 
 

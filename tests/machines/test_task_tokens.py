@@ -189,6 +189,8 @@ def test_a_function_that_fails_fails_the_task_with_its_own_error(begin: Begin) -
     assert run.status == "failed"
     assert run.error is not None
     assert (run.error["type"], run.error["message"]) == ("CardDeclined", "no CardDeclined")
+    (paused,) = [one["data"] for one in run.history if one["type"] == "step.paused"]
+    assert (paused["for"], paused["error"]["type"]) == ("callback", "CardDeclined")
 
 
 def test_a_child_machine_may_get_the_token(begin: Begin) -> None:

@@ -200,8 +200,9 @@ def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
     match record.next:
         case Pause() if record.error is not None:
             tell.add("step.blocked", step=node, attempt=attempt, data={"reason": record.error.message})
-        case Pause(kind=kind):
-            tell.add("step.paused", step=node, attempt=attempt, data={"for": kind})
+        case Pause(kind=kind, failing=failing):
+            failed = {"error": failure_to_json(failing)} if failing else {}  # unless its callback has come
+            tell.add("step.paused", step=node, attempt=attempt, data={"for": kind, **failed})
         case RetryAt(at_ms):
             tell.add("step.retry_scheduled", step=node, attempt=attempt + 1, data={"at": iso(at_ms)})
         case _ if record.skipped:

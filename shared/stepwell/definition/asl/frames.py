@@ -64,16 +64,21 @@ class Frame:
     def context(self) -> Json:
         """The context object, `$$` and `$states.context`."""
         run, now = self.names["run"], self.names["now"]
-        step = self.names["steps"].get(self.state) or {}
         item = self._written.get(ITEM)
         return {
             "Execution": {"Id": run["id"], "Name": run["id"], "Input": self.names["input"],
                           "StartTime": run["started_at"], "RoleArn": "", "RedriveCount": 0},
-            "State": {"Name": self.state, "EnteredTime": now, "RetryCount": step.get("attempts") or 0},
+            "State": {"Name": self.state, "EnteredTime": now, "RetryCount": self._tries()},
             "StateMachine": {"Id": run["workflow"], "Name": run["workflow"]},
             **({"Map": {"Item": item}} if item is not None else {}),
             **({"Task": {"Token": CALLBACK_MARK + run["id"]}} if self.has_token else {}),
         }  # fmt: skip
+
+    def _tries(self) -> int:
+        """How often the state has been tried again since it was entered, by its step or in a loop."""
+        step = self.names["steps"].get(self.state) or {}
+        is_tried = step.get("status") in ("running", "waiting")  # else that is of an earlier visit
+        return (step.get("attempts") or 0 if is_tried else 0) + sum(self.retries())
 
     def seed(self, field: str) -> str:
         """What chance in this field is derived from: the same for one decision, however often it is made."""
