@@ -6,10 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from examples.claim.insurer import RegisterBusy
 from stepwell.testing.kit import Run, Stepwell
 
 EVENTS = Path(__file__).parent / "events"
+
+
+@pytest.fixture(autouse=True)
+def inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where inspectors find what they are asked."""
+    monkeypatch.setenv("CLAIM_DATA", str(tmp_path))
+    return tmp_path
 
 
 def claim(policy: str, *photos: str) -> dict[str, Any]:
@@ -32,11 +41,27 @@ def test_a_small_damage_is_paid_without_the_excess(stepwell: Stepwell) -> None:
     assert run.result["paid"] == 640 + 180 - 300
 
 
-def test_a_large_sum_is_paid_after_three_days(stepwell: Stepwell) -> None:
+def test_a_large_sum_is_inspected_and_paid_after_three_days(stepwell: Stepwell, inbox: Path) -> None:
     run = stepwell.start("claim", event("bumper.json"))
-    assert run.status == "waiting"
+    assert run.waiting_for == "callback"
+    stepwell.callback(json.loads((inbox / "P-100.json").read_text())["token"], {"by": "ida"})
+    assert run.waiting_for == "sleep"
     stepwell.advance("3d")
     assert run.result["paid"] == 1450 + 2100 + 180 - 300
+
+
+def test_an_inspector_who_finds_a_fraud_refuses_the_claim(stepwell: Stepwell, inbox: Path) -> None:
+    run = stepwell.start("claim", event("bumper.json"))
+    assert run.waiting_for == "callback"
+    token = json.loads((inbox / "P-100.json").read_text())["token"]
+    stepwell.callback(token, error="Fraud", message="another car")
+    assert error(run) == "Fraud: another car"
+
+
+def test_a_claim_that_nobody_inspects_for_two_weeks_is_refused(stepwell: Stepwell) -> None:
+    run = stepwell.start("claim", event("bumper.json"))
+    stepwell.advance("14d")
+    assert error(run).startswith("States.Timeout: ")
 
 
 def test_a_gold_policy_does_not_wait(stepwell: Stepwell) -> None:
