@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.api.kit import World
 
 
@@ -43,3 +45,15 @@ def test_a_purge_is_a_batch_which_can_be_forced() -> None:
     assert world.get(f"/runs/{kept}").status == 200
     reply = world.post("/runs:batch", {"filter": chosen, "action": "cancel", "force": True})
     assert (reply.status, reply.json["code"]) == (422, "no_force")
+
+
+@pytest.mark.parametrize("call", ["redrive", "fork"])
+def test_a_dry_run_is_refused_as_the_call_is_while_the_id_of_a_deleted_run_is_held(call: str) -> None:
+    world = World()
+    failed = world.start("fails")
+    body = {"at": 0} if call == "fork" else {}
+    made = world.post(f"/runs/{failed}/{call}", body).json["run_id"]
+    world.drain()
+    assert world.delete(f"/runs/{made}").status == 200
+    refused = [world.post(f"/runs/{failed}/{call}", {**body, **dry}) for dry in ({"dry_run": True}, {})]
+    assert [(reply.status, reply.json["code"]) for reply in refused] == [(409, "run_deleted")] * 2

@@ -59,7 +59,9 @@ def test_the_id_of_a_deleted_run_is_held_and_then_free(store: Store, given: str)
     run(store.watch("r1", NOW_MS))
     seen = run(store.get_run("r1"))
     assert seen is not None
+    assert run(store.held_until_ms("r1")) == 0
     run(store.drop_run("r1", NOW_MS + 1_000))
+    assert run(store.held_until_ms("r1")) == NOW_MS + 1_000
     for late_ms in (0, 999):
         with pytest.raises(RunDeleted) as refused:
             run(store.create_run(header(created_ms=NOW_MS + late_ms, input=given)))
@@ -73,6 +75,7 @@ def test_the_id_of_a_deleted_run_is_held_and_then_free(store: Store, given: str)
     assert run(store.list_due(NOW_MS + 1, 10)).headers == ()
     made = header(created_ms=NOW_MS + 1_000, input=given)
     assert run(store.create_run(made)) is None
+    assert run(store.held_until_ms("r1")) <= made.created_ms
     assert run(store.get_run("r1")) == made
     assert run(store.create_run(made)) == made
 

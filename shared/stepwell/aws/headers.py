@@ -164,6 +164,10 @@ class Headers(OnTable):
             return refused.unsure and is_watched(refused.item, run_id, due_ms)
         return True
 
+    async def held_until_ms(self, run_id: str) -> int:
+        item = self._table.get(keys.header_key(run_id), keys.PARTITION, HELD)
+        return held_until(item) if item is not None and HELD in item else 0
+
     async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         where = keys.header_key(run_id)
         item = self._table.get(where, keys.PARTITION, "input_at", HELD)

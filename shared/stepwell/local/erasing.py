@@ -9,6 +9,7 @@ from stepwell.engine.records import ROOT, Topic
 from stepwell.engine.waits import run_topic
 from stepwell.local.database import Database
 from stepwell.local.log_files import LogFile
+from stepwell.local.notes import SELECT as SELECT_NOTE
 from stepwell.runtime.ports import Event, Forks
 
 _NAMED = (("log", "token"), ("snapshots", "token"), ("joins", "name"), ("reports", "name"))  # tables, by column
@@ -71,6 +72,10 @@ class SqliteErasure:
     async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
         taker = f"{run_id}|" if run_id else ""
         self._db.change(_EVENT, {"name": topic.name, "key": topic.key, "id": event_id, "taker": taker})
+
+    async def held_until_ms(self, run_id: str) -> int:
+        rows = self._db.rows(SELECT_NOTE, (HELD, run_id))
+        return int(rows[0][0]) if rows else 0
 
     async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         with self._db.transaction() as execute:

@@ -336,6 +336,9 @@ class MemoryStore(MemoryItems, MemoryNotes):
             del self._events[topic][event_id]
             self._pending[topic].pop(event_id, None)
 
+    async def held_until_ms(self, run_id: str) -> int:
+        return 0 if run_id in self._runs else self._held.get(run_id, 0)
+
     async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         header = self._runs.pop(run_id, None)
         if header is not None:

@@ -36,7 +36,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Joined, Ports
-from stepwell.runtime.ports.headers import REDRIVE, Header
+from stepwell.runtime.ports.headers import REDRIVE, Header, check_held
 from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 
@@ -75,6 +75,9 @@ class Redriver:
         there = await self._ports.runs.get_run(redriven_id(old.run_id))
         is_same = there is not None and there.fingerprint == _fingerprint(since, version)
         graph, plan, records = await self._plan(old, there if is_same else None, since, version, is_dry=True)
+        if there is None:
+            new = self._header(graph, old, max(records[-1].at_ms, plan.last_ms), _fingerprint(since, version), version)
+            check_held(new, await self._ports.erasure.held_until_ms(new.run_id))
         return {
             "run_id": old.run_id,
             "workflow": graph.name,
@@ -187,8 +190,14 @@ class Redriver:
         return await self._starter.versions.graph(old.workflow, asked_of(old, version), old.version)
 
     async def _created(self, graph: Graph, old: Header, last_ms: int, asked: str, version: str) -> Header:
+        header = self._header(graph, old, last_ms, asked, version)
+        there = await self._starter.create(graph, header)
+        _check_same(there, asked, old)
+        return there or header
+
+    def _header(self, graph: Graph, old: Header, last_ms: int, asked: str, version: str) -> Header:
         now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # the records that it keeps are older than the run
-        header = Header(
+        return Header(
             run_id=redriven_id(old.run_id),
             workflow=graph.name,
             version=graph.version,
@@ -203,9 +212,6 @@ class Redriver:
             pinned=asked_of(old, version) == PIN,
             changed_ms=now_ms,
         )
-        there = await self._starter.create(graph, header)
-        _check_same(there, asked, old)
-        return there or header
 
     async def _write(self, run_id: str, token: str, record: Record) -> None:
         body = await stow(encode_record(changed(record, together=0)), self._ports.blobs, run_id)

@@ -31,7 +31,7 @@ from stepwell.runtime.calls.redriving import Redriver, check_fits
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import Ports
-from stepwell.runtime.ports.headers import FORK, Header
+from stepwell.runtime.ports.headers import FORK, Header, check_held
 from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.values import dataclass
@@ -79,6 +79,8 @@ class RunForker:
         graph, records, kept = await self._kept(old, asked, None)
         given = replace(old, input=_input(old, records, asked))
         header = self._header(graph, given, old.run_id, _last_ms(kept), asked)
+        run_id = forked_id(old.run_id, asked.key or _fingerprint(asked))
+        check_held(replace(header, run_id=run_id), await self._ports.erasure.held_until_ms(run_id))
         at = Standing(header, run_info(header), graph, kept.token, -1)
         moment = self._logbook.moment(at, f"{FORK}:{old.run_id}")
         begun = self._redriver.begun(at, self._given(old, kept, asked), moment.by)

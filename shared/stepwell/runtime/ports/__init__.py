@@ -288,10 +288,10 @@ class Erasure(Protocol):
         """Deletes the event; with `run_id`, only if this run has consumed it. Idempotent."""
 
     async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
-        """Deletes the header with its input and tags, the last of a run's data. Returns False if there was none.
+        """Deletes the header, input and tags, the last of a run's data, and holds its id. False: there was none."""
 
-        `create_run` refuses the id until then.
-        """
+    async def held_until_ms(self, run_id: str) -> int:
+        """Returns until when `create_run` refuses the id of a deleted run; 0 if nothing holds it."""
 
 
 class Notes(Protocol):
