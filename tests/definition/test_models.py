@@ -9,7 +9,8 @@ import fastjsonschema
 import pytest
 
 from stepwell.definition.compiler import compile_document
-from stepwell.definition.models import EntryDef, WaitDef, WorkflowDef, json_schema
+from stepwell.definition.editor_schema import json_schema
+from stepwell.definition.models import EntryDef, WaitDef, WorkflowDef
 
 GOOD = {
     "workflow": "w",

@@ -137,7 +137,7 @@ def init(
 
 def schema(as_json: ErrorsAsJson = False) -> None:
     """Print the JSON Schema of definitions, for editors. `init` writes it to workflows/.schema.json."""
-    from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
+    from stepwell.definition.editor_schema import json_schema  # noqa: PLC0415 - pydantic: 100 ms
 
     print_json(json_schema())
 

@@ -174,6 +174,6 @@ def _with_lines(text: str, wanted: str) -> str:
 
 
 def _schema() -> str:
-    from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
+    from stepwell.definition.editor_schema import json_schema  # noqa: PLC0415 - pydantic: 100 ms
 
     return json.dumps(json_schema(), indent=2) + "\n"  # as `stepwell schema` prints it

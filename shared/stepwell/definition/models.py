@@ -1,4 +1,4 @@
-"""The pydantic models of a definition, which are also the source of the published JSON Schema.
+"""The pydantic models of a definition, which are also the source of the JSON Schema in `editor_schema`.
 
 Keys are snake_case; `shape` also accepts camelCase. Durations and expressions stay text, which the compiler parses.
 Workers do not import this module, because stored definitions have been checked.
@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
+from stepwell.definition.agent_models import AgentActionDef
 from stepwell.definition.graph import Json
 from stepwell.definition.model_parts import (
     RUN,
@@ -368,57 +367,3 @@ class WorkflowDef(Written):
     resources: dict[str, str] | None = Field(
         default=None, description="for `States`: what runs in place of a `Resource`, by its name, where * is allowed"
     )
-
-
-def json_schema() -> dict[str, Any]:
-    """Returns the JSON Schema of a definition for editors, with both spellings of each key."""
-    schema = WorkflowDef.model_json_schema(by_alias=True)
-    _add_parameters(schema)
-    for model in (schema, *schema["$defs"].values()):
-        properties = model["properties"]
-        for name, shape in list(properties.items()):
-            if shape.get("default", 0) is None:  # means only that the key is optional
-                del shape["default"]
-            properties[to_camel(name)] = shape
-            if name in model.get("required", ()) and to_camel(name) != name:
-                model["required"].remove(name)
-                model["oneOf"] = [{"required": [name]}, {"required": [to_camel(name)]}]
-    schema["$defs"]["TimeoutActionDef"]["oneOf"].append({"required": ["run"]})
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "Stepwell workflow"
-    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions", "function", "States")]
-    nodes = schema["properties"]["nodes"]["anyOf"][0]  # a node that does nothing needs no body
-    nodes["additionalProperties"] = {"anyOf": [nodes["additionalProperties"], {"type": "null"}]}
-    _add_envelope(schema)
-    return schema
-
-
-def _add_envelope(schema: dict[str, Any]) -> None:
-    """Adds the keys around a definition: apiVersion, kind, metadata, and spec, which is the definition."""
-    inner = ("type", "properties", "oneOf", "additionalProperties")
-    schema["$defs"]["WorkflowDef"] = {key: schema[key] for key in inner}
-    schema["properties"] = {
-        **schema["properties"],
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
-        "spec": {"$ref": "#/$defs/WorkflowDef"},
-    }
-    schema["oneOf"] = [*schema["oneOf"], {"required": ["spec"]}]
-
-
-def _add_parameters(schema: dict[str, Any]) -> None:
-    """Adds the parameters of the known action types."""
-    found: dict[str, Any] = schema["$defs"]
-    for model in PARAMETERS.values():
-        made = model.model_json_schema(by_alias=True)
-        found |= made.pop("$defs", {})
-        found[model.__name__] = made
-    found["AgentActionDef"]["allOf"] = [
-        {
-            "if": {"properties": {key: {"const": kind}}, "required": [key]},
-            "then": {"properties": {"parameters": {"$ref": f"#/$defs/{model.__name__}"}}},
-        }
-        for kind, model in PARAMETERS.items()
-        for key in ("action_type", "actionType")
-    ]
