@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
-from stepwell.api.children import ChildView, Statuses, waited_for
+from stepwell.api.children import Statuses
+from stepwell.api.explained_waits import QUEUE, Waker, Why, explained_wait
 from stepwell.api.pauses import WorkflowPauseView, pause_text, pause_view, unpause_path
 from stepwell.api.states import (
     CLEANING_UP,
@@ -25,37 +26,22 @@ from stepwell.api.states import (
     status_of,
     status_unpaused,
     summary_of,
-    wait_of,
     waiting_tokens,
 )
 from stepwell.definition.graph import Json
-from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine import gathering
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
-from stepwell.engine.parts import left_of
 from stepwell.engine.permits import Held
-from stepwell.engine.records import TERMINAL, Fork, Parked, RetryAt, Status
+from stepwell.engine.records import Fork, RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
-from stepwell.engine.waits import kind as waits
-from stepwell.engine.waits.several import shown_as
-from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pauses import WorkflowPause
-from stepwell.values import dataclass
-
-
-class Waker(TypedDict):
-    """Something that will or can make the run continue."""
-
-    what: str  # timer | event | call | queue | deadline | branch | child | lock | limit
-    at: str | None
-    detail: str
 
 
 class Explanation(TypedDict):
@@ -80,18 +66,6 @@ class Explanation(TypedDict):
     last_entry: dict[str, Json] | None
     workflow_paused: WorkflowPauseView | None
     nothing_can_wake_it: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Why:
-    """The part of the explanation that depends on the status."""
-
-    text: str
-    wakers: tuple[Waker, ...] = ()
-    since_ms: int = 0
-    kind: str = ""
-    retry_ms: int = 0
-    in_queue: bool = False
 
 
 def explain(
@@ -133,11 +107,11 @@ def explain(
     )
 
 
-def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
+def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> Why:
     token = at.token
     if token.ended:
         ended = iso(token.last.at_ms) if token.last else "?"
-        return _Why(f"It ended at {ended}: {summary_of(at)}.")
+        return Why(f"It ended at {ended}: {summary_of(at)}.")
     if status is Status.COMPENSATING:
         return _compensating(at, now_ms)
     if status is Status.PAUSED:
@@ -145,7 +119,7 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
     if token.has_open_tasks and token.aside is None:
         return _tasks(at, now_ms, statuses)
     if is_waiting(token) and token.parked is not None:
-        return _parked(at, token.parked, now_ms, statuses)
+        return explained_wait(at, token.parked, now_ms, statuses)
     if (before := _before_start(at, status, now_ms)) is not None:
         return before
     fork = fork_at(token)
@@ -154,31 +128,31 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
     return _dag(at, now_ms, statuses) if at.graph.dependencies else _forked(at, fork, now_ms, statuses)
 
 
-def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
+def _before_start(at: Standing, status: Status, now_ms: int) -> Why | None:
     """Explains a run that has not begun; None if it has."""
     token, header = at.token, at.header
     if status is Status.IDLE:
         call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/start starts it, /cancel ends it")
-        return _Why("It was created but not started.", (call,), header.created_ms)
+        return Why("It was created but not started.", (call,), header.created_ms)
     if status is Status.PENDING and header.start_at_ms > now_ms:
         at_text = iso(header.start_at_ms)
         timer = Waker(what="timer", at=at_text, detail="its start is due")
-        return _Why(f"It starts at {at_text}.", (timer,), header.created_ms)
+        return Why(f"It starts at {at_text}.", (timer,), header.created_ms)
     if is_open(at.run, at.token):
         at_text = iso(gathering.due_ms(at.graph, at.run, at.token))
         timer = Waker(what="timer", at=at_text, detail=f"it begins then, {gathering.unless(at.graph)}")
-        return _Why(
+        return Why(
             f"It gathers starts ({gathering.progress(at.graph, at.run, at.token)}).", (timer,), header.created_ms
         )
     if at.held is not None:
         return _held(at.held, max(header.created_ms, header.start_at_ms))
     if status is Status.PENDING:
         since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
-        return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
+        return Why("It is in the queue: the next free worker picks it up.", (QUEUE,), since_ms, in_queue=True)
     return None
 
 
-def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
+def _paused(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a pause, and what the run would do without it. A wait that it stands at can end meanwhile."""
     other = _why(at, status_unpaused(at), now_ms, statuses)
     call = Waker(what="call", at=None, detail=f"POST {unpause_path(at.header.pause_of, at.run_id)} has it go on")
@@ -186,23 +160,23 @@ def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     return replace(other, text=text, wakers=(call,), in_queue=False)
 
 
-def _about_to_stop(why: _Why, pause: WorkflowPause) -> _Why:
+def _about_to_stop(why: Why, pause: WorkflowPause) -> Why:
     """Adds that the workflow is paused, and that no worker has stopped the run for it yet."""
     call = Waker(what="call", at=None, detail=f"POST {unpause_path(pause.workflow)} ends the pause of its workflow")
     text = f"{pause_text(pause)}: it stops before its next step. {why.text}"
     return replace(why, text=text, wakers=(*why.wakers, call))
 
 
-def _held(held: Held, since_ms: int) -> _Why:
+def _held(held: Held, since_ms: int) -> Why:
     """Explains a run that waits for its workflow's limit."""
     if held.at_ms:
         timer = Waker(what="timer", at=iso(held.at_ms), detail="its turn under the rate limit")
-        return _Why(f"It waits for the {held_text(held)}.", (timer,), since_ms)
+        return Why(f"It waits for the {held_text(held)}.", (timer,), since_ms)
     detail = f"the end of {' or '.join(held.under_way)}"
-    return _Why(f"It waits for the {held_text(held)}.", (Waker(what="limit", at=None, detail=detail),), since_ms)
+    return Why(f"It waits for the {held_text(held)}.", (Waker(what="limit", at=None, detail=detail),), since_ms)
 
 
-def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
+def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> Why:
     """Explains a run with branches. If all of them wait, it describes the wait that is due first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     node = at.graph.seen_as(at.token.node)
@@ -215,7 +189,7 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     if not waiting:
         retries = _retries(live_tokens(at), now_ms)
         if not retries:
-            return _Why(text, (branches,), since_ms)
+            return Why(text, (branches,), since_ms)
         count = f"{len(retries)} of them {'retries' if len(retries) == 1 else 'retry'}."
         return replace(retries[0], text=f"{text} {count} {retries[0].text}", wakers=(*retries[0].wakers, branches))
     (first,) = _waits(at, waiting[:1], now_ms, statuses)
@@ -223,19 +197,19 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
 
 
-def _of_header(at: Standing, text: str, branches: Waker) -> _Why:
+def _of_header(at: Standing, text: str, branches: Waker) -> Why:
     """Explains a run whose branches all wait, by the wait that is known without reading theirs."""
     header, node = at.header, at.header.waiting_node
     until = "" if header.waiting_until_ms is None else iso(header.waiting_until_ms)
     timers = [Waker(what="timer", at=until, detail=f"the wait at {node} ends then")] if until else []
     text += f" All under way wait, first of them {node} for {header.waiting_for}{until and f', until {until}'}."
-    return _Why(text, (branches, *timers), header.waiting_since_ms, header.waiting_for)
+    return Why(text, (branches, *timers), header.waiting_since_ms, header.waiting_for)
 
 
 _TOLD = 3  # operations of tasks, in full
 
 
-def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
+def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
@@ -250,11 +224,11 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
         wakers.append(Waker(what="timer", at=iso(at.token.parked.until_ms), detail="a timer of the function's own"))
     in_queue = len(whys) < count
     kind = "" if in_queue or not whys else whys[0].kind
-    wakers += [_QUEUE] if in_queue else []
-    return _Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
+    wakers += [QUEUE] if in_queue else []
+    return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
 
 
-def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
+def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a DAG by the waits and the retries of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     retries = _retries(at.branches, now_ms)
@@ -265,15 +239,15 @@ def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
     wakers = [waker for why in whys for waker in why.wakers]
     kind = "" if in_queue or not whys else whys[0].kind
-    wakers += [_QUEUE] if in_queue else []
-    return _Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
+    wakers += [QUEUE] if in_queue else []
+    return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
 
 
-def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuses) -> list[_Why]:
-    return [_parked(replace(at, token=one), one.parked, now_ms, statuses) for one in tokens if one.parked]
+def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuses) -> list[Why]:
+    return [explained_wait(replace(at, token=one), one.parked, now_ms, statuses) for one in tokens if one.parked]
 
 
-def _compensating(at: Standing, now_ms: int) -> _Why:
+def _compensating(at: Standing, now_ms: int) -> Why:
     """Explains a rollback: the next compensation, or the next retry and its time."""
     token, left = at.token, left_to_undo(at)
     since_ms = token.last.at_ms if token.last else 0
@@ -285,15 +259,15 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
     if last and failure and isinstance(last.next, RetryAt) and (retry := last.next).at_ms > now_ms:
         text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
         timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry ends")
-        return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
+        return Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
     if token.phase is Phase.WAITING_TO_COMPENSATE and is_waiting(token) and token.parked is not None:
-        stuck = _parked(at, token.parked, now_ms, {})
+        stuck = explained_wait(at, token.parked, now_ms, {})
         return replace(stuck, text=f"{text} {stuck.text}")
     next_one = f" Next is the compensation of {left[0].node}." if left else ""
-    return _Why(text + next_one, (_QUEUE,), since_ms, in_queue=True)
+    return Why(text + next_one, (QUEUE,), since_ms, in_queue=True)
 
 
-def _running(at: Standing, now_ms: int) -> _Why:
+def _running(at: Standing, now_ms: int) -> Why:
     token = at.token
     is_over = not token.attempt and token.node not in at.graph.nodes  # an operation of a function, that has ended
     node = at.graph.start if is_over else token.node
@@ -301,10 +275,10 @@ def _running(at: Standing, now_ms: int) -> _Why:
     if (retry := _retry(token, now_ms)) is not None:
         return retry
     text = f"A worker has it, or is about to get it: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
-    return _Why(text, (_QUEUE,), since_ms, in_queue=True)
+    return Why(text, (QUEUE,), since_ms, in_queue=True)
 
 
-def _retry(token: Token, now_ms: int) -> _Why | None:
+def _retry(token: Token, now_ms: int) -> Why | None:
     """Explains a token whose step is tried again later; None if it is not."""
     last = token.last
     if last is None or not isinstance(last.next, RetryAt) or last.next.at_ms <= now_ms:
@@ -313,93 +287,14 @@ def _retry(token: Token, now_ms: int) -> _Why | None:
     failed = f" after {token.error.type}: {token.error.message}" if token.error else ""
     text = f"Attempt {token.attempt + 1} of {token.node} is due at {iso(due_ms)}{failed}."
     timer = Waker(what="timer", at=iso(due_ms), detail="the backoff of its retry ends")
-    return _Why(text, (timer,), last.at_ms, retry_ms=due_ms)
+    return Why(text, (timer,), last.at_ms, retry_ms=due_ms)
 
 
-def _retries(tokens: Sequence[Token], now_ms: int) -> list[_Why]:
+def _retries(tokens: Sequence[Token], now_ms: int) -> list[Why]:
     """Explains the tokens that are tried again later, the soonest first."""
     found = [_retry(one, now_ms) for one in tokens if not one.ended and not is_waiting(one)]
     return sorted((one for one in found if one is not None), key=lambda why: why.retry_ms)
 
 
-def _soonest(retries: Sequence[_Why]) -> int:
+def _soonest(retries: Sequence[Why]) -> int:
     return retries[0].retry_ms if retries else 0
-
-
-_QUEUE = Waker(what="queue", at=None, detail="its wake is in the queue or with a worker; a dead worker is replaced")
-
-
-def _parked(at: Standing, whole: Parked, now_ms: int, statuses: Statuses) -> _Why:
-    parked = left_of(at.token, whole)
-    found = wakers_of(parked, at.token.node, at.run_id, _branch_of(at))
-    reason = waits.kind_named(parked.kind).reason(parked, at.token.node, at.run_id)
-    if reason is not None:
-        shown = wait_of(at.graph, at.token)
-        kind = shown[0].kind if shown is not None and parked.of_tasks else shown_as(parked)
-        return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, kind)
-    children = waited_for(at, at.token, statuses)
-    at_last = [one for one in found if one.what == "timer"]
-    wakers = [
-        *map(_waker, (one for one in found if one not in at_last)),
-        *_of_children(children),
-        *map(_waker, at_last),
-    ]
-    where = at.graph.seen_as(at.token.node)
-    text = f"It waits at {where} for {_what(parked, children)} since {iso(parked.since_ms)}"
-    if (blocked := _blocked(at.token)) is not None:
-        text = f"{at.token.node} was blocked: {blocked}. {text}"
-    if parked.until_ms is not None:
-        late = " (overdue: the sweeper wakes it)" if parked.until_ms < now_ms else ""
-        text += f", until {iso(parked.until_ms)}{late}"
-    if not can_wake(parked, found):
-        text += "; nothing can wake it, which is a defect of Stepwell"
-    return _Why(text + ".", tuple(wakers), parked.since_ms, shown_as(parked))
-
-
-def _blocked(token: Token) -> str | None:
-    """Returns the reason that the step gave when it blocked the run, which waits for an approval; None if none did."""
-    error = token.error
-    if error is None or error.category != "governance" or error.step != token.node:
-        return None
-    return error.message
-
-
-def _what(parked: Parked, children: Sequence[ChildView]) -> str:
-    if children:
-        if len(children) == 1:
-            return "its child run"
-        count = sum(map(_has_ended, children))
-        is_known = all(one["status"] for one in children)
-        ended = f", of which {count} {'has' if count == 1 else 'have'} ended," if is_known else ""
-        return f"its {len(children)} child runs{ended}"
-    names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
-    names.pop(SCHEMAS["callback"].event, None)  # nobody sends this one: a post to the URL does
-    between = " "
-    if waits.kind_named(parked.kind).asks_people:  # an event may come in place of the answer, or beside it
-        between = " and " if parked.is_all else " or "
-    return f"{parked.kind}{between}{', '.join(names)}" if names else parked.kind
-
-
-def _of_children(children: Sequence[ChildView]) -> list[Waker]:
-    """Returns the children that have not ended; if all have ended, the last one is being reported."""
-    left = [one for one in children if not _has_ended(one)] or children[-1:]
-    return [Waker(what="child", at=None, detail=f"the end of {one['name']} ({_child_words(one)})") for one in left]
-
-
-def _child_words(child: ChildView) -> str:
-    return f"run {child['run_id']}, {child['status']}" if child["status"] else f"run {child['run_id']}"
-
-
-def _has_ended(child: ChildView) -> bool:
-    return child["status"] in TERMINAL
-
-
-def _branch_of(at: Standing) -> str:
-    """The name by which a caller answers a branch; "" for the root."""
-    if at.token.branch is None:
-        return ""
-    return at.token.node if at.graph.dependencies else at.token.id
-
-
-def _waker(one: waits.Waker) -> Waker:
-    return Waker(what=one.what, at=None if one.at_ms is None else iso(one.at_ms), detail=one.detail)
