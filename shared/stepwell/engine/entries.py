@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
+from stepwell.engine.table import Phase
 from stepwell.values import dataclass
 
 PHASE = "phase.changed"  # left out of histories unless it is asked for
@@ -129,3 +131,32 @@ def token_of(entry_id: str) -> str:
     """Returns the token of an entry's id; "" for an invalid id."""
     found = _ID.fullmatch(entry_id)
     return found[1] if found else ""
+
+
+class Teller:
+    """Numbers the entries of one record."""
+
+    def __init__(self, token: str, slot: int, at_ms: int, by: str = "", run_id: str = "") -> None:
+        self._token, self._slot, self._at_ms, self._by = token, slot, at_ms, by
+        self.run_id = run_id
+        self.entries: list[Entry] = []
+
+    def add(
+        self,
+        kind: str,
+        *,
+        at_ms: int | None = None,
+        step: str = "",
+        attempt: int = 0,
+        trigger: str = "internal",
+        by: str = "",
+        data: Json = None,
+    ) -> None:
+        entry_id = f"{self._token}@{self._slot}.{len(self.entries)}"
+        when_ms = self._at_ms if at_ms is None else min(at_ms, self._at_ms)
+        entry = Entry(entry_id, when_ms, kind, self._token, step, attempt, "", "", trigger, by or self._by, data)
+        self.entries.append(entry)
+
+    def change(self, before: Phase, after: Phase, trigger: str, step: str, at_ms: int | None = None) -> None:
+        self.add(PHASE, at_ms=at_ms, step=step, trigger=trigger)
+        self.entries[-1] = replace(self.entries[-1], from_phase=before.value, to_phase=after.value)

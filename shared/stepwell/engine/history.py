@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
-from stepwell.engine.entries import PHASE, Entry
+from stepwell.engine.entries import Entry, Teller
 from stepwell.engine.fold import signals
 from stepwell.engine.journal import continued_as
 from stepwell.engine.names import iso
@@ -39,7 +39,7 @@ _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
 
 def opening(token: Token, run: RunInfo) -> tuple[Entry, ...]:
     """Returns the entries before the first record, from the header."""
-    tell = _Teller(token.id, -1, run.created_ms)
+    tell = Teller(token.id, -1, run.created_ms)
     tell.add("run.created", trigger="call", data={"input": run.input, "workflow": run.workflow, "version": run.version})
     if not run.idle:
         tell.add("run.pending", trigger="call", data={"start_at": iso(run.start_at_ms)} if run.start_at_ms else None)
@@ -50,7 +50,7 @@ def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
     """Returns the first entries of a record that is still to come: a worker has the run and runs its first step."""
     if token.ended or token.phase is not Phase.INITIALIZING or not run.started_ms:
         return ()
-    tell = _Teller(token.id, token.next_slot, run.started_ms)
+    tell = Teller(token.id, token.next_slot, run.started_ms)
     _pick_up(tell, token, run)
     return tuple(tell.entries)
 
@@ -58,7 +58,7 @@ def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
 def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
     """Returns a record's entries, with the same ids each time. `before` and `after` are the token around it."""
     who = record.who or (record.resumption.by if record.resumption else "")
-    tell = _Teller(after.id, record.slot, record.at_ms, who or record.by, run.run_id)
+    tell = Teller(after.id, record.slot, record.at_ms, who or record.by, run.run_id)
     emitted = signals(record, before.phase)
     if _was_picked_up(record, before, run, emitted):
         _pick_up(tell, before, run)
@@ -86,35 +86,6 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
     return tuple(tell.entries)
 
 
-class _Teller:
-    """Numbers the entries of one record."""
-
-    def __init__(self, token: str, slot: int, at_ms: int, by: str = "", run_id: str = "") -> None:
-        self._token, self._slot, self._at_ms, self._by = token, slot, at_ms, by
-        self.run_id = run_id
-        self.entries: list[Entry] = []
-
-    def add(
-        self,
-        kind: str,
-        *,
-        at_ms: int | None = None,
-        step: str = "",
-        attempt: int = 0,
-        trigger: str = "internal",
-        by: str = "",
-        data: Json = None,
-    ) -> None:
-        entry_id = f"{self._token}@{self._slot}.{len(self.entries)}"
-        when_ms = self._at_ms if at_ms is None else min(at_ms, self._at_ms)
-        entry = Entry(entry_id, when_ms, kind, self._token, step, attempt, "", "", trigger, by or self._by, data)
-        self.entries.append(entry)
-
-    def change(self, before: Phase, after: Phase, trigger: str, step: str, at_ms: int | None = None) -> None:
-        self.add(PHASE, at_ms=at_ms, step=step, trigger=trigger)
-        self.entries[-1] = replace(self.entries[-1], from_phase=before.value, to_phase=after.value)
-
-
 def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Signal, ...]) -> bool:
     """A run that ended from outside in its first step has no record that says so; its header does."""
     if before.phase is not Phase.INITIALIZING or record.kind in {Kind.STARTED, Kind.REDRIVEN, Kind.GATHERED}:
@@ -122,7 +93,7 @@ def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Sign
     return Signal.PICKED_UP in told or run.started_ms > 0
 
 
-def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
+def _pick_up(tell: Teller, before: Token, run: RunInfo) -> None:
     begun_ms = before.branch.started_ms if before.branch else run.created_ms
     at_ms = max(run.started_ms, before.last.at_ms if before.last else begun_ms)
     if before.id == ROOT:
@@ -143,19 +114,19 @@ def _trigger(record: Record) -> str:
     return "internal"
 
 
-def _started(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _started(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if after.gathered is not None:
         tell.add("run.pending", data={"starts": after.gathered.count})
     else:
         tell.add("run.pending", trigger="call")
 
 
-def _gathered(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _gathered(tell: Teller, record: Record, before: Token, after: Token) -> None:
     count = after.gathered.count if after.gathered is not None else 0
     tell.add("start.gathered", trigger="call", data={"input": record.output, "number": count})
 
 
-def _redriven(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _redriven(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if record.by.startswith("fork:"):
         changed = {"state": sorted(record.writes or {}), "result": record.instead and record.instead["output"]}
         tell.add("run.forked", step=before.node, trigger="call", data={"run_id": record.origin, **changed})
@@ -165,15 +136,15 @@ def _redriven(tell: _Teller, record: Record, before: Token, after: Token) -> Non
     tell.add(kind, step=record.node, trigger="call", data=data)
 
 
-def _reopened(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _reopened(tell: Teller, record: Record, before: Token, after: Token) -> None:
     """The fork is told, as for every record that forks."""
 
 
-def _began(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _began(tell: Teller, record: Record, before: Token, after: Token) -> None:
     tell.add("step.started", step=record.node, attempt=record.attempt, data={"at_most_once": True})
 
 
-def _step(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _step(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if not record.taken and (before.last is None or before.last.kind is not Kind.BEGAN):
         behind_ms = before.last.at_ms if before.last else 0
         at_ms = max(record.started_ms, behind_ms) if record.started_ms else None
@@ -181,7 +152,7 @@ def _step(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     _node_ended(tell, record, after)
 
 
-def _moved(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _moved(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if not record.node:
         return  # the steps of a DAG begin: the fork is told
     if isinstance(record.next, Fork) and record.next.is_awaited:
@@ -192,7 +163,7 @@ def _moved(tell: _Teller, record: Record, before: Token, after: Token) -> None:
         _node_ended(tell, record, after)
 
 
-def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
+def _node_ended(tell: Teller, record: Record, after: Token) -> None:
     node, attempt = record.node, record.attempt
     if record.error is not None:
         tell.add("step.failed", step=node, attempt=attempt,
@@ -214,7 +185,7 @@ def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
             tell.add("step.completed", step=node, attempt=attempt, data=data)
 
 
-def _forked(tell: _Teller, record: Record, fork: Fork) -> None:
+def _forked(tell: Teller, record: Record, fork: Fork) -> None:
     if fork.is_reopened:
         kept = {"width": fork.width, "kept": len(fork.kept), "join": fork.join or None}
         tell.add("fork.reopened", step=record.node, data=kept)
@@ -224,7 +195,7 @@ def _forked(tell: _Teller, record: Record, fork: Fork) -> None:
     tell.add("fork.opened", step=record.node, data=data)
 
 
-def _joined(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _joined(tell: Teller, record: Record, before: Token, after: Token) -> None:
     tally = record.tally or Tally()
     data: dict[str, Json] = {"arrived": tally.arrived, "failed": tally.failed, **_went(record)}
     if record.error is not None:
@@ -233,7 +204,7 @@ def _joined(tell: _Teller, record: Record, before: Token, after: Token) -> None:
         tell.add("join.fired", step=record.node, data={**data, "output": record.output})
 
 
-def _returned(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _returned(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if isinstance(record.next, Goto):
         function = continued_as(record)
         data = {"input": record.output, "function": function} if function else {"input": record.output}
@@ -246,7 +217,7 @@ def _went(record: Record) -> dict[str, Json]:
     return {"next": following, "rules": list(record.rules)}
 
 
-def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _waiting(tell: Teller, record: Record, before: Token, after: Token) -> None:
     parked = record.parked
     if parked is None:
         return
@@ -254,7 +225,7 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
     tell.add(began.entry, step=record.node, attempt=began.attempt, data=began.data)
 
 
-def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _resumed(tell: Teller, record: Record, before: Token, after: Token) -> None:
     resumption, parked = record.resumption, before.parked
     if resumption is None or parked is None:
         return
@@ -274,13 +245,13 @@ def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None
     )
 
 
-def _operation_ended(tell: _Teller, record: Record, before: Token) -> None:
+def _operation_ended(tell: Teller, record: Record, before: Token) -> None:
     part = record.resumption.part if record.resumption else ""
     brought = {"output": record.output} if record.error is None else {"error": failure_to_json(record.error)}
     tell.add("operation.ended", step=record.node, data={"operation": f"{before.id}/{part}", **brought})
 
 
-def _received(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _received(tell: Teller, record: Record, before: Token, after: Token) -> None:
     resumption = record.resumption
     if resumption is None:
         return
@@ -308,7 +279,7 @@ def _received(tell: _Teller, record: Record, before: Token, after: Token) -> Non
     )
 
 
-def _acted(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _acted(tell: Teller, record: Record, before: Token, after: Token) -> None:
     data: dict[str, Json] = {"action": before.acted}
     if record.error is None:
         tell.add("action.completed", step=record.node, attempt=record.attempt, data={**data, "output": record.output})
@@ -319,7 +290,7 @@ def _acted(tell: _Teller, record: Record, before: Token, after: Token) -> None:
              data={**data, "error": failure_to_json(record.error)})  # fmt: skip
 
 
-def _undone(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _undone(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if not record.undid:
         return  # nothing was left to undo: the end tells it
     token, _, slot = record.undid.partition("@")
@@ -334,19 +305,19 @@ def _undone(tell: _Teller, record: Record, before: Token, after: Token) -> None:
                  data={**data, "at": iso(record.next.at_ms)})  # fmt: skip
 
 
-def _broken(tell: _Teller, record: Record, trigger: str, undoing: Undoing) -> None:
+def _broken(tell: Teller, record: Record, trigger: str, undoing: Undoing) -> None:
     data = {"status": undoing.status.value, "error": failure_to_json(undoing.error), "reason": record.reason or None}
     tell.add("compensation.started", step=record.node, trigger=trigger, data=data)
 
 
-def _ended(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+def _ended(tell: Teller, record: Record, before: Token, after: Token) -> None:
     """The end of the run is told last, as for every record that ends a run."""
     if isinstance(record.next, CleanUp):
         data = {"until": iso(record.next.until_ms), "reason": record.reason or None}
         tell.add("function.interrupted", step=record.node, trigger=_trigger(record), data=data)
 
 
-def _tell_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None:
+def _tell_end(tell: Teller, record: Record, after: Token, trigger: str) -> None:
     if after.end is None:
         return
     data: dict[str, Json] = {}
@@ -370,7 +341,7 @@ def _branch_at(record: Record, before: Token) -> str:
     return record.node or before.node or (branch.start if branch is not None and is_of_graph else "")
 
 
-def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None:
+def _tell_branch_end(tell: Teller, record: Record, after: Token, trigger: str) -> None:
     if after.end is None:
         return
     match after.end.status:
