@@ -48,6 +48,7 @@ FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
 OUTPUT_PENDING = 100_000  # pieces of live output of one run, in an hour
 OUTPUT_HELD_BYTES = 1_000  # of an operation of tasks: a larger one stands in its branch's record, and not in both
 TASKS_BEGUN = 1_000  # operations of a durable function's tasks that one record begins
+ITEMS_COMPARED = 1_000  # of `ctx.map` over a step: those of a wider one are not compared when it is replayed
 FORK_CHUNK = 10  # branches that one message wakes
 BATCH_RECORDS = 10  # of a token, in one append, with `durability: batch`
 BATCH_BYTES = 16_000  # of them: what is larger is appended sooner

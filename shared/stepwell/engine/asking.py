@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stepwell.engine.journal import Entry
 from stepwell.engine.locks import LOCK, UNLOCK
-from stepwell.engine.records import Failure
-from stepwell.engine.turns import Asked, Stuck
+from stepwell.engine.records import TASKS, Failure
+from stepwell.engine.turns import Asked, Stuck, checksum_of
 
 OF_LOCKS = frozenset({LOCK, UNLOCK})
+_COMPARED = frozenset({"step", "all", "first", TASKS})  # kinds whose steps' arguments a replay compares
 
 
 def shown(begun: Iterable[str]) -> str:
@@ -20,6 +21,13 @@ def shown(begun: Iterable[str]) -> str:
 def takes_no_updates(asked: Asked) -> bool:
     """Tells whether the function's token would be at a step, or at a fork."""
     return asked.step is not None or bool(asked.branches)
+
+
+def has_other_arguments(entry: Entry, asked: Sequence[Asked]) -> bool:
+    """Tells whether steps are asked for with other arguments than the log has, as far as it has them."""
+    if entry.kind not in _COMPARED or not entry.arguments:
+        return False
+    return entry.arguments != (checksum_of(asked) if entry.kind == TASKS else asked[0].arguments)
 
 
 def ends_by_itself(asked: Asked) -> bool:

@@ -117,7 +117,8 @@ def _operation(moment: Moment, token: Token, turn: Turn, result: Suspended) -> A
                       asked.tolerated, of_operations=True)  # fmt: skip
         fork = Fork((group,), asked.kind, by_arrival=bool(asked.max_concurrency))
         fork = with_lanes(moment.graph, fork, moment.lane)
-        return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
+        return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork,
+                            arguments=asked.arguments))  # fmt: skip
     return Write(_waiting(moment, token, asked, turn))
 
 

@@ -54,7 +54,7 @@ class Entry:
     place: Place | None = None  # of an operation of the function's tasks that has ended
     begun: tuple[str, ...] = ()  # the operations that its tasks began
     may_be_coroutines: bool = False  # its branches, in a fork that a release before 0.2 recorded
-    arguments: int = 0  # of a step: their checksum, if its record has one
+    arguments: int = 0  # of a step, or of those of a fork or of tasks: their checksum, if the record has one
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
@@ -136,7 +136,8 @@ class Journal:
 
     def _tasks_wait(self, record: Record, parked: Parked) -> Entry:
         self.has_tasks = True
-        return Entry(TASKS, TASKS, record.slot, _patches(record), begun=tuple(parked.data["begun"]))
+        return Entry(TASKS, TASKS, record.slot, _patches(record), begun=tuple(parked.data["begun"]),
+                     arguments=record.arguments)  # fmt: skip
 
     def _operation_ended(self, record: Record, resumption: Resumption) -> Entry:
         self.has_tasks = self.has_tasks and record.kind is not Kind.RESUMED

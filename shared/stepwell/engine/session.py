@@ -15,7 +15,7 @@ records of their own, in the order of arrival:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 
 from stepwell.definition.graph import Json, Wait
@@ -24,6 +24,7 @@ from stepwell.engine.asking import (
     asks_for_another,
     close_unstarted,
     fails_now,
+    has_other_arguments,
     lock_in_task,
     lock_nested,
     never_ends,
@@ -344,15 +345,14 @@ class Session:
                 asked = fresh[0].asked if fresh else asked
             elif not self._fits(entry, asked, result):
                 return False
-        if asked is not None and self._has_other_arguments(entry, asked):
+        if asked is not None and self._has_other_arguments(entry, [asked]):
             self._result = asks_for_another(entry, f"{asked} with other arguments", self._runner.place)
             return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
 
-    def _has_other_arguments(self, entry: Entry, asked: Asked) -> bool:
-        is_compared = entry.kind == "step" and entry.arguments
-        return bool(is_compared) and asked.arguments != entry.arguments and not self.holds_link(asked)
+    def _has_other_arguments(self, entry: Entry, asked: Sequence[Asked]) -> bool:
+        return has_other_arguments(entry, asked) and not any(map(self.holds_link, asked))
 
     def _claim(self, entry: Entry) -> None:
         """These operations of the tasks have begun."""
@@ -361,6 +361,10 @@ class Session:
         if not isinstance(result, Together) or begun != list(entry.begun):
             instead = str(result.asked) if isinstance(result, Suspended) else None
             actual = shown(begun) if isinstance(result, Together) else instead
+            self._result = asks_for_another(entry, actual, self._runner.place, shown(entry.begun))
+            return
+        if self._has_other_arguments(entry, [one.asked for one in fresh[: len(begun)]]):
+            actual = f"{shown(begun)} with other arguments"
             self._result = asks_for_another(entry, actual, self._runner.place, shown(entry.begun))
             return
         for index, pending in enumerate(fresh[: len(entry.begun)]):

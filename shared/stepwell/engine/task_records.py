@@ -14,7 +14,7 @@ from stepwell.engine.referring import output_at
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import named
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Asked, Together, Turn
+from stepwell.engine.turns import Asked, Together, Turn, checksum_of
 from stepwell.engine.waits import several
 from stepwell.engine.writing import record
 
@@ -40,7 +40,8 @@ def waiting(moment: Moment, token: Token, turn: Turn, result: Together) -> Actio
     count = len(result.begun)
     taken = _taken(token, result)
     fork = Fork((Group("", moment.graph.start, count, is_apart=True),), TASKS, taken=taken) if count else None
-    return Write(record(moment, token, Kind.WAITING, TASKS, writes=turn.writes, parked=parked, next=fork))
+    return Write(record(moment, token, Kind.WAITING, TASKS, writes=turn.writes, parked=parked, next=fork,
+                        arguments=checksum_of(result.begun)))  # fmt: skip
 
 
 def _tasks(by: Sequence[str]) -> dict[str, Json]:

@@ -11,7 +11,7 @@ Stuck        it cannot go on with the code that is deployed
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 from zlib import crc32
@@ -71,13 +71,24 @@ class Asked:
 
     @property
     def arguments(self) -> int:
-        """Returns a checksum of a step's arguments; 0 for an operation of another kind."""
+        """Returns a checksum of a step's arguments, or of those of a fork's steps; 0 for operations of other kinds."""
+        if isinstance(self.branches, tuple) and self.branches:
+            return checksum_of(getattr(one, "asked", None) for one in self.branches)
+        if self.branches:  # of a step for each of many items
+            found: int = getattr(self.branches, "arguments", 0)
+            return found
         if self.kind != "step" or self.step is None or self.step.input is None:
             return 0
         return crc32(_encode(self.step.input.evaluate({})).encode()) or 1
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
+
+
+def checksum_of(asked: Iterable[Asked | None]) -> int:
+    """Returns a checksum of the arguments of several operations; 0 if there is no step among them."""
+    found = [0 if one is None else one.arguments for one in asked]
+    return (crc32(repr(found).encode()) or 1) if any(found) else 0
 
 
 @dataclass(frozen=True, slots=True)

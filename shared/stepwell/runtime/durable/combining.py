@@ -14,7 +14,7 @@ from stepwell.limits import FORK_WIDTH, SECOND_MS
 from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_name, is_of_module, tolerated_of
 from stepwell.runtime.durable.gathering import First, Mapped, made_of, race, together, with_name
 from stepwell.runtime.durable.held import Limit, limited_by
-from stepwell.runtime.durable.operations import Operation
+from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import check_own, going_on
 
 T = TypeVar("T")
@@ -85,8 +85,11 @@ class Combining:
             shown, throttle = checked_name(name or function.__name__), limited_by(options.pop("throttle", None))
             given = options if throttle is None else {**options, "throttle": Limit(throttle)}
             awaited: Sequence[Awaitable[Any]] = Mapped(
-                lambda item: self.step(function, item, name=name, **given), found
+                lambda item: self.step(function, item, name=name, **given),
+                [stored(item, f"item {index} of {shown}") for index, item in enumerate(found)],
             )
+            if found:
+                awaited[0]  # raises now for options and for a function that fit no item: the others are made later
         else:
             shown, awaited = checked_name(name or "all"), made_of(function, found, options)
         return together(awaited, name=shown, max_concurrency=max_concurrency, tolerated=tolerated)

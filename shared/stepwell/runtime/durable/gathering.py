@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import typing
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
+from zlib import crc32
 
 from stepwell.definition.child_names import child_names
 from stepwell.definition.graph import Call, Json, Wait
@@ -15,7 +17,7 @@ from stepwell.engine.records import Failure
 from stepwell.engine.turns import Asked
 from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
-from stepwell.limits import CHILDREN, FORK_CHUNK, WAIT_ARMS
+from stepwell.limits import CHILDREN, FORK_CHUNK, ITEMS_COMPARED, WAIT_ARMS
 from stepwell.runtime.durable.failures import raised
 from stepwell.runtime.durable.operations import Operation, Reader
 from stepwell.runtime.durable.racing import Gathered, Joined, all_of, first_of
@@ -43,13 +45,20 @@ class First(tuple[Any, ...]):
 
 
 class Mapped(Sequence[Operation[Any]]):
-    """A lazy sequence of operations: each item's is made when it is read."""
+    """A lazy sequence of operations: each item's is made when it is read. The items are JSON."""
 
-    def __init__(self, make: Callable[[Any], Operation[Any]], items: Sequence[Any]) -> None:
+    def __init__(self, make: Callable[[Any], Operation[Any]], items: Sequence[Json]) -> None:
         self._make, self._items = make, items
 
     def __len__(self) -> int:
         return len(self._items)
+
+    @property
+    def arguments(self) -> int:
+        """Returns a checksum of the items; 0 for more of them than a replay is to compare."""
+        if len(self._items) > ITEMS_COMPARED:
+            return 0
+        return crc32(json.dumps(self._items, sort_keys=True).encode()) or 1
 
     @typing.overload
     def __getitem__(self, index: int) -> Operation[Any]: ...

@@ -80,6 +80,8 @@ class FunctionSession(Session):
         return self.made.forgotten(value)
 
     def holds_link(self, asked: Asked) -> bool:
+        if asked.branches:  # any of them may
+            return bool(self.links)
         if not self.links or asked.step is None or asked.step.input is None:
             return False
         given = json.dumps(asked.step.input.evaluate({}))
