@@ -258,3 +258,13 @@ def test_a_redrive_needs_the_step_that_failed_and_its_code(cli: Cli, tmp_path: P
     assert (status, found["r1"]["verdict"], found["r2"]["verdict"]) == (1, "lacks code", "lacks code")
     (changed / "refunds.yaml").write_text(GRAPH.replace("workflow: refunds", "workflow: others"))
     assert "no workflow refunds" in gated(cli, changed, "--redrives")[1]["r2"]["why"]
+
+
+def test_a_call_of_a_service_is_no_code_that_a_run_could_lack(tmp_path: Path) -> None:
+    send = {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "End": True}
+    machine = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 60, "Next": "S"}, "S": send}}
+    (tmp_path / "m.asl.json").write_text(json.dumps(machine))
+    kit = Stepwell(tmp_path)
+    run = kit.start("m", {})
+    assert run.status == "waiting"
+    assert verdict_of(exported(run.export(), run.id), tmp_path).verdict is Verdict.PINNED

@@ -43,6 +43,18 @@ def test_times_add_up_and_no_code_is_looked_for() -> None:
     assert (found.p50_seconds, found.p95_seconds, found.max_seconds) == (5, 5, 5)
 
 
+CALLING = """
+StartAt: a
+States:
+  a: {Type: Task, Resource: "arn:aws:states:::sqs:sendMessage", End: true}
+"""
+
+
+def test_a_call_of_a_service_takes_its_time_and_calls_nothing() -> None:
+    found = simulated(CALLING, {"steps": {"a": {"takes": "2s"}}}, runs=5)
+    assert (counts(found), found.p50_seconds) == ({"completed": 5}, 2)
+
+
 THROTTLED = """
 nodes:
   fork: {fan_out: all, transitions: [{to: work, foreach: "{{ [1, 2, 3, 4] }}", as: item}]}

@@ -106,6 +106,9 @@ class Throttle:
     key: Expression | None = None  # the limit is for each value by itself
 
 
+CALLS = ("http:", "lambda:", "arn:")  # a step whose `run` begins so calls another system, and is no code of the folder
+
+
 @dataclass(frozen=True)  # without slots: a durable function makes one for each operation, as a copy
 class Step:
     """User code that a node runs. None means: the definition is silent, the function's own defaults apply."""

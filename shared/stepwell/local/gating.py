@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stepwell.definition.checks import taken
 from stepwell.definition.compiler import compile_document
-from stepwell.definition.graph import Graph, Node
+from stepwell.definition.graph import CALLS, Graph, Node
 from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, End, Goto, Record, Status
 from stepwell.engine.redriving import kept_of
@@ -26,7 +26,7 @@ from stepwell.runtime.steps.registry import Registry
 from stepwell.values import dataclass
 
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})  # a redrive is for these
-_ELSEWHERE = ("http:", "lambda:", "workflow:", "stepwell:")  # steps whose code is not the folder's
+_ELSEWHERE = (*CALLS, "workflow:", "stepwell:")  # steps whose code is not the folder's
 
 
 class Verdict(StrEnum):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from stepwell.definition.graph import Call, Collection, Expression, Graph, Json, Node, Rule, Step, Wait
+from stepwell.definition.graph import CALLS, Call, Collection, Expression, Graph, Json, Node, Rule, Step, Wait
 from stepwell.errors import ExpressionError
 from stepwell.simulation.assumptions import UNKNOWN, Assumptions
 from stepwell.values import dataclass
@@ -164,7 +164,7 @@ def _node(node: Node, given: Assumptions, luck: Luck, known: frozenset[str]) -> 
 def _step(step: Step | None) -> Step | None:
     if step is None:
         return None
-    run = f"python:simulated.{step.run.partition(':')[0]}" if step.run.startswith(("http:", "lambda:")) else step.run
+    run = f"python:simulated.{step.run.partition(':')[0]}" if step.run.startswith(CALLS) else step.run
     return replace(step, run=run, input=None, action=None, http=None, output=_lenient(step.output), pool=None)
 
 

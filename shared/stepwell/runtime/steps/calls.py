@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from stepwell.definition.asl.services import HTTP, INVOKE, call_name
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import CALLS, Json
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.lambdas import LambdaSteps
 from stepwell.runtime.steps.port import StepCall
@@ -13,7 +13,6 @@ from stepwell.runtime.steps.services import ServiceSteps
 from stepwell.values import dataclass
 
 _INTEGRATION = "arn:"
-_SCHEMES = ("http:", "lambda:", _INTEGRATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +41,4 @@ class Calls:
 
 def is_call(run: str) -> bool:
     """Tells whether a `run` is for Calls, and not the name of a function."""
-    return run.startswith(_SCHEMES)
+    return run.startswith(CALLS)
