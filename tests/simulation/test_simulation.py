@@ -124,6 +124,23 @@ def test_waits_are_answered_after_their_time_or_never() -> None:
     assert found.p50_seconds == pytest.approx(3 * 3_600 + 60)
 
 
+TOKENS = """
+StartAt: A
+resources: {ask.waitForTaskToken: python:x.ask}
+States:
+  A: {Type: Task, Resource: ask.waitForTaskToken, TimeoutSecondsPath: $.none, HeartbeatSeconds: 5, End: true}
+"""
+
+
+def test_a_task_with_a_token_takes_its_time_and_is_answered_or_never() -> None:
+    given: Json = {"steps": {"A": {"takes": "2s"}}, "waits": {"A": {"after": "1h", "data": 7}}}
+    found = simulated(TOKENS, given)
+    assert (counts(found), found.p50_seconds) == ({"completed": 200}, 3602)
+    found = simulated(TOKENS.replace("TimeoutSecondsPath: $.none", "TimeoutSeconds: 60"),
+                      {"waits": {"A": {"never": "100%"}}})  # fmt: skip
+    assert (counts(found), found.p50_seconds) == ({"failed": 200}, 60)
+
+
 def test_a_condition_over_what_is_given_is_evaluated() -> None:
     text = """
 timeline:

@@ -165,7 +165,9 @@ def _step(step: Step | None) -> Step | None:
     if step is None:
         return None
     run = f"python:simulated.{step.run.partition(':')[0]}" if step.run.startswith(CALLS) else step.run
-    return replace(step, run=run, input=None, action=None, http=None, output=_lenient(step.output), pool=None)
+    callback = step.callback and replace(step.callback, heartbeat_ms=None)
+    return replace(step, run=run, input=None, action=None, http=None, output=_lenient(step.output), pool=None,
+                   limits=None, callback=callback)  # fmt: skip
 
 
 def _call(call: Call) -> Call:
@@ -193,7 +195,7 @@ def _rules(node: Node, given: Assumptions, luck: Luck) -> Sequence[Rule]:
         if when is not None:
             when = Chance(when, rule.id, given.rules.get(rule.id), otherwise, luck)
         foreach = rule.foreach and Many(rule.foreach, node.name, given.items.get(node.name), luck)
-        made.append(replace(rule, when=when, foreach=foreach))
+        made.append(replace(rule, when=when, foreach=foreach, bounds=None))
     return made
 
 

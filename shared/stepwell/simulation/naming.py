@@ -17,7 +17,7 @@ def names_of(graphs: Iterable[Graph]) -> Mapping[str, Sequence[str]]:
     nodes = {name: node for graph in graphs for name, node in graph.nodes.items() if node.durable is None}
     return {
         "steps": list(_steps(nodes)),
-        "waits": [name for name, node in nodes.items() if node.wait is not None],
+        "waits": [name for name, node in nodes.items() if node.wait is not None or _is_answered(node)],
         "rules": [rule.id for node in nodes.values() for rule in node.rules],
         "items": [name for name, node in nodes.items() if any(rule.foreach for rule in node.rules)],
     }
@@ -31,6 +31,10 @@ def refuse_unnamed(given: Assumptions, graphs: Iterable[Graph]) -> None:
             if name not in names:
                 hint = closest(name, names) or f"there is no {KINDS[key]} to name"
                 raise InvalidInput(f"{key}: no {KINDS[key]} is called {name!r}", code="no_such_name", hint=hint)
+
+
+def _is_answered(node: Node) -> bool:
+    return node.step is not None and node.step.callback is not None
 
 
 def _steps(nodes: Mapping[str, Node]) -> Iterator[str]:

@@ -43,7 +43,7 @@ from stepwell.simulation.guessing import Luck
 START_MS = 1_893_488_400_000  # a Tuesday morning
 MOST_MOVES = 5_000  # of one run: more mean that it has no end
 _LEASE_MS = 10**15
-_ANSWERED = frozenset({"approval", "event"})
+_ANSWERED = frozenset({"approval", "callback", "event"})  # callbacks: of steps, whose waits stand as they are
 _COMPENSATION = ".compensate"
 
 Compile = Callable[[str], Any]
@@ -262,7 +262,8 @@ class Play:
                 place = (at_ms, next(self._numbers), run_id, token, is_no, guess.data)
                 heappush(self._approvals, place)
             else:
-                self._send(Topic(arm.topics[-1].name, arm.topics[-1].key), guess.data, at_ms)
+                payload = {"body": guess.data} if arm.kind == "callback" else guess.data
+                self._send(Topic(arm.topics[-1].name, arm.topics[-1].key), payload, at_ms)
 
     def _send(self, topic: Topic, payload: Json, at_ms: int) -> None:
         event = Event(topic, f"e{next(self._numbers)}", payload, at_ms, at_ms + 10**12)
