@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
+from stepwell.engine.effect_kinds import ShowStatus
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 
@@ -21,6 +23,21 @@ def wakes_sent_twice() -> Iterator[None]:
         await _wake(self, at, hops)
 
     with mock.patch.object(Advance, "wake", wake):
+        yield
+
+
+@contextmanager
+def shown_again() -> Iterator[None]:
+    """Who shows a run as running does so twice: the second write changes nothing."""
+    show = Showing.show_root
+
+    async def show_root(self: Showing, at: Standing, effect: ShowStatus) -> bool:
+        shown = await show(self, at, effect)
+        if effect.picked_up:
+            await show(self, at, effect)
+        return shown
+
+    with mock.patch.object(Showing, "show_root", show_root):
         yield
 
 
