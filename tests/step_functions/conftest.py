@@ -52,6 +52,23 @@ workflow: labels
 timeline:
   - {name: print, wait: {for: callback, timeout: 2d, heartbeat: 1h}}
 """
+ASK = """
+workflow: ask
+StartAt: Ask
+States:
+  Ask:
+    Type: Task
+    Resource: arn:aws:states:::lambda:invoke.waitForTaskToken
+    Parameters: {FunctionName: ask, Payload: {token.$: $$.Task.Token}}
+    TimeoutSeconds: 600
+    HeartbeatSeconds: 60
+    ResultPath: $.answer
+    Retry: [{ErrorEquals: [Busy], IntervalSeconds: 1, MaxAttempts: 1}]
+    Catch: [{ErrorEquals: [OutOfPaper], ResultPath: $.error, Next: Again}]
+    End: true
+  Again: {Type: Pass, End: true}
+resources: {ask: "python:shop.ask"}
+"""
 FORKED = """
 workflow: forked
 nodes:
@@ -63,7 +80,7 @@ nodes:
 
 @pytest.fixture
 def world() -> World:
-    made = World(SHOP, LINES, LABELS, FORKED, ORDER, QUICK, FAILS)
+    made = World(SHOP, LINES, LABELS, ASK, FORKED, ORDER, QUICK, FAILS)
     busy = Outcome(failure=Failure("Busy", "step", "try later"))
     made.steps.functions["python:shop.fetch"] = lambda call: Outcome(call.input) if call.input != "busy" else busy
     return made

@@ -165,8 +165,8 @@ def test_machines_are_listed_and_described(client: Any) -> None:
     page = client.list_state_machines(maxResults=4)
     following = client.list_state_machines(nextToken=page["nextToken"])
     names = [one["name"] for one in (*page["stateMachines"], *following["stateMachines"])]
-    assert names == ["fails", "forked", "labels", "lines", "order", "quick", "shop"]
-    arn = page["stateMachines"][0]["stateMachineArn"]
+    assert names == ["ask", "fails", "forked", "labels", "lines", "order", "quick", "shop"]
+    arn = page["stateMachines"][1]["stateMachineArn"]
     assert arn == machine_arn("fails")
     shown = client.describe_state_machine(stateMachineArn=machine_arn("shop"))
     written = json.loads(shown["definition"])

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine.actions import Outcome
+from stepwell.runtime.steps.port import StepCall
 from tests.api.kit import URL, World
 from tests.step_functions.conftest import started
 from tests.step_functions.kit import written
@@ -56,6 +58,35 @@ def test_heartbeats_keep_the_task_from_timing_out(world: World, client: Any, arn
     world.advance(2 * 3600)
     shown = client.describe_execution(executionArn=arn)
     assert (shown["status"], shown["error"]) == ("TIMED_OUT", "States.HeartbeatTimeout")
+
+
+def test_a_token_of_a_machine_is_one(world: World, client: Any) -> None:
+    """Each attempt has another. The state is entered once, and no history has the token."""
+    tokens: list[str] = []
+
+    def ask(call: StepCall) -> Outcome:
+        tokens.append(call.input["token"])
+        return Outcome(None)
+
+    world.steps.functions["python:shop.ask"] = ask
+    arn = started(client, "ask", '{"id": 1}')
+    client.send_task_failure(taskToken=tokens[-1], error="Busy")
+    world.advance(2)
+    client.send_task_failure(taskToken=tokens[-1], error="OutOfPaper", cause="tray 2")
+    assert len({*tokens}) == 2
+    shown = client.describe_execution(executionArn=arn)
+    assert json.loads(shown["output"]) == {"id": 1, "error": {"Error": "OutOfPaper", "Cause": "tray 2"}}
+    events = client.get_execution_history(executionArn=arn)["events"]
+    assert [one["type"] for one in events] == [
+        "ExecutionStarted",
+        "TaskStateEntered",
+        *("TaskScheduled", "TaskFailed") * 2,
+        "TaskStateExited",
+        "PassStateEntered",
+        "PassStateExited",
+        "ExecutionSucceeded",
+    ]
+    assert not any(token in str(events) for token in tokens)
 
 
 ANSWERS: list[tuple[str, dict[str, str]]] = [

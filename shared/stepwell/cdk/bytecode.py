@@ -17,7 +17,7 @@ TASK = "/var/task"  # where Lambda unpacks a package
 
 
 # Of ours: folders whose docstrings nothing reads at run time. Those of models and handlers are the API's description.
-UNDOCUMENTED = ("aws", "definition/asl", "engine", "memory", "runtime", "simulation")
+UNDOCUMENTED = ("api/step_functions", "aws", "definition/asl", "engine", "memory", "runtime", "simulation")
 
 
 def compile_tree(tree: Path, interpreter: str, undocumented: Iterable[Path] = ()) -> None:

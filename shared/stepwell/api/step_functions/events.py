@@ -90,7 +90,7 @@ class Events:
             yield from self._entered(entry, state, kind)
             if kind == "Task":
                 yield self._event(entry, self._failed_as(data), {**self._kinds.resource(state), **self._error(data)})
-        elif entry.type in _OVER and not (is_made and self._kinds.forks(entry.step)):
+        elif entry.type in _OVER and not self._kinds.is_between(entry.step):
             yield from self._over(entry, state, kind, data)
 
     def _entered(self, entry: Entry, state: str, kind: str) -> Iterator[Told]:

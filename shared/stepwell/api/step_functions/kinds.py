@@ -31,10 +31,12 @@ class Kinds:
         node = self._graph.nodes.get(name)
         return node is not None and node.is_made
 
-    def forks(self, name: str) -> bool:
-        """Tells whether a node begins branches."""
+    def is_between(self, name: str) -> bool:
+        """Tells whether the compiler made a node that its state goes on from: where it forks, or is tried again."""
         node = self._graph.nodes.get(name)
-        return node is not None and (node.fan_out == "all" or any(rule.foreach for rule in node.rules))
+        if node is None or not node.is_made:
+            return False
+        return node.wait is not None or node.fan_out == "all" or any(rule.foreach for rule in node.rules)
 
     def state_of(self, name: str) -> str:
         """Returns the state that a node is part of, or is."""
