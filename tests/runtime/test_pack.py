@@ -126,3 +126,25 @@ def test_the_functions_that_a_state_machine_calls_are_listed_and_the_machine_is_
     theirs = "arn:aws:lambda:eu-west-1:123456789012:function:theirs"
     assert packed["calls"] == {"default": {"lambda": [theirs, "score:live"]}}
     assert [graph.name for graph in unpack(packed)] == ["flow", "m"]
+
+
+TASKS = """
+StartAt: Ask
+States:
+  Ask:
+    Type: Task
+    Resource: arn:aws:states:::http:invoke
+    Parameters: {ApiEndpoint: "https://api.example.com/orders", Method: GET}
+    Next: Keep
+  Keep: {Type: Task, Resource: "arn:aws:states:::dynamodb:putItem", Parameters: {TableName: t, Item: {}}, Next: Other}
+  Other: {Type: Task, Resource: "arn:aws:states:::aws-sdk:s3:getObject", End: true}
+"""
+
+
+def test_what_the_tasks_of_a_state_machine_call_is_packed_and_their_hosts_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "m.asl.yaml").write_text(TASKS)
+    packed = pack_folder(tmp_path, parse_hosts(["api.example.com"]))
+    calls = {"aws": ["dynamodb:PutItem dynamodb:table/t"], "aws_own": ["s3:getObject"],
+             "http": ["https://api.example.com"]}  # fmt: skip
+    assert packed["calls"] == {"default": calls}
+    assert "add api.example.com to http_hosts" in refused(tmp_path, "example.org")
