@@ -68,6 +68,7 @@ NOT_DEPLOYED = (
 OF_WORKERS = (
     "aws/calling.py",
     "aws/service_*.py",
+    "client",
     "runtime/executor.py",
     "runtime/steps/calls.py",
     "runtime/steps/http_invoke.py",
