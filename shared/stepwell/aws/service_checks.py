@@ -1,6 +1,6 @@
 """Checks the calls of services in state machines against the models that botocore brings. Nothing is called.
 
-Without boto3, as in a light installation, only the parameters of `http:invoke` are checked.
+Without boto3, as in a light installation, only the integrations that Stepwell runs itself are checked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stepwell.definition.asl.services import HTTP, call_name, in_sdk, is_service
+from stepwell.definition.asl.services import HTTP, INVOKE, call_name, in_sdk, is_service
 from stepwell.definition.graph import Json
 from stepwell.definition.loader import load_document
 from stepwell.definition.states_language import is_named, with_resources
@@ -19,9 +19,18 @@ from stepwell.errors import Problem
 from stepwell.runtime.starts.folder import definition_files, load_resources
 from stepwell.runtime.starts.reading import read_text
 
-_HTTP = ("ApiEndpoint", "Method", "Headers", "QueryParameters", "RequestBody", "Transform")
-_HTTP_NEEDED = ("ApiEndpoint", "Method")
-_REFUSED = ("Authentication", "InvocationConfig")  # the compiler reports them
+_START = ("StateMachineArn", "Input", "Name", "TraceHeader")
+# Of the integrations that Stepwell runs itself: the parameters they must have, and all that they may have.
+_OWN: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    HTTP: (("ApiEndpoint", "Method"),
+           ("ApiEndpoint", "Method", "Headers", "QueryParameters", "RequestBody", "Transform",
+            "Authentication", "InvocationConfig")),  # the compiler reports the last two
+    INVOKE: ((), ("FunctionName", "Payload", "InvocationType", "Qualifier", "ClientContext", "LogType")),
+    "states:startExecution": ((), _START),
+    "states:startExecution.sync": ((), _START),
+    "states:startExecution.sync:2": ((), _START),
+}  # fmt: skip
+_ANSWERED = ".waitForTaskToken"
 _COMPUTED = ".$"
 
 
@@ -53,7 +62,7 @@ def _tasks(value: Json, path: str) -> Iterator[tuple[str, Mapping[str, Json]]]:
     if isinstance(value, dict):
         resource = value.get("Resource")
         if value.get("Type") == "Task" and isinstance(resource, str) and ":states:" in resource:
-            if is_service(call_name(resource)):
+            if is_service(_call(resource)) or _call(resource) in _OWN:
                 yield path, value
             return
         for key, part in value.items():
@@ -63,13 +72,18 @@ def _tasks(value: Json, path: str) -> Iterator[tuple[str, Mapping[str, Json]]]:
             yield from _tasks(part, f"{path}/{at}")
 
 
+def _call(resource: str) -> str:
+    return call_name(resource).removesuffix(_ANSWERED)
+
+
 def _problems(resource: str, state: Mapping[str, Json], place: str) -> Iterator[Problem]:
-    call = call_name(resource)
+    call = _call(resource)
     field = "Arguments" if "Arguments" in state else "Parameters"
     given = state.get(field)
-    if call == HTTP:
-        yield from _missing(given, _HTTP_NEEDED, call, f"{place}/{field}")
-        yield from _unknown(given, (*_HTTP, *_REFUSED), call, f"{place}/{field}")
+    if call in _OWN:
+        needed, known = _OWN[call]
+        yield from _missing(given, needed, call, f"{place}/{field}")
+        yield from _unknown(given, known, call, f"{place}/{field}")
     elif find_spec("botocore") is not None:
         yield from _of_model(call, given, f"{place}/Resource", f"{place}/{field}")
 
