@@ -359,6 +359,7 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
     [
         ("grant_start", {"POST/workflows/*/runs", "POST/runs/*/start"}),
         ("grant_links", {"POST/runs/*/links"}),
+        ("grant_step_functions", {"POST/aws/states"}),
         ("grant_send_event", {"POST/events", "POST/runs/*/events"}),
         (
             "grant_read",

@@ -31,6 +31,7 @@ Routes = tuple[tuple[str, str], ...]
 START: Routes = (("POST", "/workflows/*/runs"), ("POST", "/runs/*/start"))
 SEND_EVENT: Routes = (("POST", "/events"), ("POST", "/runs/*/events"))
 LINK: Routes = (("POST", "/runs/*/links"),)
+STATES: Routes = (("POST", STEP_FUNCTIONS),)
 READ: Routes = tuple(
     ("GET", path)
     for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats", "/deliveries", "/stream")

@@ -123,6 +123,13 @@ class StepwellEngine(Construct):
         """Allows reading runs, workflows and statistics. Raises BadProperty unless the API uses IAM."""
         return self._grant(grantee, api.READ)
 
+    def grant_step_functions(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allows all calls of the API of Step Functions: starting, reading and stopping runs, and ending callbacks.
+
+        Raises BadProperty unless the API uses IAM.
+        """
+        return self._grant(grantee, api.STATES)
+
     def _grant(self, grantee: iam.IGrantable, routes: api.Routes) -> iam.Grant:
         if self._props.auth != "iam":
             raise BadProperty(f"auth: a grant needs auth iam, but this API has {self._props.auth}")
