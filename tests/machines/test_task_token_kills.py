@@ -26,6 +26,17 @@ MACHINE = machine(
 )
 
 
+ONCE = """
+
+from stepwell import step
+
+
+@step(at_most_once=True)
+def once(token):
+    send[0](token, "early")
+"""
+
+
 class Killing:
     """Ports one of whose calls does not answer, before or after it has happened."""
 
@@ -61,10 +72,13 @@ class _Port:
 
 @pytest.fixture(params=BACKENDS)
 def killed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stepwell, Killing]]:
-    (tmp_path / "work.py").write_text(MODULE)
-    resources = {"resources": {**RESOURCES["resources"], "ask.waitForTaskToken": "python:work.echo"}}
+    (tmp_path / "work.py").write_text(MODULE + ONCE)
+    own = {"ask.waitForTaskToken": "python:work.echo", "once.waitForTaskToken": "python:work.once"}
+    resources = {"resources": {**RESOURCES["resources"], **own}}
     (tmp_path / "resources.yaml").write_text(json.dumps(resources))
     (tmp_path / "m.asl.json").write_text(json.dumps(MACHINE))
+    once = machine(A=task("once.waitForTaskToken", Parameters=TOKEN))
+    (tmp_path / "once.asl.json").write_text(json.dumps(once))
     data = tmp_path / "data"
     data.mkdir()
     with ExitStack() as stack:
@@ -125,6 +139,25 @@ def test_no_answer_is_lost_whoever_dies_at_whatever_call(killed: tuple[Stepwell,
         assert (run.status, run.result) == ("completed", {"a": "early", "b": run.id}), f"call {at}"
         at += 1
     assert at > 10
+
+
+def test_an_answer_counts_for_a_function_that_is_not_run_again(killed: tuple[Stepwell, Killing]) -> None:
+    """Its worker died after the answer, so that nobody knows its outcome, and the answer does."""
+    kit, killing = killed
+    for answers in (True, False):
+        run = kit.start("once", {})
+
+        def answer(token: str, output: Any, answers: bool = answers) -> None:
+            if answers:
+                post(kit, token, output)
+            killing.arm(1, is_after=False)
+
+        module_of_kit(kit)["send"][:] = [answer]
+        settled(kit)
+        kit.advance("10m")
+        settled(kit)
+        told = run.result if answers else run.error and run.error["type"]
+        assert (run.status, told) == (("completed", "early") if answers else ("failed", "outcome_unknown"))
 
 
 def test_a_machine_with_tokens_holds_in_a_hostile_world(tmp_path: Path) -> None:

@@ -100,5 +100,5 @@ def lost_record(moment: Moment, token: Token) -> Record:
     if step is None:  # one of a time-out's actions: the next one follows
         return record(moment, token, Kind.ACTED, token.node, attempt=last.attempt, error=failure)
     policy = resolve_policy(step, StepDefaults())  # tried again only where the definition names worker_lost
-    ended = Ended(token.node, last.attempt, failure=failure, on_failure=step.on_failure, policy=policy)
-    return ended_node(moment, token, ended, Kind.STEP)
+    key = visit_key(moment.run, token, token.entered_slot)
+    return commit(moment, token, RunStep(token.node, step, None, last.attempt, key), Outcome(failure=failure), policy)
