@@ -17,7 +17,6 @@ from pydantic_core import to_json as json_text
 from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_json
-from stepwell.runtime.steps.stored_forms import changes_stored, restored
 from stepwell.values import dataclass
 
 CONTEXT = "ctx"  # the parameter that gets the step's context
@@ -108,6 +107,8 @@ def converter_of(hint: Any) -> Callable[[Json], Any]:
 
     A strict model takes a date or a set from JSON text alone, and a field with a `validation_alias` is stored by name.
     """
+    from stepwell.runtime.steps.stored_forms import changes_stored, restored  # noqa: PLC0415 - pydantic's fields, slow
+
     adapter: TypeAdapter[Any] = TypeAdapter(hint)
     is_changed = changes_stored(hint)
 
