@@ -218,7 +218,7 @@ return [at > 0, drawn < 1]
 
 CLOSURES = """
 import asyncio
-from functools import partial
+from functools import lru_cache, partial
 from stepwell import workflow
 
 class Box:
@@ -300,7 +300,7 @@ def test_what_it_makes_itself_it_may_change(flows: Flows) -> None:
 
 
 def test_what_is_not_the_functions_own_may_change(flows: Flows) -> None:
-    """A client of the module, an object of a library, and what a module has and the function holds."""
+    """A client of the module or of its cache, one that is no container, and what a module has and the function holds."""
     run = flows(f"""{CLOSURES}
     session = Session()
     def f():
@@ -309,13 +309,19 @@ def test_what_is_not_the_functions_own_may_change(flows: Flows) -> None:
     agent.inner = SHARED
     await ctx.run(SHARED.say)
     await ctx.run(fill, TOTALS, 3)
+    await ctx.run(CLIENTS["eu"].say)
+    await ctx.run(cached("us").say)
     return [await ctx.run(f), await ctx.run(agent.tell), len(SHARED.said)]
 
 class Session:
     def add(self, one):
         return one
 
-SHARED, TOTALS = Agent(), {{}}
+@lru_cache
+def cached(name):
+    return Agent()
+
+SHARED, TOTALS, CLIENTS = Agent(), {{}}, {{"eu": Agent()}}
 """).start("flow")
     assert run.result == [0, 0, 3], run.error
 

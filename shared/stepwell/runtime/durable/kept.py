@@ -10,6 +10,7 @@ attributes. Known is what the closure names or is given, the object of a method,
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, MutableSet
@@ -24,6 +25,7 @@ from stepwell.runtime.steps.folders import own_place
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type, FunctionType, ModuleType)
 _CONTAINERS = (list, dict, set, deque, bytearray, MutableSequence, MutableMapping, MutableSet)
+_CACHE = type(lru_cache(len))
 _MOST = 10_000  # objects that are looked at
 _HINTS = {"lost_in_branch": "return it: a replay does not call this again",
           "read_only_query": "change it in the function, or in an update"}  # fmt: skip
@@ -49,7 +51,7 @@ class Kept:
         """Raises InvalidInput if an item or an attribute of one of the objects is about to be set."""
         if self._found is None:  # most code of `ctx.run` changes nothing
             self._found = _reached(self._roots)
-        if id(owner) in self._found and not any(map(_is_of_a_module, self._holding(self._found, owner))):
+        if id(owner) in self._found and not _are_of_a_module(self._holding(self._found, owner)):
             raise _changes(what or f"an item or attribute of the {type(owner).__name__}", here(), self._code)
 
     @staticmethod
@@ -79,12 +81,22 @@ def _parts(one: Any) -> Iterable[Any]:
         return list(one.values())
     if isinstance(one, list | tuple | set | frozenset | deque):
         return list(one)
-    file = getattr(sys.modules.get(type(one).__module__), "__file__", None) or ""
-    return list(getattr(one, "__dict__", {}).values()) if own_place(file) is not None else ()
+    if isinstance(one, _CACHE):  # of `lru_cache`: it refers to what it has kept
+        return gc.get_referents(one)
+    return list(getattr(one, "__dict__", {}).values()) if _is_own(sys.modules.get(type(one).__module__)) else ()
 
 
-def _is_of_a_module(one: Any) -> bool:
-    return any(value is one for module in list(sys.modules.values()) for value in list(vars(module).values()))
+def _are_of_a_module(holding: Iterable[Any]) -> bool:
+    """Tells whether a module has one of these, or one of the folder's modules has it in a container or a cache."""
+    shared = [value for module in list(sys.modules.values()) for value in list(vars(module).values())]
+    ids = {id(value) for value in shared}
+    own = [value for module in list(sys.modules.values()) if _is_own(module) for value in list(vars(module).values())]
+    ids |= _reached(own).keys()
+    return any(id(one) in ids for one in holding)
+
+
+def _is_own(module: ModuleType | None) -> bool:
+    return own_place(getattr(module, "__file__", None) or "") is not None
 
 
 def check_rebinding(function: Callable[..., Any], code: str) -> None:
