@@ -300,7 +300,7 @@ def test_what_it_makes_itself_it_may_change(flows: Flows) -> None:
 
 
 def test_what_is_not_the_functions_own_may_change(flows: Flows) -> None:
-    """A client of the module or of its cache, one that is no container, and what a module has and the function holds."""
+    """A client of the module or of its cache, no container, and what a module has and a function holds."""
     run = flows(f"""{CLOSURES}
     session = Session()
     def f():
