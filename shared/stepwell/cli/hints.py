@@ -79,6 +79,7 @@ HINTS: Mapping[str, str] = {
     "no_callback": "run it with stepwell dev, or deploy it: there a callback has a key",
     "no_code": "simulate it where its code is: stepwell simulate WORKFLOW FOLDER",
     "no_reset": "add `reset()`, which empties the world before each run",
+    "not_a_machine": "correct the file; it is the definition, or the JSON of describe-state-machine",
     "not_begun": "stepwell explain RUN says what it waits for",
     "not_built": "build it first, or choose a release from the package index",
     "not_deterministic": "restore the old order, or put the new part behind ctx.patched; see stepwell replay RUN",
