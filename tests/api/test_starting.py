@@ -204,3 +204,16 @@ def test_an_unknown_workflow_is_told_with_the_one_that_may_be_meant() -> None:
     assert api.post("/workflows/oder/runs", {}).json["hint"] == "did you mean `order`?"
     assert api.post("/workflows/oder/pause", {}).json["hint"] == "did you mean `order`?"
     assert api.post("/workflows/nightly/runs", {}).json["hint"] == "deployed: fails, order, paid, quick"
+
+
+def test_a_mistake_in_a_body_is_told_in_plain_words() -> None:
+    api = World()
+    told = {
+        (path, json.dumps(body)): api.post(path, body).json["detail"]
+        for path, body in (("/workflows/order/runs", {"inputs": {}}), ("/workflows/order/runs", []), ("/events", {}))
+    }
+    assert list(told.values()) == [
+        "the body is wrong: /inputs: it is not known; did you mean `input`?",
+        "the body is wrong: body: it must be a JSON object",
+        "the body is wrong: /name: it is missing",
+    ]

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from stepwell.definition.graph import Json
+from stepwell.definition.text import closest
 from stepwell.errors import InvalidInput, Problem, UserError
 from stepwell.limits import BODY_BYTES, JSON_DEPTH
 from stepwell.runtime.admission import check_json
@@ -87,13 +89,23 @@ def _validated(model: type[M], value: Json, what: str) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        problems = tuple(Problem(one["type"], _plain(one["msg"]), path=_pointer(one["loc"])) for one in found)
+        problems = tuple(Problem(one["type"], _message(one, model), path=_pointer(one["loc"])) for one in found)
         flaws = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
         raise InvalidInput(f"the {what} is wrong: {flaws}", problems=problems) from error
 
 
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ").replace("valid dictionary or instance of", "JSON object for")
+def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
+    place = mistake["loc"]
+    match mistake["type"]:
+        case "missing":
+            return "it is missing"
+        case "model_type" | "dataclass_type":
+            return "it must be a JSON object"
+        case "extra_forbidden":
+            names = [field.alias or name for name, field in model.model_fields.items()] if len(place) == 1 else []
+            return "; ".join(filter(None, ("it is not known", closest(str(place[0]), names))))
+        case _:
+            return mistake["msg"].removeprefix("Value error, ")
 
 
 def _pointer(place: tuple[int | str, ...]) -> str:
