@@ -76,13 +76,14 @@ def run(
         typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: one run for each key."),
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="May be repeated.")
+        list[str] | None,
+        typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="A tag of the run; repeatable."),
     ] = None,
     start_at: Annotated[
-        str, typer.Option("--start-at", metavar="TIME", show_default=False, help="Not before 2027-01-01T09:00.")
+        str, typer.Option("--start-at", metavar="TIME", show_default=False, help="When to begin: 2027-01-01T09:00.")
     ] = "",
     delay: Annotated[
-        str, typer.Option("--delay", metavar="DURATION", show_default=False, help="Not before 2h, 7d from now.")
+        str, typer.Option("--delay", metavar="DURATION", show_default=False, help="How long from now to begin: 2h, 7d.")
     ] = "",
     priority: Annotated[
         int | None,
