@@ -12,6 +12,8 @@ from stepwell.runtime.log.messages import Wake
 from tests.sim.gather_laws import is_left_to_the_sweeper
 from tests.sim.world import World
 
+_BEFORE = frozenset({Kind.GATHERED, Kind.STARTED, Kind.REDRIVEN})
+
 
 def laws_of_limits(world: World) -> Iterator[str]:
     """Once the last message is gone. Raises nothing; tells what is broken."""
@@ -79,7 +81,7 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
         wakes = {Wake(view.run_id, slot).id for slot in range(-1, len(before) + 1)} | {one.by for one in before}
         is_woken = bool(wakes & under_way.get(view.run_id, set()))
         asks = bool(log) and ASKS in log[-1].rules
-        if _has_permit(log) or (is_woken and (asks or not log)):
+        if _has_permit(log) or (is_woken and (asks or not log)) or _rests_with_permit(view, before):
             live[view.program.graph.name] += 1  # or its machine's clock says that its turn has not come
         elif not _is_paused(view) and (asks or (not log and _asks_as_it_begins(view, before))):
             waiting.append(view)
@@ -87,6 +89,13 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
         workflow = view.program.graph.name
         if live[workflow] < _most(world, workflow):
             yield f"law 5: {view.run_id} waits for a permit, and {live[workflow]} runs of {workflow} are under way"
+
+
+def _rests_with_permit(view: World, log: list[Record]) -> bool:
+    """Whether a redriven run had been let in when it was paused: its first step might have been under way."""
+    is_redriven = bool(log) and log[-1].kind is Kind.REDRIVEN
+    holders = (view.memory._notes[kind] for kind in list(view.memory._notes) if kind.startswith("permits:"))
+    return is_redriven and any(view.run_id in body for notes in holders for body in notes.values())
 
 
 def _is_paused(view: World) -> bool:
@@ -116,8 +125,8 @@ def _most(world: World, workflow: str) -> int:
 
 
 def _begun(view: World) -> list[Record]:
-    """Its log from its first step on: without the starts that it gathered."""
-    return [record for record in _root(view) if record.kind not in {Kind.GATHERED, Kind.STARTED}]
+    """Its log from its first step on: without the starts that it gathered, and the mark of a redrive."""
+    return [record for record in _root(view) if record.kind not in _BEFORE]
 
 
 def _root(view: World) -> list[Record]:

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from stepwell.engine.records import ROOT
+from stepwell.engine.throttles import wants
 from stepwell.limits import TURN_GRACE_MS
 
 if TYPE_CHECKING:
@@ -71,17 +73,25 @@ def _changed(world: World, actor: Actor, kind: str, body: str, old: str | None) 
 def lost_turns(world: World, actor: Actor) -> Iterator[str]:
     """What is broken as an actor is done: a turn that it took from somebody, or for somebody, is nobody's."""
     for (kind, at_ms), count in actor.turns.items():
-        if (
-            count > 0 and not _is_removed(world, kind) and at_ms > _soon_ms(world) + TURN_GRACE_MS
-        ):  # one that comes sooner may have been used
+        is_late = at_ms > _soon_ms(world) + TURN_GRACE_MS  # one that comes sooner may have been used
+        if count > 0 and is_late and not _is_removed(world, kind) and at_ms not in _had(world, kind):
             yield f"turns: {actor.name} leaves that at {at_ms} of {kind} to nobody"
 
 
 def _had(world: World, kind: str) -> Counter[int]:
     """The turns of a limit that are somebody's, or free."""
     notes = world.memory._notes[kind]
-    held = Counter(int(body) for place, body in notes.items() if place.startswith(_TURN))
+    claims = ((place.removeprefix(_TURN), body) for place, body in notes.items() if place.startswith(_TURN))
+    held = Counter(int(body) for who, body in claims if not _is_over(world, who))
     return held + _free(json.loads(notes.get(_DUE, "{}")))
+
+
+def _is_over(world: World, who: str) -> bool:
+    """Whether the claimant has ended, so that whoever has stored its turn is about to look, and gives it back."""
+    run_id, _, step = who.partition("|")
+    token_id, _, slot = step.partition("|")
+    token = world.of(run_id).logs.look().tokens.get(token_id or ROOT)
+    return token is not None and (token.ended or (bool(step) and not wants(token, int(slot))))
 
 
 def _free(note: dict[str, Any]) -> Counter[int]:

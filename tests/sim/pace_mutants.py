@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
+from stepwell.engine import pacing
 from stepwell.engine.actions import Pace
-from stepwell.engine.pacing import Reserved
 from stepwell.runtime.waits import paces
 from stepwell.runtime.waits.paces import Paces
 
@@ -16,7 +16,7 @@ _give_back = Paces.give_back
 
 @contextmanager
 def turn_given_back_by_each() -> Iterator[None]:
-    """Each of those who end a run gives its turn back, whoever has deleted its note."""
+    """Each of those who end a run gives its turn back, whoever has deleted its note, also if it is free."""
 
     async def give_back(self: Paces, pace: Pace, who: str, now_ms: int, *, is_used: bool) -> None:
         at_ms = await self.kept(pace, who)
@@ -24,7 +24,14 @@ def turn_given_back_by_each() -> Iterator[None]:
             await self._notes.drop_note(paces._kind(pace), paces._TURN + who)
             await self._free(pace, who, at_ms, now_ms)
 
-    with mock.patch.object(Paces, "give_back", give_back):
+    with mock.patch.object(Paces, "give_back", give_back), turn_free_twice():
+        yield
+
+
+@contextmanager
+def turn_free_twice() -> Iterator[None]:
+    """A turn that two copies of a message took together is free twice once each has given it back."""
+    with mock.patch.object(pacing, "_is_free", return_value=False):
         yield
 
 
@@ -58,18 +65,6 @@ def turn_of_a_copy_lost() -> Iterator[None]:
     """Of two copies that ask at once each takes a turn, and the one that is not stored passes unused."""
 
     with mock.patch.object(Paces, "_undo"):
-        yield
-
-
-@contextmanager
-def turn_of_copies_given_back_twice() -> Iterator[None]:
-    """Of two copies that took the same turn, each gives it back, though another has it by then."""
-
-    async def undo(self: Paces, pace: Pace, who: str, taken: Reserved, now_ms: int) -> None:
-        if taken.at_ms > now_ms:
-            await self._free(pace, who, taken.at_ms, now_ms)
-
-    with mock.patch.object(Paces, "_undo", undo):
         yield
 
 

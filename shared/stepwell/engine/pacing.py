@@ -58,13 +58,15 @@ def reserved(pace: Pace, body: str | None, run_id: str, now_ms: int) -> Reserved
 
 
 def given_back(pace: Pace, body: str | None, at_ms: int, run_id: str, now_ms: int) -> str | None:
-    """Returns the note with a turn that its run does not need. None if the turn has come, or is no use to others."""
+    """Returns the note with a turn that its run does not need. None if it has come, is free, or is no use to others."""
     if body is None or at_ms <= now_ms:
         return None
     note = _read(pace, body, now_ms)
     even_ms = note.due_ms - round((note.due_ms - at_ms) / pace.interval_ms) * pace.interval_ms
     if even_ms >= note.due_ms or abs(even_ms - at_ms) > _ADJACENT_MS:  # it was taken at another rate
         return None
+    if _is_free(note, even_ms):
+        return None  # copies of a message may take one turn together, and each gives it back
     joined: list[Free] = []
     for one in sorted((*note.free, Free(even_ms, 1)), key=lambda one: one.at_ms):
         last = joined[-1] if joined else None
@@ -73,6 +75,10 @@ def given_back(pace: Pace, body: str | None, at_ms: int, run_id: str, now_ms: in
         else:
             joined.append(one)
     return _body(replace(note, free=tuple(joined[:FREE_RANGES])), run_id)
+
+
+def _is_free(note: _Note, at_ms: float) -> bool:
+    return any(-1 < at_ms - one.at_ms < (one.count - 1) * note.interval_ms + 1 for one in note.free)
 
 
 def next_ms(body: str) -> float:
