@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from unittest import mock
 
+from stepwell.engine.actions import Share
 from stepwell.engine.token import Permit
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.waits.claimants import Claims
 from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.throttling import Throttling
 
-_give_back = Throttling.give_back
+_disband, _give_back = Lines.disband, Throttling.give_back
 
 
 @contextmanager
@@ -68,7 +70,20 @@ def line_not_disbanded() -> Iterator[None]:
         yield
 
 
-OF_DISBANDED: tuple[Callable[[], AbstractContextManager[None]], ...] = (line_not_disbanded,)
+@contextmanager
+def granted_left_to_the_dead() -> Iterator[None]:
+    """Who removes the line of a limit leaves those who were just let in to whoever did that, who may have died."""
+
+    async def disband(self: Lines, share: Share, who: str, own: str = "") -> None:
+        other = copy(self)
+        other._remind = mock.AsyncMock(return_value=True)  # type: ignore[method-assign]
+        await _disband(other, share, who, own)
+
+    with mock.patch.object(Lines, "disband", disband):
+        yield
+
+
+OF_DISBANDED: tuple[Callable[[], AbstractContextManager[None]], ...] = (line_not_disbanded, granted_left_to_the_dead)
 OF_PERMITTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (claim_kept_by_tasks,)
 OF_THROTTLES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     claim_taken_for_dead,

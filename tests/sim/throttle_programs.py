@@ -36,8 +36,8 @@ def make_disbanded(rng: random.Random) -> Program:
         "n2": Node("n2", fan_in=fan_in, rules=(Rule("n2.next", "next", to="n3"),)),
         "n3": Node("n3", step=Step("python:sim.n3"), rules=(Rule("n3.next", "next", to=END),)),
     }
-    call = rng.choice(("notes", "notes", "put_note", "append"))
-    snag = Snag("wake", call, rng.choice(("", "", call)), lets=rng.randint(3, 14), most=1, held_ms=(1, 500, 1_500))
+    call = rng.choice(("notes", "put_note", "put_note", "append"))
+    snag = Snag("wake", call, rng.choice(("", call)), lets=rng.randint(3, 14), most=1, held_ms=(1, 500, 1_500))
     rate = rng.choice([None, None, RateLimit(1, 5_000, 1)])
     graph = Graph("sim", "sha256:sim", "nodes", "n0", nodes, {})
     given = {"key": "k", "n0": list(range(rng.randint(3, 5)))}

@@ -200,6 +200,9 @@ class Lines:
             board = await self._without(share, await self.read(share), who)
             left = {place: one for place, one in board.left.items() if place not in board.seen}
             if not left:
+                for place, one in board.waiting.items():  # others had let them in, and have died, or tell them now
+                    if one != who and board.shard_of(one):
+                        await self._remind(share, board, place, one)
                 return
             for place, one in left.items():
                 if await self._notes.put_note(_kind(share.name), place, who, _FRESH, replaces=True):
