@@ -56,13 +56,18 @@ print(json.dumps([compile_expression(one).evaluate(names) for one in json.load(s
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The engine's package for this machine's processor, whose compiled code is cut as the functions' is."""
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> bundling.Bundles:
+    """The packages for this machine's processor, whose compiled code is cut as the functions' is."""
     folder, into = ROOT / ORDER, tmp_path_factory.mktemp("built")
-    return bundling.build(Project(folder, folder), into, pools={"default"}, platform="local").engine
+    return bundling.build(Project(folder, folder), into, pools={"default"}, platform="local")
 
 
-def ran(engine: Path, script: str, given: str = "") -> str:
+@pytest.fixture(scope="module")
+def engine(bundles: bundling.Bundles) -> Path:
+    return bundles.engine
+
+
+def ran(package: Path, script: str, given: str = "") -> str:
     """The output of a process that finds modules in the package and the standard library only."""
     places = {"resume": PLACE, "work": {"default": PLACE}}
     more = {"STEPWELL_NOTIFICATIONS": PLACE["url"], "STEPWELL_DEAD_NOTIFICATIONS": PLACE["url"],
@@ -70,15 +75,16 @@ def ran(engine: Path, script: str, given: str = "") -> str:
     environment = {"PATH": os.environ["PATH"], **environment_of(places), **more}
     done = subprocess.run(  # noqa: S603 - our own interpreter and script
         [sys.executable, "-S", "-c", script],
-        cwd=engine, env=environment, input=given, capture_output=True, text=True, check=False,
+        cwd=package, env=environment, input=given, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
-def test_every_handler_is_loaded_from_its_package_alone(engine: Path, handler: str) -> None:
-    assert f"stepwell.functions.{handler}" in ran(engine, LOADS.format(handler)).split()
+def test_every_handler_is_loaded_from_its_package_alone(bundles: bundling.Bundles, handler: str) -> None:
+    package = bundles.worker if handler == "worker" else bundles.engine
+    assert f"stepwell.functions.{handler}" in ran(package, LOADS.format(handler)).split()
 
 
 def test_every_function_of_cel_is_computed_by_what_is_packed(engine: Path) -> None:
