@@ -33,7 +33,7 @@ class Total(BaseModel):
     net: int
     parts: list[Total] = []
 
-    @computed_field  # type: ignore[prop-decorator]
+    @computed_field  # type: ignore[prop-decorator]  # of pydantic
     @property
     def gross(self) -> int:
         return self.net * 2
@@ -43,7 +43,7 @@ class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     net: int
 
-    @computed_field(alias="grossAmount")  # type: ignore[prop-decorator]
+    @computed_field(alias="grossAmount")  # type: ignore[prop-decorator]  # of pydantic
     @property
     def gross(self) -> int:
         return self.net * 2
@@ -92,17 +92,17 @@ class Modelled:
     amount: int = Field(0, serialization_alias="totalAmount")
 
 
-TEXT = Text(tags="[1, 2]", anything='{"a": 1}', inner=['{"b": 2}'])  # type: ignore[arg-type,list-item]
+TEXT = Text(tags="[1, 2]", anything='{"a": 1}', inner=['{"b": 2}'])  # type: ignore[arg-type,list-item]  # read
 
 
 @pytest.mark.parametrize(
     ("hint", "value"),
     [
         (Total, Total(net=1, parts=[Total(net=2)])),
-        (Open, Open(net=1, note="x")),  # type: ignore[call-arg]
+        (Open, Open(net=1, note="x")),  # type: ignore[call-arg]  # extra="allow"
         (Named, Named(amount=7)),
         (Renamed, Renamed(**{"in": 7})),
-        (Chosen, Chosen(no=7)),  # type: ignore[call-arg]
+        (Chosen, Chosen(no=7)),  # type: ignore[call-arg]  # by its alias
         (Text, TEXT),
         (Box[Total], Box[Total](held=Total(net=1))),
         (Names, Names([Named(amount=7)])),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from stepwell.engine.copying import changed
 from stepwell.engine.finished import path_of
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id, without_lanes
@@ -57,8 +58,13 @@ class Plan:
         return max((record.at_ms for _, record in self.logs), default=0)
 
     def add(self, token: str, record: Record) -> None:
-        """Adds a record; each branch has its own log in the new run. Raises Conflict if there are too many."""
-        self.logs.append((token, without_lanes(record)))
+        """Adds a record; each branch has its own log in the new run. Raises Conflict if there are too many.
+
+        What began several operations is not compared by their arguments any more: those of one that failed may have
+        been the mistake that is mended.
+        """
+        kept = changed(record, arguments=0) if isinstance(record.next, Fork) and record.arguments else record
+        self.logs.append((token, without_lanes(kept)))
         self._check()
 
     def go_on(self, branch: Kept) -> None:
