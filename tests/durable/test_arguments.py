@@ -103,3 +103,24 @@ def test_what_fits_no_item_fails_the_function_where_it_maps(flows: Flows, call: 
     run = flows(written(f"got = await {call}") + "\n@step\ndef nothing() -> None: ...\n").start("flow")
     assert run.error is not None
     assert (run.status, run.error["type"]) == ("failed", error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "got = await ctx.all(ctx.step(charge, 5), ctx.step(even, base))",
+        "got = await ctx.map(even, [4, base])",
+        "got = await asyncio.gather(ctx.step(charge, 5), ctx.step(even, base))",
+        "got = await ctx.step(even, base)",
+    ],
+)
+def test_a_redriven_run_may_ask_for_other_arguments_of_what_failed(flows: Flows, body: str) -> None:
+    even = "\n@step\ndef even(n: int) -> int:\n    assert n % 2 == 0\n    return n\n"
+    kit = flows(written(body) + even)
+    run = kit.start("flow")
+    assert run.status == "failed"
+    flows.write(written(body, base=2) + even)
+    kit.reload()
+    again = run.redrive()
+    kit.event("go")
+    assert again.status == "completed", again.view["waiting_data"]
