@@ -11,7 +11,8 @@ from stepwell.engine.records import TASKS, Failure
 from stepwell.engine.turns import Asked, Stuck, checksum_of
 
 OF_LOCKS = frozenset({LOCK, UNLOCK})
-_COMPARED = frozenset({"step", "all", "first", TASKS})  # kinds whose steps' arguments a replay compares
+_ALONE = frozenset({"step", "all", "first"})  # operations whose steps' arguments a replay compares
+_TOGETHER = frozenset({TASKS})  # of these, those of all that began together
 
 
 def shown(begun: Iterable[str]) -> str:
@@ -25,9 +26,11 @@ def takes_no_updates(asked: Asked) -> bool:
 
 def has_other_arguments(entry: Entry, asked: Sequence[Asked]) -> bool:
     """Tells whether steps are asked for with other arguments than the log has, as far as it has them."""
-    if entry.kind not in _COMPARED or not entry.arguments:
+    if not entry.arguments:
         return False
-    return entry.arguments != (checksum_of(asked) if entry.kind == TASKS else asked[0].arguments)
+    if entry.kind in _TOGETHER:
+        return entry.arguments != checksum_of(asked)
+    return entry.kind in _ALONE and entry.arguments != asked[0].arguments
 
 
 def ends_by_itself(asked: Asked) -> bool:
