@@ -27,7 +27,6 @@ from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined
 from stepwell.runtime.waits.permits import Reply
 from tests.sim import endless, undo_laws
-from tests.sim.pace_mutants import turn_free_twice
 
 MANY = 1_000_000  # tries
 
@@ -198,6 +197,5 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
     (woken_by_all, (9_000_700_184,)),
-    (turn_free_twice, (14_500_030_252,)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have
