@@ -22,7 +22,7 @@ from tests.sim.schedule import HELD_FROM, RESULTED_FROM, program_of
 from tests.sim.snags import Snag, make_snags
 from tests.sim.world import World
 
-SEEDS = 20
+SEEDS = 8
 WRITES = frozenset({
     "append", "arrive", "change_status", "consume", "create_run", "drop_note", "forget_waiter", "hold", "mark",
     "put_definition", "put_event", "put_note", "put_waiter", "report", "rest", "send", "set", "unmark",
