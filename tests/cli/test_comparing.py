@@ -70,7 +70,11 @@ def test_a_redriven_run_is_shown_with_the_run_and_the_error_that_it_comes_from(a
 
 def test_runs_that_are_named_by_a_part_of_their_ids_are_compared_and_shown_by_the_whole(api: FakeApi, cli: Cli) -> None:
     """An entry that names its own run is no difference."""
-    api.on("GET", "/runs", (200, {"items": [{"run_id": "run_b2"}, {"run_id": "run_a1"}], "next_cursor": None}))
+    api.on(
+        "GET",
+        "/runs",
+        (200, {"items": [{"run_id": one, "workflow": "order"} for one in ("run_b2", "run_a1")], "next_cursor": None}),
+    )
     for run_id, last in (("run_a1", "step.completed"), ("run_b2", "step.failed")):
         told = entry("sleep.started", 1, data={"url": f"/runs/{run_id}"})
         api.on("GET", f"/runs/{run_id}/history", (200, {"items": [told, entry(last, 2)], "next_cursor": None}))

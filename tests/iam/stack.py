@@ -9,7 +9,7 @@ import hmac
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,13 +132,16 @@ class Stack(Deployment):
 
     # -- what invokes the handlers
 
-    def call(self, method: str, path: str, body: Any = None, **request_context: Any) -> tuple[int, Any]:
+    def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, **request_context: Any
+    ) -> tuple[int, Any]:
         """Through API Gateway; the path may have a query. Answers that are no JSON are text."""
         place, _, query = path.partition("?")
         self.called.append((method, place))
         event = event_of("http")
         event["requestContext"].update(request_context)
         event["requestContext"]["http"].update(method=method, path=place)
+        event["headers"] |= headers or {}
         event.update(rawPath=place, rawQueryString=query, body=None if body is None else json.dumps(body))
         answered = self.function("api").handler(event, Invocation(self.clock, 29))
         text = answered["body"] or "null"

@@ -76,7 +76,7 @@ def granted_left_to_the_dead() -> Iterator[None]:
 
     async def disband(self: Lines, share: Share, who: str, own: str = "") -> None:
         other = copy(self)
-        other._remind = mock.AsyncMock(return_value=True)  # type: ignore[method-assign]
+        other._remind = mock.AsyncMock(return_value=True)  # type: ignore[method-assign]  # of this one
         await _disband(other, share, who, own)
 
     with mock.patch.object(Lines, "disband", disband):

@@ -39,10 +39,8 @@ def settle(moment: Moment, token: Token) -> Action:
         asked_for = wait.arms[resumption.arm] if wait.arms else wait
         failure = None if kind_named(asked_for.kind).forgives(asked_for, resumption) else failure
     if failure is not None:
-        is_step = (
-            node.step is not None and node.step.callback is not None
-        )  # whose time-out is its failure, as any step's
-        timed_out = resumption.kind == "timeout" and not is_step
+        is_answered = node.step is not None and node.step.callback is not None
+        timed_out = resumption.kind == "timeout" and not is_answered  # a step's time-out is a failure of it
         return Write(_after_failure(moment, token, node, failure, timed_out=timed_out))
     asked = parked.asked_by_step
     if asked is not None and asked.then == "again" and node.step is not None:

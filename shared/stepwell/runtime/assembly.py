@@ -14,6 +14,7 @@ from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.recovery import Recovery
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.spending import Spending
+from stepwell.runtime.calls.task_tokens import TaskTokens
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.calls.workflow_pauses import WorkflowPauses
 from stepwell.runtime.catalog import Catalog
@@ -36,7 +37,6 @@ from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.starts.triggers import Triggers
 from stepwell.runtime.steps.own import OwnSteps
 from stepwell.runtime.steps.port import Steps
-from stepwell.runtime.steps.task_tokens import TaskTokens
 from stepwell.runtime.stores.log_lines import NoRunLogs, RunLogs
 from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.values import dataclass
@@ -116,7 +116,7 @@ def assemble(
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)
     sweeper = Sweeper(ports, logbook, stopping, at_once=sweeps_at_once)
-    tokens = TaskTokens(links)
+    tokens = TaskTokens(links).put_in
     worker = Worker(
         ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.spent, tokens
     )

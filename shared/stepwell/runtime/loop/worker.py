@@ -48,7 +48,6 @@ from stepwell.runtime.loop.sharing import Share, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Pause, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
-from stepwell.runtime.steps.task_tokens import TaskTokens
 from stepwell.runtime.waits.lines import Turn
 from stepwell.runtime.waits.permits import Reply
 from stepwell.values import dataclass
@@ -57,6 +56,7 @@ _logger = logging.getLogger("stepwell.worker")
 
 
 Spending: TypeAlias = Callable[[Standing, float], Awaitable[Spent]]
+Tokens: TypeAlias = Callable[[Standing, RunStep], RunStep]
 
 
 class Worker:
@@ -75,9 +75,12 @@ class Worker:
         pool: str | None,
         sharing: Sharing,
         spending: Spending,
-        tokens: TaskTokens,
+        tokens: Tokens,
     ) -> None:
-        """`spending`: returns what a run has cost, given one of its tokens and its limit in USD."""
+        """`spending`: returns what a run has cost, given one of its tokens and its limit in USD.
+
+        `tokens`: puts the token of a step's callback into its input, right before it runs.
+        """
         self._spending, self._tokens = spending, tokens
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
@@ -314,7 +317,7 @@ class Worker:
 
     async def _outcome(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> Outcome | None:
         try:
-            action = self._tokens.put_in(at, action)
+            action = self._tokens(at, action)
         except (UserError, PortError) as error:
             return Outcome(failure=Failure(error.code, "transient", error.message, action.node, action.attempt))
         if action.step.run.startswith(DETACHED):

@@ -20,9 +20,10 @@ class TaskTokens:
 
     def put_in(self, at: Standing, action: RunStep) -> RunStep:
         """Returns the action with the token where its input has the mark. Raises UserError, PortError without a key."""
-        mark = CALLBACK_MARK + at.run_id
-        callback = step_callback(at.run_id, at.token.id, action.key)
-        if action.step.callback is None or callback is None or not _has(mark, action.input):
+        if action.step.callback is None:
+            return action
+        mark, callback = CALLBACK_MARK + at.run_id, step_callback(at.run_id, at.token.id, action.key)
+        if callback is None or not _has(mark, action.input):
             return action
         if self._links is None:
             raise UserError("this process has no key to sign a task token with", code="no_callback")
