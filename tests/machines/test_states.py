@@ -76,6 +76,14 @@ def test_the_context_object_tells_of_the_run_the_state_and_the_item(begin: Begin
     assert run.result == {"id": run.id, "given": "o1", "all": [{"at": 0, "in": "C"}, {"at": 1, "in": "C"}]}
 
 
+def test_the_context_object_has_the_name_of_the_execution(begin: Begin) -> None:
+    states = machine(A={"Type": "Pass", "Parameters": {"name.$": "$$.Execution.Name"}, "End": True})
+    run = begin(states, ORDER)
+    assert run.result == {"name": run.id}
+    named = run._kit.start("m", ORDER, tags={"execution": "order-o1"})
+    assert named.result == {"name": "order-o1"}
+
+
 COUNTED: Machine = {"Parameters": {"name": "Busy", "count.$": "$$.State.RetryCount"}, "ResultPath": "$.x"}
 
 

@@ -77,6 +77,15 @@ def test_every_try_of_a_step_has_the_same_key_over_retries_and_redeliveries() ->
     assert world.header(run_id).status == "completed"
 
 
+def test_steps_are_told_the_tags_with_which_the_run_was_started() -> None:
+    told = '[{name: a, run: python:m.a, input: {who: "{{ run.tags.customer }}", all: "{{ run.tags }}"}}]'
+    world = World(f"workflow: flow\ntimeline: {told}")
+    world.start(tags={"customer": "ana", "channel": "web"})
+    world.deliver()
+    (call,) = world.steps.calls
+    assert call.input == {"who": "ana", "all": {"customer": "ana", "channel": "web"}}
+
+
 def test_a_copy_that_read_the_run_before_it_was_picked_up_tells_its_steps_the_same_start() -> None:
     told = '[{name: a, run: python:m.a}, {name: b, run: python:m.b, input: {began: "{{ run.started_at }}"}}]'
     world = World(f"workflow: flow\ntimeline: {told}")

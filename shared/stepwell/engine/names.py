@@ -98,7 +98,8 @@ class Names(Mapping[str, Json]):
             case "event":
                 return self._event
             case "run":
-                return {"id": run.run_id, "workflow": run.workflow, "started_at": iso(run.started_ms or run.created_ms)}
+                started_at = iso(run.started_ms or run.created_ms)
+                return {"id": run.run_id, "workflow": run.workflow, "started_at": started_at, "tags": dict(run.tags)}
             case "now":
                 return iso(self._moment.now_ms)
             case "branch" | "scope":  # `scope`: for the expressions of formats whose variables have scopes

@@ -391,4 +391,5 @@ class RunInfo:
     start_at_ms: int = 0  # not before
     is_paused: bool = False  # when its header was last looked at
     gathers: bool = False  # its starts are records of its log; `input` is what they were when it was read
+    tags: Mapping[str, str] = field(default_factory=dict)
     deadline_ms: int | None = None

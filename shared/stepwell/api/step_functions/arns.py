@@ -14,6 +14,7 @@ import re
 from stepwell.api.exchange import Call
 from stepwell.api.step_functions.refusals import Refused
 from stepwell.credentials import credential_of
+from stepwell.definition.asl.names import EXECUTION
 from stepwell.errors import NotFound
 from stepwell.runtime.admission import RUN_ID
 from stepwell.runtime.calls.service import Service
@@ -21,7 +22,6 @@ from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.keys import id_of_key
 from stepwell.values import dataclass
 
-TAG = "execution"  # of a run that this API started: its key, which is the name of the execution
 NO_ACCOUNT = "000000000000"
 _REGION = "us-east-1"
 _PLACE = r"arn:(aws[a-z-]{0,20}):states:([a-z0-9-]{0,40}):([0-9]{0,12})"
@@ -98,7 +98,7 @@ async def _header(service: Service, run_id: str) -> Header | None:
 
 def key_of(header: Header) -> str:
     """Returns the key of a run that this API started, else its id."""
-    key = header.tags.get(TAG, "")
+    key = header.tags.get(EXECUTION, "")
     return key if key and header.run_id == id_of_key(header.workflow, key) else header.run_id
 
 

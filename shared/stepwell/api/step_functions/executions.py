@@ -11,7 +11,7 @@ from stepwell.api.states import cancelled_by, error_of, status_of
 from stepwell.api.step_functions import arns, asked
 from stepwell.api.step_functions.refusals import VALIDATION, Refused, is_about_input, refused_as
 from stepwell.api.vocabulary import MACHINE, WORDS
-from stepwell.definition.asl.names import error_name
+from stepwell.definition.asl.names import EXECUTION, error_name
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status
 from stepwell.errors import Conflict, UserError
@@ -88,7 +88,7 @@ async def _begun(call: Call, workflow: str, version: str, key: str, text: str) -
         given = read_json(text.encode(errors="surrogatepass"))
     except UserError as error:
         raise refused_as("InvalidExecutionInput", error) from error
-    request = Start(workflow, given, key=key, tags={arns.TAG: key}, version=version)
+    request = Start(workflow, given, key=key, tags={EXECUTION: key}, version=version)
     try:
         return await call.parts.service.start(request)
     except Conflict as error:

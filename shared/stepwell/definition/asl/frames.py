@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from stepwell.definition.asl.names import EXECUTION
 from stepwell.definition.asl.paths import Scope
 from stepwell.definition.graph import CALLBACK_MARK, Json
 
@@ -66,7 +67,7 @@ class Frame:
         run, now = self.names["run"], self.names["now"]
         item = self._written.get(ITEM)
         return {
-            "Execution": {"Id": run["id"], "Name": run["id"], "Input": self.names["input"],
+            "Execution": {"Id": run["id"], "Name": _execution(run), "Input": self.names["input"],
                           "StartTime": run["started_at"], "RoleArn": "", "RedriveCount": 0},
             "State": {"Name": self.state, "EnteredTime": now, "RetryCount": self._tries()},
             "StateMachine": {"Id": run["workflow"], "Name": run["workflow"]},
@@ -93,3 +94,9 @@ class Frame:
     def states(self, more: Mapping[str, Json]) -> Json:
         """`$states` of JSONata: the input, the context, and what has come."""
         return {"input": self.input, "context": self.context(), **more}
+
+
+def _execution(run: Mapping[str, Json]) -> str:
+    """Returns the name that StartExecution gave the run, without the id of the call that waits for it; else its id."""
+    name: str = run["tags"].get(EXECUTION) or run["id"]
+    return name.partition(":")[0]

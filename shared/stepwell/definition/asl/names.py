@@ -9,6 +9,7 @@ from stepwell.definition.graph import Json
 from stepwell.definition.text import closest
 
 ALL = "States.ALL"
+EXECUTION = "execution"  # the tag that has the name which StartExecution gave a run
 TASK_FAILED = "States.TaskFailed"
 TIMEOUT = "States.Timeout"
 HEARTBEAT = "States.HeartbeatTimeout"

@@ -156,6 +156,7 @@ def run_info(header: Header, known: RunInfo | None = None) -> RunInfo:
         start_at_ms=header.start_at_ms,
         is_paused=header.paused_ms > 0,
         gathers=gathers,
+        tags=header.tags,
     )
 
 
