@@ -39,6 +39,7 @@ from stepwell.runtime.stores.clocks import RealClock
 log = logging.getLogger("stepwell.dev")
 
 API = "AWS::ApiGatewayV2::Api"
+KEY_OUTPUT = "ApiKeySecret"
 LIVE = re.compile("LiveApi[0-9A-F]{8}$")  # the one of the live feed
 ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 35.0  # a wait, and functions that start
 DEBOUNCE_MS = 200
@@ -102,7 +103,7 @@ def _serve(
 
 def api_key_of(stack: Stack, client: Callable[[str], Any]) -> str:
     """Reads the key of an API with `auth: api_key`; empty for another one. Nobody outside this machine can use it."""
-    if not (secret := stack.outputs.get("ApiKeySecret")):
+    if not (secret := stack.outputs.get(KEY_OUTPUT)):
         return ""
     return str(client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])
 
@@ -133,7 +134,8 @@ def _failure(secrets: Secrets, reference: str) -> PortError | None:
 def gateway_to(emulator: Emulator, stack: Stack, origins: Sequence[str] = ()) -> Iterator[Gateway]:
     """Serves the stack's API at the root of a local server. `origins`: of web pages that may call it."""
     api_id = next(api for name, api in stack.of_type(API).items() if not LIVE.search(name))
-    host, signature = f"{api_id}.execute-api.localhost:{emulator.port}", emulator.signature()
+    host = f"{api_id}.execute-api.localhost:{emulator.port}"
+    signature = None if KEY_OUTPUT in stack.outputs else emulator.signature()  # with `api_key` it would be a wrong key
     with httpx.Client(base_url=emulator.url, timeout=ANSWER_SECONDS, trust_env=False) as http:
 
         def send(method: str, url: str, headers: dict[str, str], content: bytes) -> httpx.Response:
