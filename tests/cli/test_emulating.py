@@ -43,7 +43,7 @@ def emulator() -> Iterator[Any]:
 
 def answer_of(emulator: Any, method: str, **headers: str) -> httpx.Response:
     """The answer of the local server to a page."""
-    stack: Any = SimpleNamespace(of_type=lambda kind: {"Api0123": "abc"})
+    stack: Any = SimpleNamespace(outputs={}, of_type=lambda kind: {"Api0123": "abc"})
     with gateway_to(emulator, stack, [PAGE]) as gateway:
         wire = httpx.ASGITransport(gateway)
 

@@ -77,7 +77,7 @@ def test_boto3_is_refused_without_a_key(keyed: Keyed) -> None:
 def test_a_key_in_a_signature_opens_the_calls_of_step_functions_alone(keyed: Keyed) -> None:
     """The other routes take it from their own header, and that one from the signature, as the template has them."""
     signed = {"authorization": f"AWS4-HMAC-SHA256 Credential={keyed.key}/20260101/eu-west-1/states/aws4_request"}
-    called = {"url": f"{keyed.url}/runs", "timeout": DEADLINE_SECONDS, "trust_env": False}
+    called: Any = {"url": f"{keyed.url}/runs", "timeout": DEADLINE_SECONDS, "trust_env": False}
     assert httpx.get(**called, headers=signed).status_code == 401
     assert httpx.get(**called, headers={KEY: keyed.near()}).status_code == 403
     assert httpx.get(**called, headers={KEY: keyed.key}).status_code == 200

@@ -21,13 +21,16 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
 from stepwell.engine.join import fan_in_of, must_tell, packed
+from stepwell.engine.left_parts import left_parts
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
-from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Status
+from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Resumption, Status
 from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
+from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
+from stepwell.limits import YEAR_MS
 from stepwell.runtime.calls.keeping import Keeper, Plan, dropped, going_on, kept_steps
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
@@ -35,7 +38,7 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import Joined, Ports
+from stepwell.runtime.ports import Event, Joined, Ports
 from stepwell.runtime.ports.headers import REDRIVE, Header, check_held
 from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
@@ -115,6 +118,8 @@ class Redriver:
             graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked, version
         )
         await self.copy(header.run_id, plan)
+        for at_ms, part in left_parts(old.run_id, plan.root, records) if not since else ():
+            await self._send_again(header.run_id, at_ms, part)
         for kept in plan.branches:
             await self._go_on(header, graph, kept, records[-1], old, who)
         await self._arrive(header.run_id, graph, plan)
@@ -153,6 +158,12 @@ class Redriver:
         """Writes the records that a run keeps."""
         for token, record in plan.logs:
             await self._write(run_id, token, record)
+
+    async def _send_again(self, run_id: str, at_ms: int, part: Resumption) -> None:
+        """Puts a part of the failed wait into the mailbox, where the new wait finds it, however late it begins."""
+        expires_ms = self._ports.clock.now_ms() + YEAR_MS
+        event = Event(run_topic(part.name, run_id), part.event_id, part.payload, at_ms, expires_ms)
+        await self._ports.mailbox.put_event(event)
 
     async def mark(self, at: Standing, given: Redriven, by: str) -> Standing:
         """Records that the run, or a branch, goes on here. Returns it as it then is."""

@@ -1,0 +1,263 @@
+"""A redriven wait has the documents and events that the failed one had taken, and waits for the others anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.engine.waits import run_topic
+from stepwell.errors import PortError
+from stepwell.limits import DAY_MS, HOUR_MS
+from stepwell.runtime.loop.driving import run_now
+from stepwell.testing.kit import Stepwell
+from tests.engine.golden_logs import WORKFLOWS
+from tests.lifecycle.test_redrive import redriven
+from tests.lifecycle.test_redrive_kills import Killer
+from tests.runtime.kit import World, graph_of
+from tests.scenarios.conftest import stepwell
+
+__all__ = ["stepwell"]  # the fixture
+FOLDER: Path = WORKFLOWS
+NAME = "DOCUMENT_UPLOADED"
+FLOW = "workflow: flow\nnodes:\n  papers: {wait: %s}\n"
+PAPERS = "{for: document, documents: [cv, photo, card, visa], timeout: 1d}"
+KEYED = PAPERS.replace("timeout", "key: ana, timeout")
+EVENTS = "{for: event, name: %s, key: ana}"
+EACH = f"{{all: [{{for: approval}}, {EVENTS % 'paid'}, {EVENTS % 'packed'}], timeout: 1d}}"
+
+
+def sent(name: str, version: int = 1) -> dict[str, str]:
+    return {"document": name, "url": f"{name}/{version}"}
+
+
+def send(world: World, name: str, payload: Any, **options: Any) -> None:
+    run_now(world.service.send_event(name, payload, **options))
+    world.pass_time(HOUR_MS)
+
+
+def late(wait: str = KEYED) -> tuple[World, str]:
+    """A world, and its run that had three of four documents when its time was up; that of the CV came twice."""
+    world = World(FLOW % wait)
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    for one in (sent("cv"), sent("photo"), sent("card"), sent("cv", 2)):
+        send(world, NAME, one, key="ana", event_id=f"{one['document']}-{one['url'][-1]}")
+    world.pass_time(DAY_MS)
+    assert world.header(run_id).status == "timed_out"
+    return world, run_id
+
+
+def urls(world: World, run_id: str) -> Any:
+    assert world.header(run_id).status == "completed"
+    return world.token(run_id).scope["documentUrls"]
+
+
+def parts(world: World, run_id: str) -> list[str]:
+    return [one.part for one in world.token(run_id).received]
+
+
+FUNCTION = """
+from stepwell import workflow
+@workflow
+async def order(ctx):
+    return await ctx.all(ctx.event("paid", timeout="1d"), ctx.event("packed", timeout="1d"))
+"""
+WHOLE = {"cv": "cv/2", "photo": "photo/1", "card": "card/1", "visa": "visa/1"}
+
+
+def test_a_wait_goes_on_with_the_documents_that_had_come(stepwell: Stepwell) -> None:
+    stepwell.define(FLOW % PAPERS)
+    run = stepwell.start("flow", {})
+    for one in (sent("cv"), sent("photo"), sent("card"), sent("cv", 2)):
+        run.event(NAME, one)
+        stepwell.advance("1h")
+    stepwell.advance("1d")
+    assert run.status == "timed_out"
+    again = run.redrive()
+    stepwell.advance("23h")
+    assert again.status == "waiting"
+    again.event(NAME, sent("photo", 2))
+    stepwell.advance("10m")
+    again.event(NAME, sent("visa"))
+    assert (again.status, again.state["documentUrls"]) == ("completed", {**WHOLE, "photo": "photo/2"})
+
+
+def test_the_new_wait_has_its_whole_time_and_is_redriven_with_what_came_in_both() -> None:
+    world, run_id = late()
+    again = redriven(world, run_id)
+    world.pass_time(23 * HOUR_MS)
+    assert (world.header(again).status, parts(world, again)) == ("waiting", ["photo", "card", "cv"])
+    world.pass_time(2 * HOUR_MS)
+    assert world.header(again).status == "timed_out"
+    third = redriven(world, again)
+    world.pass_time(HOUR_MS)
+    send(world, NAME, sent("visa"), key="ana")
+    assert urls(world, third) == WHOLE
+
+
+def test_a_document_that_is_sent_again_under_its_id_is_taken_once() -> None:
+    world, run_id = late()
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    records = len(run_now(world.service.records(again)))
+    send(world, NAME, sent("card"), run_id=again, event_id="card-1")
+    assert len(run_now(world.service.records(again))) == records
+    send(world, NAME, sent("visa"), key="ana")
+    assert urls(world, again) == WHOLE
+
+
+def test_no_other_run_that_waits_for_the_same_gets_them() -> None:
+    world, run_id = late()
+    other = world.start()
+    world.pass_time(HOUR_MS)
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert (parts(world, other), parts(world, again)) == ([], ["photo", "card", "cv"])
+
+
+def test_a_worker_that_dies_before_it_registers_the_wait_loses_none() -> None:
+    world, run_id = late()
+    again = redriven(world, run_id)
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("the worker died")
+
+    world.store.before["put_waiter"] = dies
+    with pytest.raises(RuntimeError, match="died"):
+        world.pass_time(HOUR_MS)
+    world.store.before.pop("put_waiter", None)
+    world.pass_time(HOUR_MS)
+    assert parts(world, again) == ["photo", "card", "cv"]
+    send(world, NAME, sent("visa"), key="ana")
+    assert urls(world, again) == WHOLE
+
+
+def killed(done: bool) -> Iterator[tuple[World, str]]:
+    """A world for each call that a redrive makes, in which that call kills the caller."""
+    at, is_killed = 1, True
+    while is_killed:
+        world, run_id = late()
+        killer = Killer(world, at, done)
+        try:
+            redriven(world, run_id)
+        except PortError:
+            assert killer.has_killed
+        is_killed = killer.has_killed
+        if is_killed:
+            yield world, run_id
+        at += 1
+    assert at > 8
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before it", "after it"])
+def test_a_caller_that_dies_at_any_call_and_asks_again_loses_none(done: bool) -> None:
+    for world, run_id in killed(done):
+        world.pass_time(60_000)
+        again = redriven(world, run_id)
+        world.pass_time(HOUR_MS)
+        assert parts(world, again) == ["photo", "card", "cv"]
+        send(world, NAME, sent("visa"), key="ana")
+        assert urls(world, again) == WHOLE
+
+
+def test_a_version_that_asks_for_less_takes_what_it_asks_for() -> None:
+    world, run_id = late()
+    world.catalog.replace([graph_of(FLOW % KEYED.replace("cv, photo, card, visa", "photo, visa"))])
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert parts(world, again) == ["photo"]
+
+
+def test_from_the_wait_itself_it_begins_with_nothing() -> None:
+    world, run_id = late()
+    again = redriven(world, run_id, since="papers")
+    world.pass_time(HOUR_MS)
+    assert parts(world, again) == []
+
+
+def test_of_several_waits_the_events_are_kept_and_people_are_asked_again() -> None:
+    world = World(FLOW % EACH)
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    send(world, "paid", {"amount": 5}, key="ana")
+    run_now(world.service.approve(run_id))
+    world.pass_time(DAY_MS)
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert [(one.kind, one.arm) for one in world.token(again).received] == [("event", 1)]
+    send(world, "packed", {}, key="ana")
+    assert world.header(again).status == "waiting"
+    run_now(world.service.approve(again))
+    world.pass_time(HOUR_MS)
+    assert world.header(again).status == "completed"
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["for everybody", "for the run alone"])
+def test_an_event_that_is_not_consumed_is_sent_only_where_the_new_run_does_not_find_it(is_own: bool) -> None:
+    """Two arms want a price each: the same one must not be both."""
+    stays = "events: {price: {consume_on_read: false}}\n"
+    price = EVENTS % "price"
+    world = World((FLOW % f"{{all: [{price}, {price[:-1]}, match: 'event > 5'}}], timeout: 1d}}") + stays)
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    send(world, "price", 3, event_id="e-3", **({"run_id": run_id} if is_own else {"key": "ana"}))
+    world.pass_time(DAY_MS)
+    again = redriven(world, run_id)
+    sent_again = run_now(world.store.pending_events(run_topic("price", again), world.clock.now_ms()))
+    assert [one.id for one in sent_again] == (["e-3"] if is_own else [])
+    world.pass_time(HOUR_MS)
+    assert [(one.arm, one.event_id) for one in world.token(again).received] == [(0, "e-3")]
+
+
+def test_a_run_that_was_cancelled_while_it_waited_has_what_came() -> None:
+    world = World(FLOW % PAPERS)
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    send(world, NAME, sent("cv"), run_id=run_id)
+    run_now(world.service.cancel(run_id))
+    world.pass_time(HOUR_MS)
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert parts(world, again) == ["cv"]
+
+
+def test_votes_are_asked_for_again() -> None:
+    """Who agreed, agreed to what the failed run asked."""
+    world = World(FLOW % "{for: approval, approvers: {of: [ana, bea], need: 2}, timeout: 1d}")
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    run_now(world.service.approve(run_id, who="ana"))
+    world.pass_time(DAY_MS)
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert parts(world, again) == []
+
+
+def test_branches_wait_for_all_of_theirs_again() -> None:
+    """An event for the run alone might reach the wrong one."""
+    forked = "  begin: {run: python:m.a, transitions: [{to: papers, foreach: '{{ [1, 2] }}'}]}\n"
+    world = World(FLOW.replace("nodes:\n", f"nodes:\n{forked}") % PAPERS)
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    send(world, NAME, sent("cv"), run_id=run_id)
+    world.pass_time(DAY_MS)
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert run_now(world.store.pending_events(run_topic(NAME, again), world.clock.now_ms())) == []
+
+
+def test_a_function_that_waits_for_all_of_several_has_what_came(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text(FUNCTION)
+    kit = Stepwell(tmp_path)
+    run = kit.start("order")
+    run.event("paid", {"amount": 5})
+    kit.advance("2d")
+    assert run.status in {"failed", "timed_out"}
+    again = run.redrive()
+    kit.advance("23h")
+    again.event("packed", {"boxes": 1})
+    assert (again.status, again.result) == ("completed", [{"amount": 5}, {"boxes": 1}])
+    kit.close()
