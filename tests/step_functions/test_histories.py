@@ -84,6 +84,16 @@ def test_a_wait_is_entered_before_it_ends(world: World, client: Any) -> None:
     assert told(events_of(client, arn))[5:7] == ["WaitStateEntered Nap", "WaitStateExited Nap"]
 
 
+def test_a_wait_passes_on_what_it_was_given(world: World, client: Any) -> None:
+    arn = started(client, "shop", '{"amount": 200}')
+    world.advance(61)
+    events = events_of(client, arn)
+    found = {name: _details(one) for name, one in zip(told(events), events, strict=True)}
+    given = {"amount": 200, "line": {"sku": "a"}}
+    assert json.loads(found["WaitStateExited Nap"]["output"]) == given
+    assert json.loads(found["TaskStateEntered Charge"]["input"]) == given
+
+
 def test_a_retried_task_is_entered_once_and_left_by_its_catcher(world: World, client: Any) -> None:
     failed = Outcome(failure=Failure("Busy", "step", "try later"))
     world.steps.functions["python:shop.charge"] = lambda call: failed

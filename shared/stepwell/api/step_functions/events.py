@@ -125,6 +125,8 @@ class Events:
             yield from self._entered(entry, state, kind)
             if kind == "Task" and entry.type == "step.completed":
                 yield self._event(entry, "TaskSucceeded", self._kinds.resource(state))
+        if self._kinds.is_sleep(entry.step):  # its own result is nothing: a Wait passes on what it was given
+            data = {name: value for name, value in data.items() if name != "output"}
         if "output" in data:
             self._given[entry.token] = data["output"] if self._kinds.is_machine else _NONE
         is_own = self._kinds.is_made(following) and self._kinds.state_of(following) == state

@@ -38,6 +38,10 @@ class Kinds:
             return False
         return node.wait is not None or node.fan_out == "all" or any(rule.foreach for rule in node.rules)
 
+    def is_sleep(self, name: str) -> bool:
+        """Tells whether the node is a Wait state as written. A node of its own makes its output, if it has any."""
+        return self._states.get(name, {}).get("Type") == "Wait"
+
     def state_of(self, name: str) -> str:
         """Returns the state that a node is part of, or is."""
         node = self._graph.nodes.get(name)
