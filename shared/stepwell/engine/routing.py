@@ -294,5 +294,5 @@ def violations(problems: Iterable[tuple[str, str]]) -> str:
 
 
 def _no_match(node: str) -> Failure:
-    message = f"no transition of {node} matched; give it one without `when` as the default"
+    message = f"no transition of {node} matched; give it a default: one without `when`, or `Default` in a Choice"
     return Failure("no_matching_transition", "step", message, step=node)
