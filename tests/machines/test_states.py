@@ -419,6 +419,18 @@ def test_a_child_that_fails_is_a_failed_task(begin: Begin) -> None:
     assert begin(states, {}, child=machine(B=BOOM)).result == "caught"
 
 
+def test_the_cause_of_a_child_that_fails_is_json_that_tells_of_it(begin: Begin) -> None:
+    arn = "arn:aws:states:us-east-1:123456789012:stateMachine:child"
+    states = machine(
+        A=task("arn:aws:states:::states:startExecution.sync:2", Parameters={"StateMachineArn": arn}, Catch=[ANY]),
+        Z={"Type": "Pass", "Parameters": {"e.$": "$.Error", "c.$": "States.StringToJson($.Cause)"}, "End": True},
+    )
+    found = begin(states, {}, child=machine(B=BOOM)).result
+    assert found["e"] == "States.TaskFailed"
+    assert {"Error": "Boom", "Cause": "why", "Status": "FAILED"}.items() <= found["c"].items()
+    assert found["c"]["ExecutionArn"] == f"arn:aws:states:::execution:child:{found['c']['Name']}"
+
+
 def entered(run: Run) -> list[str]:
     with run._kit.client() as client:
         told: list[str] = client._http.get(f"/runs/{run.id}?as=asl").json()["states_entered"]

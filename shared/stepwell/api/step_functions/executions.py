@@ -11,8 +11,9 @@ from stepwell.api.states import cancelled_by, error_of, status_of
 from stepwell.api.step_functions import arns, asked
 from stepwell.api.step_functions.refusals import VALIDATION, Refused, is_about_input, refused_as
 from stepwell.api.vocabulary import MACHINE, WORDS
-from stepwell.definition.asl.names import EXECUTION, error_name
+from stepwell.definition.asl.names import EXECUTION, cause_of, error_name
 from stepwell.definition.graph import Json
+from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Status
 from stepwell.errors import Conflict, UserError
 from stepwell.limits import ANSWERED_BYTES, PAGE_ITEMS_MAX, SECOND_MS, WAIT_ANSWER_SECONDS
@@ -130,7 +131,7 @@ def _told(place: arns.Place, at: Standing, *, has_data: bool) -> Told:
     elif status is Status.CANCELLED:
         told |= {"cause": cancelled_by(at.token, status)[1]} if has_data else {}
     elif ended_ms and has_data and (failure := error_of(at.token)) is not None:
-        told |= {"error": error_name(failure.type, failure.category), "cause": failure.message}
+        told |= {"error": error_name(failure.type, failure.category), "cause": cause_of(told_failure(failure) or {})}
     return told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -33,6 +34,7 @@ _NAMED: Mapping[str, str] = {
 }
 # Of any error of a service: DynamoDb.DynamoDbException, DynamoDB.AmazonDynamoDBException, Lambda.AWSLambdaException.
 _OF_SERVICE = re.compile(r"(\w+)\.(?:Amazon|AWS)?\1Exception")
+_CHILD_STATUS: Mapping[str, str] = {"cancelled": "ABORTED", "timed_out": "TIMED_OUT"}
 _BY_CATEGORY: Mapping[str, str] = {"timeout": TIMEOUT, "worker_lost": TASK_FAILED}
 _OF_STEPWELL = re.compile(r"[a-z][a-z0-9_]*")  # as its codes are written; other types are classes of exceptions
 KNOWN = frozenset(
@@ -60,6 +62,23 @@ def error_name(failure_type: str, category: str) -> str:
     if category == "validation" and _OF_STEPWELL.fullmatch(failure_type):
         return RUNTIME
     return _BY_CATEGORY.get(category, failure_type)
+
+
+def cause_of(error: Mapping[str, Json]) -> str:
+    """Returns the Cause of a failure: its message. That of a child run is JSON, which machines parse."""
+    child = error.get("data")
+    if error["type"] != "child_failed" or not isinstance(child, dict) or "run_id" not in child:
+        return str(error.get("message") or "")
+    failed, workflow, run_id = child.get("error"), child["workflow"], child["run_id"]
+    why = {"Cause": cause_of(failed), "Error": error_name(failed["type"], failed["category"])} if failed else {}
+    told = {
+        **why,
+        "ExecutionArn": f"arn:aws:states:::execution:{workflow}:{run_id}",
+        "Name": run_id,
+        "StateMachineArn": f"arn:aws:states:::stateMachine:{workflow}",
+        "Status": _CHILD_STATUS.get(child["status"], "FAILED"),
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
 
 def takes(error_equals: Sequence[str], failure_type: str, category: str) -> bool:

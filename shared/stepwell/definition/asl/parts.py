@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stepwell.definition.asl.dialects import Dialect, key_and_value
 from stepwell.definition.asl.frames import ITEM, MADE, Frame
-from stepwell.definition.asl.names import error_name, takes
+from stepwell.definition.asl.names import cause_of, error_name, takes
 from stepwell.definition.backoff import growing_ms
 from stepwell.definition.graph import Json, Retrier
 from stepwell.values import dataclass
@@ -121,7 +121,7 @@ def error_output(error: Mapping[str, Json] | None) -> dict[str, Json]:
     """Returns `{"Error", "Cause"}` of a failure as expressions see it."""
     if error is None:
         return {"Error": "", "Cause": ""}
-    return {"Error": error_name(error["type"], error["category"]), "Cause": error["message"]}
+    return {"Error": error_name(error["type"], error["category"]), "Cause": cause_of(error)}
 
 
 # -- retries of what is no step: a loop that counts in the scope
