@@ -17,6 +17,7 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.starts.starting import Signal, Start
 from tests.sim.actors import START_MS, Envelope
+from tests.sim.answered_programs import failure_of, note_answer
 from tests.sim.gather_programs import GATHERS
 from tests.sim.programs import Program
 from tests.sim.seen import Read, Told
@@ -125,7 +126,8 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "beat": lambda: service.callbacks.beat(_link(body)),
         "erase": lambda: world.parts.eraser.delete(run_id, force=True, who="kim"),
         "again": lambda: service.start(Start("sim", dict(world.program.input), run_id)),
-        "post": lambda: service.callbacks.complete(_link(body), {"n": 1}),
+        "post": lambda: service.callbacks.complete(_link(body), {"n": body.get("n", 1)}),
+        "fail": lambda: service.callbacks.fail(_link(body), failure_of(body)),
     }
     was_undone, before = _is_undone(world.of(run_id)), records_of(world, run_id)
     try:
@@ -140,6 +142,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         raise PortError("newer code is needed: try again") from newer
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
+    note_answer(world, run_id, operation, body, answer)
     if operation in _BACK and not isinstance(answer, str) and "held_s" in body:
         back = {"type": body["type"].replace(operation, _BACK[operation]), "run": run_id}
         world.post(Envelope("client", back, world.now_ms + 1_000 * body["held_s"]))

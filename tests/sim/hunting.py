@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from tests.sim import (
+    answered_mutants,
     asked_mutants,
     batch_mutants,
     child_mutants,
@@ -43,6 +44,7 @@ from tests.sim import (
     zombies,
 )
 from tests.sim.schedule import (
+    ANSWERED_FROM,
     ASKED_FROM,
     BATCHES_FROM,
     CALLED_FROM,
@@ -175,6 +177,7 @@ NEAR = {  # where a rare or costly one was caught last: looked at first, then al
     "timer_sticks_to_its_word": 3_273,
     "told_once": 12,
     "told_one_too_late": 948,
+    "told_over_though_taken": 238,
     "told_to_any_wait": 10,
     "turn_given_back_first": 43,
     "turn_of_a_copy_lost": 28,
@@ -203,6 +206,7 @@ _FAMILIES: tuple[tuple[tuple[Mutant, ...], int], ...] = (  # each with its first
     (turn_mutants.OF_TURNS, 0),
     (turn_mutants.OF_COPIES, FIRST_FROM + 11_000_000),
     (undo_mutants.OF_UNDOING, 0),
+    (answered_mutants.OF_ANSWERED, ANSWERED_FROM),
     (asked_mutants.OF_ASKED, ASKED_FROM),
     (batch_mutants.OF_BATCHES, BATCHES_FROM),
     (child_mutants.OF_CHILDREN, FAMILIES),

@@ -19,6 +19,7 @@ from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.callback import BEAT
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
+from tests.sim.answered_laws import laws_of_answered
 from tests.sim.asked_laws import laws_of_quiet_callers
 from tests.sim.batch_laws import laws_of_batches
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
@@ -46,7 +47,7 @@ from tests.sim.key_laws import laws_of_keys
 from tests.sim.limit_laws import laws_of_limits, laws_of_quiet_limits
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
-from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
+from tests.sim.part_laws import id_of, is_still_wanted, laws_of_parts, matches, stays, taken_by
 from tests.sim.race_programs import laws_of_races
 from tests.sim.retried_programs import laws_of_retried
 from tests.sim.several_programs import laws_of_several
@@ -93,6 +94,7 @@ def _check_end_of(world: World) -> None:
                 raise BrokenLawError(broken)
     of_run = (_law_4_events, _law_6_cancel, law_3_joins, law_3_branches, law_5_line, law_6_branches, law_9_calls)
     for law in (
+        laws_of_answered,
         *of_run,
         laws_of_races,
         laws_of_retried,
@@ -257,9 +259,8 @@ def _law_2_commits(world: World, token: str, log: list[Record]) -> Iterator[str]
 
 
 def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
-    records = (record for log in logs.values() for record in log)
-    taken = Counter(r.resumption.event_id for r in records if r.resumption and r.resumption.event_id)
-    kept = {event.id for events in world.memory._events.values() for event in events.values()
+    taken = Counter(event_id for log in logs.values() for event_id, _ in taken_by(log))
+    kept = {id_of(event.topic, event.id) for events in world.memory._events.values() for event in events.values()
             if stays(world, event.topic.name)}  # fmt: skip
     for event_id, count in taken.items():
         if count > 1 and event_id not in kept:
@@ -269,9 +270,10 @@ def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
             if event.at_ms < world.born_ms:  # in another life of the run, which may have taken it
                 continue
             is_taken = event.consumed_by.startswith(f"{world.run_id}|")
-            is_odd = is_taken != (event.id in taken and event.id not in kept)
+            event_id = id_of(event.topic, event.id)
+            is_odd = is_taken != (event_id in taken and event_id not in kept)
             if is_odd and event.topic.name != "governance.blocked":
-                yield f"law 4: event {event.id} is marked {event.consumed_by!r}, and {taken[event.id]} records hold it"
+                yield f"law 4: event {event.id} is marked {event.consumed_by!r}, and {taken[event_id]} records hold it"
 
 
 def _is_aside(log: list[Record], record: Record) -> bool:

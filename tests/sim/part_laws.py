@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stepwell.engine.records import Arm, Kind, Parked, Record, Resumption
+from stepwell.engine.records import Arm, Kind, Parked, Record, Resumption, Topic
 from stepwell.engine.token import Token
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import ExpressionError
+from stepwell.runtime.calls.callbacks import EVENT_ID
 from stepwell.runtime.ports import Event
 from tests.sim.programs import expression
 from tests.sim.world import World
@@ -26,11 +27,25 @@ class _Wait:
     came: list[Resumption] = field(default_factory=list)
 
 
+def taken_by(log: list[Record]) -> Iterator[tuple[str, int]]:
+    """The events that a log's waits have taken, with the arms that did."""
+    parked: Parked | None = None
+    for record in log:
+        parked, came = record.parked or parked, record.resumption
+        if came is not None and came.event_id:
+            topics = parked.arms[came.arm].topics if parked is not None and came.arm < len(parked.arms) else ()
+            yield id_of(topics[0], came.event_id) if topics else came.event_id, came.arm
+
+
+def id_of(topic: Topic, event_id: str) -> str:
+    """What names an event: those of callbacks have one id, and a topic each."""
+    return f"{topic.key} {event_id}" if event_id == EVENT_ID else event_id
+
+
 def laws_of_parts(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """Raises nothing; tells what is broken."""
     for token, log in logs.items():
-        came = [one.resumption for one in log if one.resumption and one.resumption.event_id]
-        had = Counter((one.event_id, one.arm) for one in came)  # one that stays is for each arm that it fits
+        had = Counter(taken_by(log))  # one that stays is for each arm that it fits
         yield from (f"law 4: {token} had event {event} {count} times" for (event, _), count in had.items() if count > 1)
         yield from _of_waits(token, log)
 

@@ -122,6 +122,10 @@ class Program:
         return bool(self.takes_ms) and any(ask["type"] == "pause" for ask in self.asks)
 
     @property
+    def takes_time(self) -> bool:
+        return bool(self.takes_ms)
+
+    @property
     def is_patched(self) -> bool:
         """Whether other code may be deployed while its runs are under way."""
         return "patch" in {*(act for act, _ in self.deploys), *(ask["type"] for ask in self.asks)}

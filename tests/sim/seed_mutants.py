@@ -16,7 +16,7 @@ from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
-from stepwell.runtime.forks import showing
+from stepwell.runtime.forks import forking, showing
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log import door
@@ -42,6 +42,16 @@ def part_makes_stale() -> Iterator[None]:
         mock.patch.object(decide, "is_stale", is_stale),
         mock.patch.object(worker, "is_stale", is_stale),
         mock.patch.object(coordinator, "is_stale", is_stale),
+    ):
+        yield
+
+
+@contextmanager
+def part_hides_a_branch() -> Iterator[None]:
+    """Who began a wait in the branch after its own, or in their parent, leaves it so once a part of it has come."""
+    with (
+        mock.patch.object(forking, "is_left_to", pushes),
+        mock.patch.object(coordinator, "is_left_to", pushes),
     ):
         yield
 
@@ -184,6 +194,7 @@ def permitted_without_lease() -> Iterator[None]:
 
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
+    (part_hides_a_branch, (15_000_020_771,)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (untold_in_a_line, (8_031_001_790,)),

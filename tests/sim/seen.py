@@ -9,6 +9,7 @@ from typing import Any
 from stepwell.engine.records import Topic
 from stepwell.runtime.ports import Event
 from stepwell.runtime.steps.output import Emitted
+from tests.sim.answering import Answering
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +74,5 @@ class Seen:
     reads: list[Read] = field(default_factory=list)  # of it, in the order of their answers
     committed: dict[tuple[str, int], int] = field(default_factory=dict)  # (key, attempt) of a step -> when, in records
     ahead: list[str] = field(default_factory=list)  # of open batches: what was done too soon, or again
+    answering: Answering = field(default_factory=Answering)  # of answered steps
     too_dear: list[str] = field(default_factory=list)  # steps of branches that began in a run that may cost nothing

@@ -17,6 +17,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.outputs import Output
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.actors import START_MS, Actor, stop
+from tests.sim.answered_programs import post_answers
 from tests.sim.batch_laws import watch_begin, watch_end
 from tests.sim.cost_programs import watch_cost
 from tests.sim.fn_code import CANNOT_IMPORT
@@ -96,6 +97,7 @@ class Steps:
             world.seen_of[call.run_id].given.setdefault((call.key, call.attempt), []).append(call.input)
             watch_begin(world, call)
             watch_cost(world, call)
+            post_answers(world, call)
         if actor:
             actor.is_behind = False
         await _pass_time(world, call, took_ms := world.main.duration_ms(call))

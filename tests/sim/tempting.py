@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepwell.definition.graph import Json
-from stepwell.engine.records import Kind
+from stepwell.engine.records import ALONE, Kind
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
@@ -34,6 +34,8 @@ def tempt(world: World, name: str, args: tuple[Any, ...]) -> None:
     ):
         parked = last.parked
         world.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
+        if parked and parked.asked_by_step and parked.asked_by_step.then == ALONE:
+            world.wanted = []  # its answers come of clients
     if name in _REGISTERING and world.wanted and not world.gone and _is_time(world, name):
         world.tempted += 1
         topic = world.wanted.pop(world.rng.randrange(len(world.wanted)))

@@ -34,15 +34,22 @@ def is_stale(token: Token, slot: int, *names: str) -> bool:
     """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused.
 
     The starts that a run gathers make no wake stale: the one with which it begins, when it is due, may find another
-    start in the slot where it was to write. Nor do the parts of a wait: whoever began the wait may have died before it
-    registered that, and a part's writer does not.
+    start in the slot where it was to write. Nor do the parts of a wait.
     """
     last = token.last
     if last is not None and last.kind is Kind.GATHERED:
         return False
-    if last is not None and last.kind is Kind.RECEIVED and token.phase in PARKED:
-        return False
-    return not pushes(token, *names, sent_for=slot)
+    return not is_left_to(token, *names, sent_for=slot)
+
+
+def is_left_to(token: Token, *names: str, sent_for: int | None = None) -> bool:
+    """Tells whether a message of these names goes on with the token, or may have left its wait unregistered.
+
+    Whoever began a wait may have died before it registered that, and whoever writes a part of the wait does not.
+    """
+    last = token.last
+    has_part = last is not None and last.kind is Kind.RECEIVED and token.phase in PARKED
+    return has_part or pushes(token, *names, sent_for=sent_for)
 
 
 def in_place_of(ended: Token, by: str) -> tuple[str, ...]:

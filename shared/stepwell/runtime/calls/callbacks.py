@@ -110,9 +110,13 @@ class Callbacks:
         await self._coordinator.publish(publish)
         if not is_new:
             raise _used()
-        kept = await mailbox.get_event(topic, EVENT_ID)
-        if kept is not None and not kept.consumed_by and await self._open(link) is None:
-            raise _over()
+        if not await self._is_taken(topic) and await self._open(link) is None and not await self._is_taken(topic):
+            raise _over()  # asked again, since the wait may have taken it between the first two
+
+    async def _is_taken(self, topic: Topic) -> bool:
+        """Whether a wait has the event, or nothing is left of it."""
+        event = await self._ports.mailbox.get_event(topic, EVENT_ID)
+        return event is None or bool(event.consumed_by)
 
     async def _check_unused(self, topic: Topic) -> None:
         event = await self._ports.mailbox.get_event(topic, EVENT_ID)

@@ -30,7 +30,7 @@ from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import indexes_of, member_of, tally_of
 from stepwell.engine.needs import ready
 from stepwell.engine.overtaken import overtaken
-from stepwell.engine.pushing import in_place_of, pushes
+from stepwell.engine.pushing import in_place_of, is_left_to, pushes
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NotFound
@@ -134,7 +134,7 @@ class Forking:
         begun = await self._pushed(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
-        if first is not None and pushes(first.token, *in_place_of(at.token, by)) and not _is_cancelled(first):
+        if first is not None and is_left_to(first.token, *in_place_of(at.token, by)) and not _is_cancelled(first):
             await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
             return [FoundInput(first, None)]  # this message began it, so its arrival did not complete the join
         if is_complete:
@@ -217,7 +217,7 @@ class Forking:
         parent = await self._logbook.load(at.run_id, effect.parent)
         if parent is None:
             raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
-        if pushes(parent.token, *names, sent_for=effect.slot):
+        if is_left_to(parent.token, *names, sent_for=effect.slot):
             return parent
         if parent.token.last is not None:
             self._logbook.pushers.keep(place, parent.token.last.by, len(parent.token.last.by), now_ms)
@@ -227,7 +227,7 @@ class Forking:
         """Returns those of several branches that this message pushes: on a redelivery more branches may be ready."""
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
         names = in_place_of(at.token, by)
-        return [one for one in found if pushes(one.token, *names) and not _is_cancelled(one)]
+        return [one for one in found if is_left_to(one.token, *names) and not _is_cancelled(one)]
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         """Returns the indexes of the branches that begin when this one has ended."""
