@@ -102,7 +102,12 @@ def test_a_failure_has_the_services_name_and_its_code(cloud: Cloud, before: Any,
 
 
 @pytest.mark.parametrize(
-    ("service", "action", "kind"), [("none", "getItem", "unknown_service"), ("dynamodb", "gotItem", "unknown_action")]
+    ("service", "action", "kind"),
+    [
+        ("none", "getItem", "unknown_service"),
+        ("dynamodb", "gotItem", "unknown_action"),
+        ("bedrockruntime", "converseStream", "unknown_action"),
+    ],
 )
 def test_what_boto3_does_not_have_is_an_error_of_the_machine(
     cloud: Cloud, service: str, action: str, kind: str

@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.aws import service_checks
 from stepwell.aws.service_checks import check_services
-from stepwell.aws.service_models import find_service, java_prefix
+from stepwell.aws.service_models import NO_STREAMS, find_service, java_prefix
 from stepwell.aws.service_names import java_name
 
 OF = "arn:aws:states:::"
@@ -47,6 +47,8 @@ def test_calls_that_the_services_have_are_right(tmp_path: Path, call: str, given
     ("call", "given", "problems"),
     [
         ("aws-sdk:dinamodb:putItem", {}, [("unknown_service", "/Resource", "did you mean `dynamodb`?")]),
+        ("aws-sdk:bedrockruntime:converseStream", {"ModelId": "m"},
+         [("unsupported_resource", "/Resource", NO_STREAMS)]),
         ("aws-sdk:dynamodb:putItm", {}, [("unknown_action", "/Resource", "did you mean `putItem`?")]),
         ("dynamodb:getItem", {"TableNam": "t", "Key": {}},
          [("missing_parameter", "/Parameters", "add TableName"),

@@ -166,6 +166,13 @@ def test_a_detached_run_is_started_and_goes_its_own_way(begin: Begin) -> None:
     assert child.status == "completed"
 
 
+def test_what_runs_in_place_of_a_detached_run_answers_itself(stepwell: Stepwell) -> None:
+    states = machine(A=task(f"{OF}states:startExecution", Parameters={"StateMachineArn": "child", "Input": {"x": 1}}))
+    stepwell.define(json.dumps({"workflow": "w", **states, "resources": {"child": "python:work.child"}}))
+    mock = stepwell.mock("A", returns={"ExecutionArn": "mine"})
+    assert (stepwell.start("w", {}).result, mock.calls) == ({"ExecutionArn": "mine"}, [{"x": 1}])
+
+
 def test_parameters_that_a_service_does_not_know_are_an_error_of_the_machine(begin: Begin, cloud: Cloud) -> None:
     put = on_table("putItem", Parameters={"Itme": {}}, Catch=[{"ErrorEquals": ["States.Runtime"], "Next": "Caught"}])
     run = begin(machine(A=put, Caught={"Type": "Pass", "End": True}), {})

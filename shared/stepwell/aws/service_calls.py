@@ -58,7 +58,7 @@ class ServiceCalls:
 
     def _modelled(self, call: ServiceCall) -> tuple[Any, Any]:
         """Returns the client and the operation's model. Raises CallError if there is no such operation."""
-        from stepwell.aws.service_models import find_service  # noqa: PLC0415 - as above
+        from stepwell.aws.service_models import NO_STREAMS, STREAMS, find_service, is_streaming  # noqa: PLC0415 - as above
         from stepwell.aws.service_names import operation  # noqa: PLC0415 - as above
 
         name = find_service(call.service)
@@ -71,7 +71,11 @@ class ServiceCalls:
         if wanted not in model.operation_names:
             message = f"{call.service} has no action {call.action!r} in this version of boto3"
             raise CallError("unknown_action", "validation", message)
-        return client, model.operation_model(wanted)
+        found = model.operation_model(wanted)
+        if is_streaming(found):
+            message = f"{call.service}:{call.action} {STREAMS} ({NO_STREAMS})"
+            raise CallError("unknown_action", "validation", message)
+        return client, found
 
 
 def _method(client: Any, name: str) -> Any:

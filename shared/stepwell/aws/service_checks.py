@@ -103,7 +103,11 @@ def _of_model(call: str, given: Json, place: str, path: str) -> Iterator[Problem
         hint = closest(action, actions)
         yield Problem("unknown_action", f"{service} has no action {action!r}", place, hint)
         return
-    shape = model.operation_model(operation(action)).input_shape
+    found = model.operation_model(operation(action))
+    if models.is_streaming(found):
+        yield Problem("unsupported_resource", f"{call} {models.STREAMS}", place, models.NO_STREAMS)
+        return
+    shape = found.input_shape
     needed = () if shape is None else shape.required_members
     yield from _missing(given, needed, call, path)
     yield from _of_shape(shape, given, call, path)

@@ -7,6 +7,9 @@ from typing import Any
 
 from stepwell.aws.service_names import OTHERS, botocore_service, java_name
 
+STREAMS = "takes or answers with a stream of events, which no task can have"
+NO_STREAMS = "map the resource in resources.yaml to a Python function that calls it"
+
 
 @cache
 def _loader() -> Any:
@@ -38,6 +41,11 @@ def model_of(name: str) -> Any:
     from botocore.model import ServiceModel  # noqa: PLC0415 - as above
 
     return ServiceModel(_loader().load_service_model(name, "service-2"), service_name=name)
+
+
+def is_streaming(operation: Any) -> bool:
+    """Tells whether an operation takes or answers with a stream of events."""
+    return bool(operation.has_event_stream_input or operation.has_event_stream_output)
 
 
 @cache

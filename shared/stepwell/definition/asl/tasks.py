@@ -140,6 +140,8 @@ def _started(given: Json, mapped: Mapping[str, str], call: str) -> Target | Unsu
         execution = f"{machine.replace(':stateMachine:', ':execution:')}:{brought}"
         return {"ExecutionArn": execution, "StartDate": frame.names["now"]}
 
+    if call == "states:startExecution" and not run.startswith("workflow:"):
+        return Target(run, _execution_input)  # there is no execution: what runs in its place answers as the call does
     if call == "states:startExecution":
         return Target(run, _execution_input, begun, is_detached=True)
     return Target(run, _execution_input, execution)
