@@ -207,6 +207,13 @@ def test_an_unknown_route_is_a_problem_with_404(world: World, path: str) -> None
     assert (reply.status, reply.headers["Content-Type"]) == (404, "application/problem+json")
 
 
+def test_a_path_with_a_slash_behind_it_is_refused_in_the_words_of_its_callers(world: World) -> None:
+    reply = world.get("/workflows/")
+    assert (reply.status, reply.json["code"], "slash" in reply.json["hint"]) == (404, "unknown_route", True)
+    reply = world.send(event("POST", "/aws/states/"))
+    assert (reply.status, reply.json["__type"], "slash" in reply.json["message"]) == (400, "ValidationException", True)
+
+
 def test_a_wrong_method_is_405_and_says_what_is_allowed(world: World) -> None:
     reply = world.send(event("PATCH", "/runs/r1"))
     assert (reply.status, reply.headers["Allow"]) == (405, "DELETE, GET, HEAD, OPTIONS")

@@ -22,7 +22,7 @@ from stepwell.api.parsing import body_bytes
 from stepwell.api.problems import problem, problem_answer, unreadable
 from stepwell.api.reading import reading_routes
 from stepwell.api.unreadable import CODES, where_unreadable
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, NotFound
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.loop.driving import run_now
 
@@ -56,6 +56,9 @@ class Resolver:
         wanted = "GET" if method == "HEAD" else method
         route, names = next(((one, names) for one, names in found if one.method == wanted), (None, {}))
         if route is None:
+            slashed = [] if found else self._found(path.rstrip("/"))
+            if slashed:
+                return _reply(_slashed(path, slashed[0][0]), method, {})
             return _reply(_no_route(method, path, {one.method for one, _ in found}), method, {})
         return _reply(await self._answer(route, names, event, headers), method, headers)
 
@@ -143,6 +146,12 @@ def _no_route(method: str, path: str, known: set[str]) -> Answer:
         return Answer(204, "", headers={"Allow": allow})
     return problem(405, "method_not_allowed", f"{method} is not served here", hint=f"this path has {allow}",
                    headers={"Allow": allow})  # fmt: skip
+
+
+def _slashed(path: str, route: Route) -> Answer:
+    """Answers a path of ours with a slash behind it, in the words of the route's callers: boto3 shows no problems."""
+    error = NotFound(f"there is no route {path[:200]!r}", code="unknown_route", hint="leave out the slash at its end")
+    return problem_answer(error) if route.refused is None else route.refused(error)
 
 
 def _text(answer: Answer) -> str:
