@@ -11,6 +11,7 @@ from unittest import mock
 from stepwell.engine import answered, attempts
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.names import Moment
+from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Failure, Parked, Pause, Resumption, Topic
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
@@ -18,6 +19,7 @@ from stepwell.engine.waits.callback import CallbackWait
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.runtime.calls import callbacks
 from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.forks import forking
 
 Mutant = Callable[[], AbstractContextManager[None]]
 _pause_for, _failure = answered.pause_for, CallbackWait.failure
@@ -125,6 +127,13 @@ def told_over_though_taken() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def part_hides_a_parent() -> Iterator[None]:
+    """Who began a wait behind the join of its branch leaves it unregistered once a part of it has come."""
+    with mock.patch.object(forking, "is_left_to", pushes):
+        yield
+
+
 OF_ANSWERED: tuple[Mutant, ...] = (
     early_answer_lost_by_a_failure,
     early_answer_lost_with_its_worker,
@@ -135,3 +144,4 @@ OF_ANSWERED: tuple[Mutant, ...] = (
     answer_accepted_when_over,
     told_over_though_taken,
 )
+OF_BEATEN: tuple[Mutant, ...] = (part_hides_a_parent,)

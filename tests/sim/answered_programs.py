@@ -18,7 +18,7 @@ from tests.sim.actors import Envelope
 from tests.sim.answering import Answer
 from tests.sim.fork_programs import items
 from tests.sim.programs import Program, Simple
-from tests.sim.snags import Snag
+from tests.sim.snags import HELD, Snag
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -126,6 +126,22 @@ def _snags(rng: random.Random) -> tuple[Snag, ...]:
     who, call = rng.choice(("post", "post", "fail")), rng.choice(("get_event", "put_event", "send", "consume", "load"))
     answers = Snag(who, call, rng.choice(("", call, "put_event")), lets=rng.randint(0, 1), most=2, held_ms=(1, 1_500))
     return tuple(rng.sample((dies, registers, answers), rng.randint(1, 2)))
+
+
+def make_beaten(rng: random.Random) -> Program:
+    """A wait behind a join, whose worker is held up as it registers it, and dies; then there is a heartbeat."""
+    beaten = Wait("callback", heartbeat_ms=30_000, timeout_ms=rng.choice((60_000, 3_600_000)), on_timeout="continue")
+    nodes = {
+        "n0": Node("n0", rules=(Rule("n0.next", "next", to="n1", foreach=items("n0")),), join="n2"),
+        "n1": Node("n1", step=Step("python:sim.n1"), rules=parts._next("n1", "n2")),
+        "n2": Node("n2", fan_in=FanIn(merge="results"), rules=parts._next("n2", "n3")),
+        "n3": Node("n3", wait=beaten, rules=parts._next("n3", END)),
+    }
+    registers = Snag("wake", "put_waiter", "put_waiter", True, most=rng.choice((1, 2)), held_ms=(1, 1_500))
+    asks = tuple({"type": word, "phase": HELD, "after_s": rng.choice((0, 1))} for word in ("beat", "post"))
+    graph = Graph("sim", "sha256:sim", "nodes", "n0", nodes, {})
+    return Program(graph, {}, {}, frozenset(), (), (("beat", 0),), input={"key": "k", "n0": [0, 1]}, asks=asks,
+                   snags=(registers,))  # fmt: skip
 
 
 def post_answers(world: World, call: Any) -> None:

@@ -48,11 +48,8 @@ def part_makes_stale() -> Iterator[None]:
 
 @contextmanager
 def part_hides_a_branch() -> Iterator[None]:
-    """Who began a wait in the branch after its own, or in their parent, leaves it so once a part of it has come."""
-    with (
-        mock.patch.object(forking, "is_left_to", pushes),
-        mock.patch.object(coordinator, "is_left_to", pushes),
-    ):
+    """Who began a wait in the branch after its own leaves it unregistered once a part of it has come."""
+    with mock.patch.object(forking, "is_left_to", pushes):
         yield
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from stepwell.definition.graph import END, Call, Child, Concurrency, EventSettings, Graph, Node, RateLimit, Step, Wait
 from stepwell.engine.waits import event_topic, run_topic
 from tests.sim import lock_programs as parts
-from tests.sim.answered_programs import make_answered
+from tests.sim.answered_programs import make_answered, make_beaten
 from tests.sim.child_programs import Family
 from tests.sim.fn_programs import durable
 from tests.sim.gather_programs import make_gathered
@@ -152,5 +152,5 @@ def make_stopped(rng: random.Random) -> Program:
 _OF_PAUSES = (("pause", "get_run"), ("pause", "hold"), ("unpause", "hold"), ("unpause", "hold"), ("go_on", "hold"))
 SNAGGED = (
     make_raced, make_crowded, make_doubled, make_patched, make_stopped, make_paced, make_overtaken, make_retried,
-    make_resulted, make_disbanded, make_answered,
+    make_resulted, make_disbanded, make_answered, make_beaten,
 )  # fmt: skip

@@ -7,7 +7,7 @@ import logging
 from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
-from stepwell.engine.pushing import in_place_of, is_left_to, is_stale, pushes, pushes_end
+from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
 from stepwell.engine.records import ROOT, Failure
 from stepwell.engine.table import PARKED
 from stepwell.engine.waits import run_of
@@ -319,7 +319,7 @@ class Coordinator:
         if not at.token.ended or place is None:
             return None
         parent = await self._logbook.load(wake.run_id, place[0])
-        if parent is None or not is_left_to(parent.token, *in_place_of(at.token, wake.id)):
+        if parent is None or not pushes(parent.token, *in_place_of(at.token, wake.id)):
             return None
         return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
 
