@@ -57,6 +57,7 @@ def whole_bounded(order: Annotated[Order, Field(description="x")]): return order
 def stranger(x: object, y: "Missing" = None): return 1
 class Plain: pass
 def unknown_type(x: Plain): return 1
+def handler(event, context): return event
 def positional(a, /): return a
 def star(*args): return args
 class Callable_:
@@ -114,6 +115,7 @@ def test_input_is_given_by_name_and_converted_by_type(m: Folder, name: str, give
         ("plain", None, "a is missing"),
         ("plain", [1], "takes named values"),
         ("two", {"id": "7"}, "order is missing"),
+        ("handler", {"id": "7"}, "a handler of Lambda is to be (event: dict, ctx)"),
         ("typed", {"n": "x", "when": 1, "price": 1, "colour": "blue"}, "colour"),
         ("whole_model", {"total": 1}, "order.id"),
         ("bounded", {"n": 0}, "greater than 0"),

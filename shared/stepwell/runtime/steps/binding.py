@@ -54,13 +54,19 @@ class Binding:
                 wrong.append(f"{parameter.name} is missing")
         if wrong:
             raise InvalidInput(f"the input does not fit {name}: {'; '.join(wrong)}", code="step_input",
-                               hint=f"it has {', '.join(sorted(values)) or 'nothing'}")  # fmt: skip
+                               hint=f"it has {', '.join(sorted(values)) or 'nothing'}{self._as_handler()}")  # fmt: skip
         if self.takes_rest:
             named = {parameter.name for parameter in self.parameters}
             arguments.update({key: copy_of(value) for key, value in values.items() if key not in named})
         if self.takes_context:
             arguments[CONTEXT] = context
         return arguments
+
+    def _as_handler(self) -> str:
+        """What to do about a handler of Lambda, which takes its input as one event."""
+        if not self.parameters or self.parameters[0].name != "event":
+            return ""
+        return "; a handler of Lambda is to be (event: dict, ctx), which takes all of it"
 
     def _values(self, given: Json, name: str) -> Mapping[str, Json]:
         sole = self.parameters[0] if len(self.parameters) == 1 and not self.takes_rest else None
