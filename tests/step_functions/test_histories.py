@@ -94,6 +94,13 @@ def test_a_wait_passes_on_what_it_was_given(world: World, client: Any) -> None:
     assert json.loads(found["TaskStateEntered Charge"]["input"]) == given
 
 
+def test_a_branch_of_a_parallel_is_given_what_its_state_was(client: Any) -> None:
+    events = events_of(client, started(client, "lines", '["a", "b"]'))
+    found = {name: _details(one) for name, one in zip(told(events), events, strict=True)}
+    for name in ("ParallelStateEntered Both", "PassStateEntered Left", "SucceedStateEntered Right"):
+        assert json.loads(found[name]["input"]) == ["a", "b"]
+
+
 def test_a_retried_task_is_entered_once_and_left_by_its_catcher(world: World, client: Any) -> None:
     failed = Outcome(failure=Failure("Busy", "step", "try later"))
     world.steps.functions["python:shop.charge"] = lambda call: failed

@@ -71,6 +71,8 @@ class Events:
         detail = {"name": name, "index": place[2]} if place else {}
         if place and entry.token not in self._last and entry.type != "branch.cancelled":
             self._last[entry.token] = self._last.get(place[0], 0)
+            if self._kinds.of(name) == "Parallel":  # a node of its own makes another input before, if it has one
+                self._given[entry.token] = self._given.get(place[0], _NONE)
             if is_item:
                 yield self._event(entry, "MapIterationStarted", detail)
         yield from self._of_state(entry, data)
