@@ -17,6 +17,7 @@ from stepwell.engine.redriving import Kept
 from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.topics import run_topic
 
+_SENT = frozenset({"event"})  # what came through the mailbox, and can go there again
 _COMPLETES = frozenset({"event", "timer", "approved"})  # what ends a wait that is complete
 
 
@@ -59,4 +60,4 @@ def _is_sent(run_id: str, wait: Parked, one: Resumption) -> bool:
     """Tells whether the new run needs it sent: not that of a callback, nor what is still there for everybody."""
     topic = run_topic(one.name, run_id)
     is_there = bool(one.seen) and not one.seen.startswith(f"{topic}\n")
-    return one.kind == "event" and topic in wait.arms[one.arm].topics and not is_there
+    return one.kind in _SENT and topic in wait.arms[one.arm].topics and not is_there
