@@ -122,7 +122,7 @@ def test_a_token_of_another_make_is_refused(
 @pytest.mark.parametrize("output", ["", "{", "NaN", '{"a": 1, "a": 2}'])
 def test_an_output_is_json(world: World, client: Any, token: str, output: str) -> None:
     before = written(world)
-    with pytest.raises(client.exceptions.InvalidOutput):
+    with pytest.raises(client.exceptions.InvalidOutput, match="the output"):
         client.send_task_success(taskToken=token, output=output)
     assert written(world) == before
 

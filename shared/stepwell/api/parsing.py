@@ -43,8 +43,8 @@ def too_large() -> UserError:
                      hint="store large data elsewhere and send a reference")  # fmt: skip
 
 
-def read_json(raw: bytes) -> Json:
-    """Parses the body's JSON; an empty body is an empty object. Raises UserError: too large, not JSON, not storable."""
+def read_json(raw: bytes, what: str = "body") -> Json:
+    """Parses JSON; nothing is an empty object. `what` it is, in messages. Raises UserError: too large, not storable."""
     if len(raw) > BODY_BYTES:
         raise too_large()
     if not raw.strip():
@@ -52,14 +52,14 @@ def read_json(raw: bytes) -> Json:
     try:
         value = json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except RecursionError as error:
-        raise InvalidInput(f"the body is nested deeper than {JSON_DEPTH} levels", code="too_deep",
+        raise InvalidInput(f"the {what} is nested deeper than {JSON_DEPTH} levels", code="too_deep",
                            hint="flatten it, or send it as a string") from error  # fmt: skip
     except ValueError as error:  # also raised for the encoding
         if _TOO_MANY_DIGITS in str(error):
-            raise InvalidInput("the body has a number beyond 64 bits", code="number_too_large",
+            raise InvalidInput(f"the {what} has a number beyond 64 bits", code="number_too_large",
                                hint="send a string") from error  # fmt: skip
-        raise _bad_json(f"the body is not JSON: {error}") from error
-    check_json(value, "body")
+        raise _bad_json(f"the {what} is not JSON: {error}") from error
+    check_json(value, what)
     return value
 
 

@@ -273,7 +273,9 @@ def test_a_function_is_called_by_its_name_or_as_its_parameters_say(given: Machin
         ("http:invoke", {"ApiEndpoint": "http://a.example.com"}, "write https://"),
         ("ecs:runTask", {}, "write the SDK's call, arn:aws:states:::aws-sdk:ecs:runTask, or name what runs"),
         ("ecs:runTask.sync", {}, "name what runs in its place"),
-        ("http:invoke.waitForTaskToken", {}, "name what runs in its place"),
+        ("batch:submitJob.waitForTaskToken", {}, "name what runs in its place"),
+        ("sqs:sendMesage", {}, "did you mean `sqs:sendMessage`?"),
+        ("dynamodb:putitem.waitForTaskToken", {}, "did you mean `dynamodb:putItem`?"),
     ],
 )
 def test_what_cannot_be_called_says_what_to_do(call: str, given: Machine, hint: str) -> None:

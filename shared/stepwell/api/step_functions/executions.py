@@ -86,7 +86,7 @@ async def _begun(call: Call, workflow: str, version: str, key: str, text: str) -
     if not text.strip():
         raise Refused("InvalidExecutionInput", "the input is empty; it is JSON as text, such as {}")
     try:
-        given = read_json(text.encode(errors="surrogatepass"))
+        given = read_json(text.encode(errors="surrogatepass"), "input")
     except UserError as error:
         raise refused_as("InvalidExecutionInput", error) from error
     request = Start(workflow, given, key=key, tags={EXECUTION: key}, version=version)

@@ -17,7 +17,7 @@ async def succeed(call: Call, given: asked.TaskDone) -> Told:
     if not given.output.strip():
         raise Refused("InvalidOutput", "the output is empty; it is JSON as text, such as {}")
     try:
-        output = read_json(given.output.encode(errors="surrogatepass"))
+        output = read_json(given.output.encode(errors="surrogatepass"), "output")
     except UserError as error:
         raise refused_as("InvalidOutput", error) from error
     await call.parts.service.callbacks.complete(link, output)

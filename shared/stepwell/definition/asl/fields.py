@@ -94,11 +94,11 @@ def field_problems(state: Mapping[str, Json], path: str, language: str) -> Itera
             yield from _type_problem(name, value, place, is_computed=language == ANSWERS)
     yield from _lacking(kind, state, path, language)
     yield from _twice(state, path, COMPUTED)
-    yield from _limits(state, path)
+    yield from _values(state, path)
 
 
-def _limits(state: Mapping[str, Json], path: str) -> Iterator[Problem]:
-    """Yields what is wrong with the limits of a task or a Map, where they are numbers."""
+def _values(state: Mapping[str, Json], path: str) -> Iterator[Problem]:
+    """Yields what is wrong with limits, shares and labels that are written out."""
     found = {name: value for name in ("TimeoutSeconds", "HeartbeatSeconds")
              if isinstance(value := state.get(name), int | float)}  # fmt: skip
     for name, value in found.items():

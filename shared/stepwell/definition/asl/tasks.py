@@ -20,6 +20,7 @@ from stepwell.definition.asl import services
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.graph import Json
 from stepwell.definition.states_language import is_named
+from stepwell.definition.text import closest
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
 
@@ -52,6 +53,7 @@ class Unsupported:
 
 ANSWERED = ".waitForTaskToken"
 _STARTS = tuple(f"states:startExecution{end}" for end in ("", ".sync", ".sync:2", ANSWERED))
+_CALLS = (*services.NATIVE, services.HTTP, services.INVOKE, _STARTS[0])
 _MAP_IT = 'name what runs in its place in resources.yaml: resources: {"%s": python:module.function}'
 
 
@@ -83,9 +85,12 @@ def _target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target 
     if services.is_service(plain) and call != f"{services.HTTP}{ANSWERED}":
         refused = services.refusal(plain, given)
         return Unsupported(*refused) if refused else Target(run, uses=services.uses(plain, given))
+    message = f"nothing runs the resource {resource[:120]!r} in this version"
+    if found is not None and (meant := closest(plain, _CALLS)).startswith("did you mean"):
+        return Unsupported(message, meant)
     is_plain = found is not None and not found[2] and found[1].count(":") == 1
     sdk = f"write the SDK's call, arn:aws:states:::aws-sdk:{call}, or " if is_plain else ""
-    return Unsupported(f"nothing runs the resource {resource[:120]!r} in this version", sdk + _MAP_IT % resource)
+    return Unsupported(message, sdk + _MAP_IT % resource)
 
 
 def _invoked(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
