@@ -41,8 +41,7 @@ def classes(make: Make) -> dict[str, type[Any]]:
         count: int = 0
 
     @make
-    class Empty:
-        pass
+    class Empty: ...
 
     @make
     class Made:

@@ -118,6 +118,20 @@ class StoppableClock(RealClock):
             raise PortError("the server is stopping", hint="retry when it is back")
 
 
+def _purging(store: TellingStore, inbox: SqliteQueue, blobs: FolderBlobs, outgoing: Outgoing) -> Callable[[int], int]:
+    """Returns what removes whatever is kept no longer, and tells how many runs that were."""
+
+    def purge(now_ms: int) -> int:
+        inbox.purge(now_ms)
+        blobs.expire(now_ms)
+        purged = store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
+        store.forget_lines()  # also those of a worker that outlived a deleted run
+        outgoing.scrub()  # also of what was still to be sent when its run was deleted
+        return purged
+
+    return purge
+
+
 def open_local(
     data: Path,
     folder: Path,
@@ -173,14 +187,6 @@ def open_local(
     store.lines = lines or LogFile(data)
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
-    def purge(now_ms: int) -> int:
-        inbox.purge(now_ms)
-        blobs.expire(now_ms)
-        purged = store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
-        store.forget_lines()  # also those of a worker that outlived a deleted run
-        outgoing.scrub()  # also of what was still to be sent when its run was deleted
-        return purged
-
     sweeper = LocalSweeper(parts.ports, catalog, database, parts.stopping)
 
     def close() -> None:
@@ -188,6 +194,6 @@ def open_local(
         database.close()
 
     local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, database.repeated,
-                  store.forget_lines, purge, close)  # fmt: skip
+                  store.forget_lines, _purging(store, inbox, blobs, outgoing), close)  # fmt: skip
     local.deploy(graphs, limits, prices)
     return local

@@ -108,18 +108,14 @@ def assemble(
     stopping = Stopping(ports, logbook, pausing, pauses)
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)
-    service = Service(
-        ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
-    )
-    spending = Spending(logbook, ports.log, ports.clock, catalog)
+    service = Service(ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing,
+                      pause_until)  # fmt: skip
     eraser = Eraser(ports, logbook, service.terminate, performer.forking.shut, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)
     sweeper = Sweeper(ports, logbook, stopping, at_once=sweeps_at_once)
-    tokens = TaskTokens(links).put_in
-    worker = Worker(
-        ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing, spending.spent, tokens
-    )
+    worker = Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing,
+                    Spending(logbook, ports.log, ports.clock, catalog).spent, TaskTokens(links).put_in)  # fmt: skip
     return Assembly(
         ports,
         catalog,
