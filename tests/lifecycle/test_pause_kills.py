@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from stepwell.engine.records import Status
-from stepwell.errors import Conflict, PortError
+from stepwell.errors import Conflict
 from stepwell.runtime.loop.driving import run_now
+from tests.lifecycle.kills import Act, killed
 from tests.lifecycle.test_pause import ASKS, FORKED, pause, ran, unpause
-from tests.lifecycle.test_redrive_kills import Killer
 from tests.runtime.kit import World
 
 ITEMS = {"items": [1, 2, 3]}
-Act = Callable[[World, str], None]
-
-
-def killed(
-    prepare: Callable[[], tuple[World, str]], act: Act, *, done: bool, least: int = 3
-) -> Iterator[tuple[World, str]]:
-    """A world for each call that `act` makes, at least so many, in which that call kills whoever acts."""
-    at, is_killed = 1, True
-    while is_killed:
-        world, run_id = prepare()
-        killer = Killer(world, at, done)
-        try:
-            act(world, run_id)
-        except PortError:
-            assert killer.has_killed
-        is_killed = killer.has_killed
-        if is_killed:
-            yield world, run_id
-        at += 1
-    assert at > least
 
 
 def waiting() -> tuple[World, str]:

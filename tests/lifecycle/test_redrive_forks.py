@@ -15,8 +15,8 @@ from stepwell.engine.records import Kind
 from stepwell.errors import Conflict, PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Teller
+from tests.lifecycle.kills import Killer
 from tests.lifecycle.test_redrive import redriven, refusal
-from tests.lifecycle.test_redrive_kills import Killer
 from tests.runtime.kit import World, fails, graph_of
 
 EACH = """

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepwell.engine.waits import run_topic
-from stepwell.errors import PortError
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
 from tests.engine.golden_logs import WORKFLOWS
+from tests.lifecycle.kills import killed
 from tests.lifecycle.test_redrive import redriven
-from tests.lifecycle.test_redrive_kills import Killer
 from tests.runtime.kit import World, graph_of
 from tests.scenarios.conftest import stepwell
 
@@ -135,26 +133,9 @@ def test_a_worker_that_dies_before_it_registers_the_wait_loses_none() -> None:
     assert urls(world, again) == WHOLE
 
 
-def killed(done: bool) -> Iterator[tuple[World, str]]:
-    """A world for each call that a redrive makes, in which that call kills the caller."""
-    at, is_killed = 1, True
-    while is_killed:
-        world, run_id = late()
-        killer = Killer(world, at, done)
-        try:
-            redriven(world, run_id)
-        except PortError:
-            assert killer.has_killed
-        is_killed = killer.has_killed
-        if is_killed:
-            yield world, run_id
-        at += 1
-    assert at > 8
-
-
 @pytest.mark.parametrize("done", [False, True], ids=["before it", "after it"])
 def test_a_caller_that_dies_at_any_call_and_asks_again_loses_none(done: bool) -> None:
-    for world, run_id in killed(done):
+    for world, run_id in killed(late, redriven, done=done, least=8):
         world.pass_time(60_000)
         again = redriven(world, run_id)
         world.pass_time(HOUR_MS)

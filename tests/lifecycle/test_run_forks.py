@@ -13,9 +13,9 @@ from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
+from tests.lifecycle.kills import Killer
 from tests.lifecycle.test_redrive import ran
 from tests.lifecycle.test_redrive_forks import Shop, flow
-from tests.lifecycle.test_redrive_kills import Killer
 from tests.runtime.kit import World, fails, graph_of
 
 FLOW = """

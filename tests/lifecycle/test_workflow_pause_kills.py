@@ -8,8 +8,9 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.runtime.loop.driving import run_now
+from tests.lifecycle.kills import killed
 from tests.lifecycle.test_pause import ASKS, FORKED, ran
-from tests.lifecycle.test_pause_kills import ITEMS, again, killed
+from tests.lifecycle.test_pause_kills import ITEMS, again
 from tests.lifecycle.test_workflow_pause import go_on, stop
 from tests.runtime.kit import World
 

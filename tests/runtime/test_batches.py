@@ -28,7 +28,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Teller
 from stepwell.runtime.steps.port import StepCall
-from tests.lifecycle.test_redrive_kills import Killer
+from tests.lifecycle.kills import Killer
 from tests.runtime.kit import World, fails
 
 

@@ -21,7 +21,7 @@ from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.forks.forked import forks_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Teller
-from tests.lifecycle.test_redrive_kills import Killer
+from tests.lifecycle.kills import Killer
 from tests.runtime.kit import World, fails
 
 LANE = 10
