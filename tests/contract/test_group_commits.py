@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,7 @@ from stepwell.local import database as module
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.ports import Appended
+from stepwell.runtime.steps.batons import Baton, compute_with
 from stepwell.runtime.steps.threads import StepInterrupted
 from tests.contract.kit import run
 
@@ -142,3 +144,24 @@ def test_an_arrival_waits_for_no_disk_and_the_record_after_it_brings_it_there(pa
     run(store.append("r1", "0", 0, "joined"))
     assert database.statements[-1].startswith("FULL INSERT")
     database.close()
+
+
+@pytest.mark.parametrize(("quick_seconds", "is_passed_on"), [(-1.0, True), (math.inf, False)])
+def test_who_waits_for_a_slow_disk_lets_another_compute_and_for_a_quick_one_does_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch, quick_seconds: float, is_passed_on: bool
+) -> None:
+    monkeypatch.setattr(module, "QUICK_SECONDS", quick_seconds)
+    free, could_others = threading.Lock(), list[bool]()
+    database = Database(path)
+    database._here.connection.raw.create_function("look", 0, lambda: could_others.append(not free.locked()))
+    baton = Baton(free)
+    compute_with(baton)
+    try:
+        database.change("SELECT look()", ())
+        with database.transaction() as execute:
+            execute("SELECT look()", ()).fetchall()
+        assert free.locked()  # it has the baton again
+    finally:
+        baton.give_up()
+        compute_with(None)
+    assert could_others == [is_passed_on, is_passed_on]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from stepwell.engine.records import ROOT
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, HOUR_MS, MINUTE_MS
 from stepwell.local import bell as belling
+from stepwell.local import database as databases
 from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
@@ -129,7 +131,7 @@ def test_a_message_that_met_a_disk_that_did_not_answer_is_put_off_and_not_given_
     for _ in range(DELIVERIES):
         delivery = local.inbox.receive((Lane.WORK,), now_ms, 0)
         assert delivery is not None
-        pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock))
+        run_now(pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock)))
         now_ms += MINUTE_MS + 1
     assert local.inbox.pending() == 1
     again = local.inbox.receive((Lane.WORK,), now_ms, 0)
@@ -183,6 +185,25 @@ def test_copies_of_one_wake_are_handled_one_after_the_other_and_none_is_lost(
     is_done.set()
     assert handled.get(timeout=60) == ROOT
     until(lambda: local.inbox.pending() == 0, "an empty queue")
+
+
+def test_messages_that_wait_together_are_handled_by_one_thread(
+    local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one would have to be woken, and has another connection to the file, whose pages it reads anew."""
+    monkeypatch.setattr(databases, "QUICK_SECONDS", math.inf)  # of whatever disk
+    threads: list[int] = []
+
+    async def notes(*_: object) -> None:
+        threads.append(threading.get_ident())
+
+    monkeypatch.setattr(local.parts.worker, "handle", notes)
+    for number in range(20):
+        run_now(local.parts.ports.queue.send(Lane.WORK, to_json(Wake("run_1", 0, f"f.{number}"))))
+    pump.start()
+    until(lambda: local.inbox.pending() == 0, "an empty queue")
+    assert len(threads) == 20
+    assert len(set(threads)) == 1
 
 
 def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(
@@ -259,7 +280,7 @@ def test_a_message_of_newer_code_is_kept_as_it_is_and_never_given_up(local: Loca
     for _ in range(DELIVERIES + 1):
         delivery = local.inbox.receive((Lane.WORK,), now_ms + 1, 0)
     assert delivery is not None
-    pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock))
+    run_now(pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock)))
     assert local.inbox.pending() == 1
     again = local.inbox.receive((Lane.WORK,), now_ms + 2 * MINUTE_MS, 0)
     assert again is not None

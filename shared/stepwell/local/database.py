@@ -35,6 +35,9 @@ Execute: TypeAlias = Callable[[str, Values], sqlite3.Cursor]
 BUSY_MS = 10_000
 STATEMENTS = 256  # prepared statements kept per connection: more than exist
 
+QUICK_SECONDS = 0.001  # for a commit; having another thread compute meanwhile costs about a tenth of that, each time
+
+_STAYING = contextlib.nullcontext()
 _REPEATED: ContextVar[Database | None] = ContextVar("repeated", default=None)
 
 _HINTS = {
@@ -93,6 +96,7 @@ class Database:
         self._busy_ms = busy_ms
         self._writing = threading.Lock()
         self._asked: deque[_Change] = deque()
+        self._disk_seconds = 0.0  # that a durable commit takes: an average of the last ones
         self._opening = threading.Lock()
         self._is_prepared = False  # by the first connection: the file keeps its tables and the kind of its journal
         self._is_closed = False
@@ -138,15 +142,20 @@ class Database:
                 change.make(self._lazy.execute)
         else:
             self._asked.append(change)
-            with away(), self._writing:
+            with self._waiting(), self._writing:
                 if not change.is_done:  # in another's commit
                     self._commit(change)
         if change.error is not None:
             raise self._problem(change.error) from change.error
         return change.count
 
+    def _waiting(self) -> contextlib.AbstractContextManager[None]:
+        """While this thread waits for a slow disk, another one computes. For a quick one that does not pay."""
+        return away() if self._disk_seconds > QUICK_SECONDS else _STAYING
+
     def _commit(self, own: _Change) -> None:
         """Makes this change and all that wait in one durable commit. A value that one cannot hold fails that one."""
+        began = time.perf_counter()
         others = [self._asked.popleft() for _ in range(len(self._asked))]
         changes = [own, *(one for one in others if one is not own)]  # who took it before may have been interrupted
         try:
@@ -159,6 +168,7 @@ class Database:
                 change.error = error
         for change in changes:
             change.is_done = True
+        self._disk_seconds += (time.perf_counter() - began - self._disk_seconds) / 8
 
     def _make_together(self, changes: Sequence[_Change]) -> None:
         with self._exclusively(self._here) as execute:
@@ -171,7 +181,7 @@ class Database:
     def transaction(self, *, lazily: bool = False) -> Iterator[Execute]:
         """Runs several statements in one exclusive commit. An exception rolls back. `lazily` as in `change`."""
         try:
-            waiting = contextlib.nullcontext() if lazily else away()
+            waiting = _STAYING if lazily else self._waiting()
             with waiting, self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
                 yield execute
         except (sqlite3.Error, ValueError, OverflowError) as error:

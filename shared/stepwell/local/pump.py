@@ -1,4 +1,4 @@
-"""The pump: threads that receive messages and dispatch them to the engine, as Lambda does on AWS.
+"""The pump: workers that receive messages and dispatch them to the engine, as Lambda does on AWS.
 
 receive ── dispatch ── delete            a dead worker leaves its message leased: it is delivered again
               │ raises
@@ -7,6 +7,8 @@ receive ── dispatch ── delete            a dead worker leaves its messag
 Copies of one wake are handled one after the other. After a crash there may be two: a message that died before its
 delete comes again and wakes its branches once more. At once, both would run each of a branch's operations to its end;
 one after the other, the second finds the branch gone on and drops.
+
+A worker is a coroutine that never ends, on a thread of steps. If a step keeps that thread, it goes on in another.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import logging
 import threading
 import time
 from collections import deque
+from contextlib import suppress
+from queue import Empty
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
@@ -23,8 +27,9 @@ from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
 from stepwell.local.wiring import Local
 from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
-from stepwell.runtime.loop.driving import run_apart, run_now
+from stepwell.runtime.loop.driving import Apart
 from stepwell.runtime.ports import Clock
+from stepwell.runtime.steps.batons import away
 
 log = logging.getLogger("stepwell.pump")
 
@@ -56,7 +61,7 @@ class Held:
 
 
 class Pump:
-    """Worker threads, and one thread that renews the leases of their messages."""
+    """Workers, of which one computes at a time, and a thread that renews the leases of their messages."""
 
     def __init__(self, local: Local, workers: int = WORKERS) -> None:
         self._local = local
@@ -64,60 +69,63 @@ class Pump:
         self._under_way: dict[str, Held] = {}
         self._copies: dict[CopyKey, deque[Held]] = {}  # the first of each is being handled
         self._copying = threading.Lock()
-        self._free = threading.Lock()  # of them, one computes at a time
-        self._threads = [
-            threading.Thread(target=self._work, name=f"stepwell-worker-{number}", daemon=True)
-            for number in range(workers)
-        ]
-        self._threads.append(threading.Thread(target=self._keep_leases, name="stepwell-leases", daemon=True))
+        self._free = threading.Lock()  # held by the worker that computes
+        self._count = workers
+        self._workers: list[Apart[None]] = []
+        self._leases = threading.Thread(target=self._keep_leases, name="stepwell-leases", daemon=True)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._leases.start()
+        self._workers = [Apart(self._work(), self._free) for _ in range(self._count)]
 
     def stop(self, patience_seconds: float) -> int:
         """Stops receiving. Returns the number of messages in progress, which the next start delivers again.
 
-        Idle threads are waited for too: each may be reading the database, which its caller is about to close.
+        Idle workers are waited for too: each may be reading the database, which its caller is about to close.
         """
         self._local.stopping.set()
         self._local.bell.ring_all()
         until = time.monotonic() + patience_seconds
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join(max(0.0, until - time.monotonic()))
+        for worker in self._workers:
+            with suppress(Empty):
+                worker.result(max(0.0, until - time.monotonic()))
+        if self._leases.is_alive():
+            self._leases.join(max(0.0, until - time.monotonic()))
         return len(self._under_way)
 
-    def _work(self) -> None:
+    async def _work(self) -> None:
         while not self._local.stopping.is_set():
             try:
-                self._next()
+                await self._next()
             except Exception as error:
                 _tell(error, "the inbox did not answer")
-                self._local.stopping.wait(BROKEN_PAUSE_SECONDS)
+                with away():
+                    self._local.stopping.wait(BROKEN_PAUSE_SECONDS)
 
-    def _next(self) -> None:
+    async def _next(self) -> None:
         """Handles one message, or sleeps until there may be one."""
         bell, inbox = self._local.bell, self._local.inbox
         seen = bell.count
         now_ms = self._clock.now_ms()
         delivery = inbox.receive(ALL_LANES, now_ms, LEASE_MS)
         if delivery is None:
-            bell.wait(seen, inbox.next_due_ms(), now_ms)
+            due_ms = inbox.next_due_ms()
+            with away():
+                bell.wait(seen, due_ms, now_ms)
             return
         bell.busy()
         held = self._under_way[delivery.receipt] = Held(delivery, self._clock)
         if self._is_first_copy(held):
-            self._take(held)
+            await self._take(held)
 
-    def _take(self, held: Held) -> None:
+    async def _take(self, held: Held) -> None:
         """Handles it, and then its copies that came meanwhile, even where the inbox did not answer."""
         try:
-            self._handle(held.delivery, held)
+            await self._handle(held.delivery, held)
         finally:
             del self._under_way[held.delivery.receipt]
             if copy := self._next_copy(held):
-                self._take(copy)
+                await self._take(copy)
 
     def _is_first_copy(self, held: Held) -> bool:
         """Tells whether no copy of it is under way. If one is, the worker of that one takes this one after it."""
@@ -135,16 +143,16 @@ class Pump:
                 del self._copies[key]
             return copies[0] if copies else None
 
-    def _handle(self, delivery: Delivery, held: Held) -> None:
+    async def _handle(self, delivery: Delivery, held: Held) -> None:
         parts = self._local.parts
         try:
-            if is_exhausted(delivery.deliveries) and run_now(give_up(parts, delivery.lane, delivery.message)):
+            if is_exhausted(delivery.deliveries) and await give_up(parts, delivery.lane, delivery.message):
                 log.error("gave up on %s after %d deliveries", _about(delivery), delivery.deliveries - 1)
             else:
                 with self._local.repeated():
-                    run_apart(dispatch(parts, delivery.lane, delivery.message, held), self._free)
+                    await dispatch(parts, delivery.lane, delivery.message, held)
         except Exception as error:
-            if self._is_put_off(delivery, error):
+            if await self._is_put_off(delivery, error):
                 self._local.inbox.delete(delivery)
                 return
             delay_ms = min(FIRST_DELAY_MS * 4 ** min(delivery.deliveries - 1, 8), LONGEST_DELAY_MS)
@@ -154,12 +162,12 @@ class Pump:
         else:
             self._local.inbox.delete(delivery)
 
-    def _is_put_off(self, delivery: Delivery, error: Exception) -> bool:
+    async def _is_put_off(self, delivery: Delivery, error: Exception) -> bool:
         """Checks the disk, so that a failing disk does not make a message fail permanently."""
         if not isinstance(error, PortError) or delivery.deliveries < DELIVERIES:
             return False
         try:
-            return run_now(put_off(self._local.parts, delivery.lane, delivery.message))
+            return await put_off(self._local.parts, delivery.lane, delivery.message)
         except PortError:
             return False  # it still fails: the message is delivered again
 

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Generator
 from contextlib import suppress
 from contextvars import copy_context
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.steps.batons import Baton, away
@@ -70,23 +70,27 @@ def run_apart(coroutine: Coroutine[Any, Any, T], free: threading.Lock | None = N
 
     `free`: of the threads that share this lock, one computes at a time.
     """
-    apart = _Apart(coroutine, free)
-    take().jobs.put(apart.go_on)
-    made, error = apart.answer.get()
-    if error is not None:
-        raise error
-    result: T = made
-    return result
+    return Apart(coroutine, free).result()
 
 
-class _Apart:
-    """A coroutine that goes on in whatever thread is free."""
+class Apart(Generic[T]):
+    """A coroutine that goes on in whatever thread of steps is free. It begins at once."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], free: threading.Lock | None) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], free: threading.Lock | None = None) -> None:
+        """`free`: of the threads that share this lock, one computes at a time."""
         self._coroutine, self._context, self._free = coroutine, copy_context(), free
-        self.answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        take().jobs.put(self._go_on)
 
-    def go_on(self) -> None:
+    def result(self, timeout_seconds: float | None = None) -> T:
+        """Waits for its result; raises what it raised. Raises queue.Empty if it has not ended in time."""
+        made, error = self._answer.get(timeout=timeout_seconds)
+        if error is not None:
+            raise error
+        result: T = made
+        return result
+
+    def _go_on(self) -> None:
         """Drives the coroutine to its end, or to a step that keeps this thread."""
         here = threading.current_thread()
         if not isinstance(here, StepThread):
@@ -95,7 +99,7 @@ class _Apart:
         while (asked := self._next(here)) is not None:
             if isinstance(asked, Pause):
                 block(asked)
-            elif not asked.run_here(here, self.go_on):
+            elif not asked.run_here(here, self._go_on):
                 return
         here.end()
         keep(here)
@@ -106,9 +110,9 @@ class _Apart:
         try:
             asked: Attempt | Pause = self._context.run(self._coroutine.send, None)
         except StopIteration as stop:
-            self.answer.put((stop.value, None))
+            self._answer.put((stop.value, None))
         except BaseException as error:
-            self.answer.put((None, error))
+            self._answer.put((None, error))
         else:
             return asked
         finally:

@@ -1,8 +1,8 @@
 """Batons: of the messages that one process handles, one computes, because Python lets no two of them do so.
 
 Threads that want to compute all at once take the interpreter from each other every few milliseconds: they get no
-further for it, and steps of microseconds seem to take long. So each waits for the baton, and passes it on while it
-waits for the disk or for a step.
+further for it, and steps of microseconds seem to take long. So each waits for the baton before it takes a message, and
+passes it on while it waits for a message, a slow disk or a step.
 
      message 1   computes ── waits for the disk ──────────── computes ── ends
      message 2             └ computes ── its step takes long ──────────────────
