@@ -1,7 +1,8 @@
 """Law of counts: where nobody dies and nothing comes twice, a run's messages are as many as its records ask for.
 
 A wake is sent once for the record that it is for. It is sent again after a death or a lost answer, by a worker that
-hands over or whose clock is behind, by each of two publishers whose events race, and to whoever stands in a line.
+hands over or whose clock is behind, and to whoever stands in a line. A call or an event may wake what another one has
+moved at the same time: copies of one approval, or a publisher that found the other's event and took it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,17 @@ if TYPE_CHECKING:
 
 
 def count_wake(world: World, message: Mapping[str, Any]) -> None:
-    """Counts a wake that is sent, by all that it says."""
+    """Counts a wake that is sent, by all that it says, and by the call or the event that sends it."""
     if world.counts_wakes and message.get("type") == "wake" and _is_calm(world):
-        world.wakes[str(sorted(message.items()))] += 1
+        world.wakes[f"{sorted(message.items())}{_from_outside(world)}"] += 1
+
+
+def _from_outside(world: World) -> str:
+    """Which call or event is at work; "" for a worker or a timer."""
+    actor = world.current
+    if actor is None or (actor.envelope.kind != "client" and actor.envelope.body.get("type") != "publish"):
+        return ""
+    return f" by {actor.name}"
 
 
 def laws_of_counts(world: World) -> Iterator[str]:

@@ -8,7 +8,7 @@ from stepwell.definition.graph import Node
 from tests.sim.child_programs import DEEPEST
 from tests.sim.programs import Program
 
-MOST_CALLS = 150_000
+MOST_CALLS = 400_000
 MOST_IDLE = 100_000  # calls without a record: copies of old messages and looks make up to about 50,000
 MOST_RECORDS = 3_000  # of all logs: a run that goes round for ever writes more and more; few families need as many
 OF_A_RUN = 15  # records at most, with those of its branches; families of 90 to 620 runs write 7 to 10
