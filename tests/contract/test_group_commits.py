@@ -35,8 +35,8 @@ class Traced(Database):
     def _connect(self, synchronous: Any) -> Any:
         connection = super()._connect(synchronous)
         for pragma in self._pragmas:
-            connection.raw.execute(f"PRAGMA {pragma}")
-        connection.raw.set_trace_callback(lambda statement: self.statements.append(f"{synchronous} {statement}"))
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_trace_callback(lambda statement: self.statements.append(f"{synchronous} {statement}"))
         return connection
 
 
@@ -153,7 +153,7 @@ def test_who_waits_for_a_slow_disk_lets_another_compute_and_for_a_quick_one_does
     monkeypatch.setattr(module, "QUICK_SECONDS", quick_seconds)
     free, could_others = threading.Lock(), list[bool]()
     database = Database(path)
-    database._here.connection.raw.create_function("look", 0, lambda: could_others.append(not free.locked()))
+    database._here.connection.create_function("look", 0, lambda: could_others.append(not free.locked()))
     baton = Baton(free)
     compute_with(baton)
     try:

@@ -43,7 +43,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path: Path = tmp_path_factory.mktemp("runs") / "stepwell.db"
     database = Database(path, "NORMAL")
     with database.transaction():
-        database._here.connection.raw.executemany(INSERT_RUN, map(header_row, rows(request.param)))
+        database._here.connection.executemany(INSERT_RUN, map(header_row, rows(request.param)))
     yield SqliteStore(database)
     database.close()
 
@@ -51,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("name", LISTS)
 def test_a_page_of_a_list_reads_little_more_than_its_runs(store: SqliteStore, name: str) -> None:
     """Counted in steps of SQLite's virtual machine: a run of a page takes about 60, whatever the table holds."""
-    raw, counted = store._db._here.connection.raw, [0]
+    raw, counted = store._db._here.connection, [0]
 
     def count() -> None:
         counted[0] += STEPS

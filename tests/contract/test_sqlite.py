@@ -240,7 +240,7 @@ def test_overdue_waits_are_found_without_reading_the_others(path: Path) -> None:
 def test_an_append_is_one_statement_and_one_commit(path: Path) -> None:
     database = Database(path)
     statements: list[str] = []
-    database._here.connection.raw.set_trace_callback(statements.append)
+    database._here.connection.set_trace_callback(statements.append)
     assert run(SqliteStore(database).append("r1", "0", 0, "body")) is None
     assert len(statements) == 1
     assert statements[0].startswith("INSERT INTO log")

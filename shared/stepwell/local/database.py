@@ -49,15 +49,16 @@ _HINTS = {
 }
 
 
-class _Connection:
-    """Closes its connection when its thread ends."""
+class _Connection(sqlite3.Connection):
+    """Closes when its thread ends. It closes itself: Python warns of one that it finds open."""
 
-    def __init__(self, raw: sqlite3.Connection) -> None:
-        self.raw = raw
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
         self.reading = threading.Lock()  # to close what another thread executes crashes the process
 
     def __del__(self) -> None:
-        self.raw.close()
+        with contextlib.suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
 
 
 class _Change:
@@ -82,7 +83,7 @@ class _Here(threading.local):
 
     def __init__(self, connect: Callable[[], _Connection]) -> None:
         self.connection = connect()
-        self.execute: Execute = self.connection.raw.execute
+        self.execute: Execute = self.connection.execute
 
 
 class Database:
@@ -174,7 +175,7 @@ class Database:
         with self._exclusively(self._here) as execute:
             for change in changes:
                 change.make(execute)
-                if change.error is not None and not self._here.connection.raw.in_transaction:
+                if change.error is not None and not self._here.connection.in_transaction:
                     raise change.error  # such as a full disk: SQLite has undone all of them
 
     @contextlib.contextmanager
@@ -195,8 +196,8 @@ class Database:
             yield here.execute
             here.execute("COMMIT", ())
         finally:
-            if here.connection.raw.in_transaction:
-                here.connection.raw.rollback()
+            if here.connection.in_transaction:
+                here.connection.rollback()
 
     def compact(self) -> None:
         """Rewrites the file without its free pages, and empties its journal; others wait meanwhile."""
@@ -215,7 +216,7 @@ class Database:
         with self._writing:
             for connection in connections:
                 with connection.reading:
-                    connection.raw.close()
+                    connection.close()
 
     def _connect(self, synchronous: Synchronous) -> _Connection:
         # SQLite gives its journal and its shared memory the mode of the file. This opens only a new file, because
@@ -224,24 +225,24 @@ class Database:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
         try:
             # Each thread uses its own; the check is off because `close` closes all from one thread.
-            raw = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
-            )
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS,
+                factory=_Connection,
+            )  # fmt: skip
         except sqlite3.Error as error:
             raise self._problem(error) from error
-        connection = _Connection(raw)
         try:
-            raw.execute(f"PRAGMA busy_timeout = {self._busy_ms}")
-            raw.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute(f"PRAGMA busy_timeout = {self._busy_ms}")
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
             if not self._is_prepared:
-                self._use_wal(raw)
-                schema.prepare(raw, self.path)
+                self._use_wal(connection)
+                schema.prepare(connection, self.path)
                 self._is_prepared = True
         except sqlite3.Error as error:
-            raw.close()
+            connection.close()
             raise self._problem(error) from error
         except UserError:
-            raw.close()
+            connection.close()
             raise
         with self._opening:
             if self._is_closed:
@@ -249,12 +250,12 @@ class Database:
             self._open.add(connection)
         return connection
 
-    def _use_wal(self, raw: sqlite3.Connection) -> None:
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
         """Enables WAL; retries, because SQLite refuses at once if two processes create the file."""
         end = time.monotonic() + self._busy_ms / 1_000
         while True:
             try:
-                raw.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError:
                 if time.monotonic() > end:
                     raise

@@ -13,6 +13,7 @@ import pytest
 from stepwell.definition.asl import jsonata_functions
 from stepwell.definition.asl.jsonata import answer_errors, compile_answer, compile_jsonata, is_jsonata
 from stepwell.errors import ExpressionError
+from stepwell.limits import JSON_DEPTH
 
 STATES = {
     "input": {"name": "Ann", "items": [3, 1, 2], "one": [{"x": 1}], "none": None, "empty": "", "json": '{"a": [1]}'},
@@ -352,6 +353,12 @@ def test_no_spelling_reaches_eval() -> None:
 )
 def test_what_would_never_end_or_fill_the_memory_fails(body: str) -> None:
     assert failure(body).message
+
+
+def test_a_result_is_nested_as_deeply_as_any_json_may_be_and_no_deeper() -> None:
+    nested = f"($g := function($s, $n){{$n = 0 ? $s : $g({{'a': $s}}, $n - 1)}}; $g(LAST, {JSON_DEPTH}))"
+    assert str(value(nested.replace("LAST", "1"))).count("{") == JSON_DEPTH
+    assert f"nested deeper than {JSON_DEPTH} levels" in failure(nested.replace("LAST", "{'b': 1}")).message
 
 
 def test_a_loop_without_end_stops_at_the_limit_of_time() -> None:

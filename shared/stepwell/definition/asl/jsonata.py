@@ -24,11 +24,13 @@ from stepwell.definition.asl.jsonata_text import (
 from stepwell.definition.graph import Json
 from stepwell.definition.text import pointer_part
 from stepwell.errors import ExpressionError
+from stepwell.limits import JSON_DEPTH
 
 BAD = "bad_expression"
 FAILED = "query_evaluation_error"
 # The limit of time is the last resort, far from what an expression needs: whoever meets it does so on every machine.
 _LIMITS: Final = {"timeout": 1_000, "max_stack_depth": 1_000, "max_sequence_length": MAX_ITEMS}
+_TOO_DEEP = f"its result is nested deeper than {JSON_DEPTH} levels"
 _MAX_DEPTH = 200  # of a value with expressions, such as `Arguments`
 _HOST_PREFIX = re.compile(r"^host function raised \w+: ")
 _HINTS: Mapping[str, str] = {
@@ -95,9 +97,12 @@ class Jsonata:
 
     def _read(self, text: str) -> Json:
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._failed("its result is nested too deeply") from None
+            raise self._failed(_TOO_DEEP) from None
+        if text.count("[") + text.count("{") > JSON_DEPTH and not _is_within(value, JSON_DEPTH):
+            raise self._failed(_TOO_DEEP)
+        return value
 
     def _check(self, value: Json, plain: Any) -> None:
         """Compares the result as JSON with the same in Python, where a function is None and infinity is infinite."""
@@ -188,6 +193,12 @@ def _rounded(value: Json) -> Json:
         return [_rounded(one) for one in value]
     is_long = isinstance(value, int) and not -(2**63) <= value < 2**63
     return float(value) if is_long else value
+
+
+def _is_within(value: Json, levels: int) -> bool:
+    """Tells whether a value is nested no deeper than this."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels >= 0 and all(_is_within(part, levels - 1) for part in parts)
 
 
 def _short(text: str) -> str:
