@@ -79,6 +79,13 @@ def test_what_lambda_could_not_do_now_is_transient(cloud: Cloud, before: Any, ki
     assert cloud.calls == ["Invoke"], "the step's policy says whether there is another try"
 
 
+def test_a_refusal_of_lambda_has_its_status_and_code_as_data(cloud: Cloud) -> None:
+    cloud.before = _refusal(403, "AccessDeniedException")
+    with pytest.raises(CallError) as refusal:
+        invoke(cloud)
+    assert refusal.value.data == {"status": 403, "code": "AccessDeniedException"}
+
+
 def test_a_function_that_nobody_waits_for_is_called_asynchronously(cloud: Cloud) -> None:
     seen: list[Any] = []
     cloud.before = lambda _, request: seen.append(request) or answer(202, "")

@@ -199,7 +199,7 @@ def test_a_catcher_gets_the_input_of_the_state_with_the_error_and_leads_on(begin
         A=task("fail", Parameters={}, Catch=caught), B={"Type": "Pass", "End": True}, C={"Type": "Succeed"}
     )
     run = begin(states, {"id": 7})
-    assert run.result == {"id": 7, "error": {"Error": "CardDeclined", "Cause": "no CardDeclined"}}
+    assert (run.result["id"], run.result["error"]["Error"]) == (7, "CardDeclined")
 
 
 def test_an_error_that_no_catcher_takes_fails_the_run(begin: Begin) -> None:

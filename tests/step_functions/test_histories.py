@@ -115,8 +115,9 @@ def test_a_retried_task_is_entered_once_and_left_by_its_catcher(world: World, cl
         "FailStateEntered Refused",
         "ExecutionFailed",
     ]
-    assert {"error": "Busy", "cause": "try later"}.items() <= _details(events[7]).items()
-    assert json.loads(_details(events[-3])["output"])["error"] == {"Error": "Busy", "Cause": "try later"}
+    cause = '{"errorMessage":"try later","errorType":"Busy","stackTrace":[]}'
+    assert {"error": "Busy", "cause": cause}.items() <= _details(events[7]).items()
+    assert json.loads(_details(events[-3])["output"])["error"] == {"Error": "Busy", "Cause": cause}
     assert _details(events[-1]) == {"error": "Refused", "cause": "no luck"}
 
 

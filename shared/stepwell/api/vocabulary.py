@@ -10,10 +10,11 @@ from typing_extensions import TypedDict
 
 from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
-from stepwell.api.states import status_unpaused
+from stepwell.api.states import error_of, status_unpaused
 from stepwell.api.views import RunView
 from stepwell.definition.asl.names import cause_of, error_name
 from stepwell.definition.graph import END, Json
+from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Status
 from stepwell.engine.results import HISTORY
 from stepwell.engine.table import Phase
@@ -170,7 +171,7 @@ def _dag(view: RunView, at: Standing) -> dict[str, Any]:
 
 def _machine(view: RunView, at: Standing) -> dict[str, Any]:
     """What DescribeExecution tells: the output, or the error and its cause."""
-    error = view["error"] if view["ended_at"] else None
+    error = told_failure(error_of(at.token)) if view["ended_at"] else None
     cause = (cause_of(error) if error else view["cancel_reason"]) if view["ended_at"] else None
     return {
         "output": view["result"],

@@ -59,12 +59,18 @@ def _failed(function: str, meaning: Meaning, response: Answer | None, error: Exc
     if response is not None:
         code = code_of(error) or "LambdaError"
         category = "transient" if code in _PASSING or _is_fault(response) else "step"
-        return CallError(code, category, f"{function} was not called: {error}")
+        data = {"status": _status(response), "code": code}
+        return CallError(code, category, f"{function} was not called: {error}", data)
     if meaning in (Meaning.BUSY, Meaning.UNKNOWN):
         return CallError("lambda_connection", "transient", f"{function} did not answer: {error}")
-    return CallError(type(error).__name__, "step", f"{function} was not called: {error}")
+    kind = type(error).__name__
+    return CallError(kind, "step", f"{function} was not called: {error}", {"code": kind})
 
 
 def _is_fault(response: Answer) -> bool:
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+    status = _status(response)
     return isinstance(status, int) and status >= 500
+
+
+def _status(response: Answer) -> object:
+    return response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)

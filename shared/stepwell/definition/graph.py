@@ -5,7 +5,7 @@ Standard library only: the engine imports this module and nothing else of the de
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
@@ -106,6 +106,8 @@ class Throttle:
     key: Expression | None = None  # the limit is for each value by itself
 
 
+Throws: TypeAlias = Callable[[str, str, Json], bool]
+
 CALLS = ("http:", "lambda:", "arn:")  # a step whose `run` begins so calls another system, and is no code of the folder
 
 
@@ -133,6 +135,7 @@ class Step:
     throttle: Throttle | None = None
     limits: Expression | None = None  # {timeout, heartbeat} in seconds, for an attempt; else what is written
     callback: Wait | None = None  # what it returns is dropped: its result is what comes by the token in its input
+    throws: Throws | None = None  # whether its function threw a failure of this type and category, with this data
 
 
 @dataclass(frozen=True, slots=True)

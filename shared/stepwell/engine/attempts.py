@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.graph import Json, Node, Step
+from stepwell.definition.graph import Json, Node, Step, Throws
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.answered import limited, pause_for
@@ -47,6 +49,8 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
     """Returns the record of an attempt: its output, the rules taken and the token's next node, in one."""
     token = back(token)
+    if outcome.failure is not None and action.step.throws is not None:
+        outcome = replace(outcome, failure=_asked(outcome.failure, action.step.throws))
     if outcome.is_stuck and outcome.failure is not None:
         node = moment.graph.start if moment.turn else action.node
         is_unbegun = token.last is not None and token.last.kind is Kind.BEGAN
@@ -74,6 +78,10 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
     ended = with_writes(moment, token, ended, action.step.output, writes)
     made = ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
     return changed(made, taken=action.taken) if outcome.is_taken else made
+
+
+def _asked(failure: Failure, throws: Throws) -> Failure:
+    return replace(failure, is_thrown=throws(failure.type, failure.category, failure.data))
 
 
 def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:

@@ -224,8 +224,9 @@ def _told(fan_in: FanIn, fork: Fork, failed: Sequence[Arrival], name: str) -> Fa
         return Failure("join_unmet", "step", message, step=name)
     if error is None or not fork.groups[0].rule:
         return error
-    told = _failure_of(failed[0], error, len(failed), fork.width, name)
-    return told if fan_in.tells == "branch" else replace(told, message=error.message)
+    if fan_in.tells == "error":
+        return replace(error, step=error.step or name, retry_after_ms=0, traceback="", raised=None)
+    return _failure_of(failed[0], error, len(failed), fork.width, name)
 
 
 def _merged(fan_in: FanIn, branches: Sequence[Arrival], at_join: bool) -> Json:

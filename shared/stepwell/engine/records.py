@@ -84,6 +84,7 @@ class Failure:
     retry_after_ms: int = 0  # what the other side asked for
     traceback: str = ""  # for people; no expression, parent or subscriber gets it
     raised: Json = None  # how a durable function makes the step's exception again: its class, arguments and fields
+    is_thrown: bool = False  # by the function itself, where the step asks who failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.definition.asl.names import bad_names, error_name, takes
+from stepwell.definition.asl.names import bad_names, cause_of, error_name, is_thrown, takes
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,7 @@ from stepwell.definition.asl.names import bad_names, error_name, takes
         ("ConnectError", "transient", "ConnectError"),
         ("http_503", "external", "http_503"),
         ("step_timeout", "timeout", "States.Timeout"),
+        ("lambda_timeout", "timeout", "Sandbox.Timedout"),
         ("workflow_timeout", "timeout", "States.Timeout"),
         ("heartbeat_timeout", "timeout", "States.HeartbeatTimeout"),
         ("worker_lost", "worker_lost", "States.TaskFailed"),
@@ -45,14 +46,16 @@ def test_a_failure_has_the_name_of_step_functions(failure_type: str, category: s
 
 STEP, TIMEOUT, BEAT = ("CardDeclined", "step"), ("step_timeout", "timeout"), ("heartbeat_timeout", "timeout")
 LOST, BROKEN, LARGE = ("worker_lost", "worker_lost"), ("bad_expression", "validation"), ("answer_too_large", "step")
+OF_LAMBDA = ("lambda_timeout", "timeout")
 QUERY = ("query_evaluation_error", "validation")
 
 
 @pytest.mark.parametrize(
     ("name", "taken"),
     [
-        ("States.ALL", {STEP, TIMEOUT, BEAT, LOST, QUERY}),
-        ("States.TaskFailed", {STEP, BEAT, LOST, QUERY}),
+        ("States.ALL", {STEP, TIMEOUT, BEAT, LOST, QUERY, OF_LAMBDA}),
+        ("States.TaskFailed", {STEP, BEAT, LOST, QUERY, OF_LAMBDA}),
+        ("Lambda.Unknown", {OF_LAMBDA}),
         ("States.Timeout", {TIMEOUT, BEAT}),
         ("States.HeartbeatTimeout", {BEAT}),
         ("States.Runtime", {BROKEN}),
@@ -63,8 +66,33 @@ QUERY = ("query_evaluation_error", "validation")
     ],
 )
 def test_a_name_takes_just_these_failures(name: str, taken: set[tuple[str, str]]) -> None:
-    every = {STEP, TIMEOUT, BEAT, LOST, BROKEN, LARGE, QUERY}
+    every = {STEP, TIMEOUT, BEAT, LOST, BROKEN, LARGE, QUERY, OF_LAMBDA}
     assert {one for one in every if takes([name], *one)} == taken
+
+
+@pytest.mark.parametrize(
+    ("failure_type", "category", "data", "expected"),
+    [
+        ("CardDeclined", "step", {"limit": 5}, True),
+        ("gaierror", "transient", None, True),
+        ("BadAddress", "validation", None, True),
+        ("failed", "step", None, True),
+        ("lambda_timeout", "timeout", None, True),
+        ("step_timeout", "timeout", None, False),
+        ("step_input", "validation", None, False),
+        ("worker_lost", "worker_lost", None, False),
+        ("lambda_connection", "transient", None, False),
+        ("TooManyRequestsException", "transient", {"status": 429, "code": "TooManyRequestsException"}, False),
+    ],
+)
+def test_a_function_throws_what_neither_lambda_nor_stepwell_fails_with(
+    failure_type: str, category: str, data: object, *, expected: bool
+) -> None:
+    assert is_thrown(failure_type, category, data) is expected
+
+
+def test_the_cause_of_a_limit_is_its_sentence() -> None:
+    assert cause_of({"type": "step_timeout", "category": "timeout", "message": "too late"}) == "too late"
 
 
 def test_no_name_takes_nothing() -> None:

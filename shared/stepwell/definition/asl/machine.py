@@ -173,7 +173,7 @@ class _State:
             self._add(Node(self.name, call=call, shaping=shaping, rules=self._rules(tried)))
         else:
             step = Step(found.run, given, timeout_ms=timeout_ms, retriers=tuple(tried), uses=found.uses,
-                        limits=self._limits("timeout"))  # fmt: skip
+                        limits=self._limits("timeout"), throws=found.throws)  # fmt: skip
             self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(())))
 
     def _answered(
@@ -186,7 +186,7 @@ class _State:
         runs_ms = None if limit_ms is None else min(limit_ms, STEP_TIMEOUT_MS)
         computed = parts.Computed(self.name, "input", given)
         step = Step(found.run, computed, timeout_ms=runs_ms, callback=wait, uses=found.uses,
-                    limits=self._limits("timeout", "heartbeat"))  # fmt: skip
+                    limits=self._limits("timeout", "heartbeat"), throws=found.throws)  # fmt: skip
         self._add(Node(self.name, step=step, shaping=shaping, rules=self._rules(tried)))
 
     def _limits(self, *names: str) -> parts.Computed | None:

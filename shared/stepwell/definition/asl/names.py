@@ -17,10 +17,12 @@ HEARTBEAT = "States.HeartbeatTimeout"
 RUNTIME = "States.Runtime"
 TOO_LARGE = "States.DataLimitExceeded"
 RESERVED = "States."  # no other error has a name that begins so
+_TIMED_OUT = "lambda_timeout"  # by Lambda, whose function has a limit of its own
 _STATUS = "States.Http.StatusCode."  # and the status: 404
 
 _NAMED: Mapping[str, str] = {
     "heartbeat_timeout": HEARTBEAT,
+    _TIMED_OUT: "Sandbox.Timedout",
     "parameter_path_failure": "States.ParameterPathFailure",
     "result_path_failure": "States.ResultPathMatchFailure",
     "intrinsic_failure": "States.IntrinsicFailure",
@@ -36,6 +38,8 @@ _NAMED: Mapping[str, str] = {
 _OF_SERVICE = re.compile(r"(\w+)\.(?:Amazon|AWS)?\1Exception")
 _CHILD_STATUS: Mapping[str, str] = {"cancelled": "ABORTED", "timed_out": "TIMED_OUT"}
 _BY_CATEGORY: Mapping[str, str] = {"timeout": TIMEOUT, "worker_lost": TASK_FAILED}
+_NOT_OF_FUNCTIONS = frozenset({"answer_too_large", "bad_answer", "lambda_connection", "lambda_not_here"})
+_OF_STEPWELLS = frozenset({"timeout", "validation", "worker_lost"})  # categories
 _OF_STEPWELL = re.compile(r"[a-z][a-z0-9_]*")  # as its codes are written; other types are classes of exceptions
 KNOWN = frozenset(
     {
@@ -64,11 +68,21 @@ def error_name(failure_type: str, category: str) -> str:
     return _BY_CATEGORY.get(category, failure_type)
 
 
+def is_thrown(failure_type: str, category: str, data: Json) -> bool:
+    """Tells whether a function failed with this, and neither Lambda, which calls it, nor Stepwell for it."""
+    is_own = category in _OF_STEPWELLS and _OF_STEPWELL.fullmatch(failure_type) is not None
+    is_of_lambda = isinstance(data, dict) and data.get("code") == failure_type
+    return failure_type == _TIMED_OUT or not (is_own or is_of_lambda or failure_type in _NOT_OF_FUNCTIONS)
+
+
 def cause_of(error: Mapping[str, Json]) -> str:
-    """Returns the Cause of a failure: its message. That of a child run is JSON, which machines parse."""
-    child = error.get("data")
+    """Returns the Cause of a failure: its message. That of a function or a child run is JSON, which machines parse."""
+    message, child = str(error.get("message") or ""), error.get("data")
+    if error.get("is_thrown"):
+        kind = _NAMED.get(error["type"], error["type"])
+        return _json({"errorMessage": message, "errorType": kind, "stackTrace": []})
     if error["type"] != "child_failed" or not isinstance(child, dict) or "run_id" not in child:
-        return str(error.get("message") or "")
+        return message
     failed, workflow, run_id = child.get("error"), child["workflow"], child["run_id"]
     why = {"Cause": cause_of(failed), "Error": error_name(failed["type"], failed["category"])} if failed else {}
     told = {
@@ -78,7 +92,11 @@ def cause_of(error: Mapping[str, Json]) -> str:
         "StateMachineArn": f"arn:aws:states:::stateMachine:{workflow}",
         "Status": _CHILD_STATUS.get(child["status"], "FAILED"),
     }
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return _json(told)
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def takes(error_equals: Sequence[str], failure_type: str, category: str) -> bool:
@@ -91,6 +109,8 @@ def _of_lambda(failure_type: str, category: str) -> Iterator[str]:
     """Yields what Step Functions calls a failure of Lambda itself; a step has only the name that Lambda gives it."""
     if failure_type == "lambda_connection":
         yield "Lambda.SdkClientException"
+    elif failure_type in (_TIMED_OUT, "LambdaError"):
+        yield "Lambda.Unknown"
     elif category == "transient" and failure_type.endswith("Exception"):
         yield f"Lambda.{failure_type}"
 

@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from stepwell.definition.asl import services
 from stepwell.definition.asl.frames import Frame
-from stepwell.definition.graph import Json
+from stepwell.definition.asl.names import is_thrown
+from stepwell.definition.graph import Json, Throws
 from stepwell.definition.states_language import is_named
 from stepwell.definition.text import closest
 from stepwell.errors import ExpressionError
@@ -28,6 +29,7 @@ _LAMBDA = re.compile(r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:[A-Za-z0
 _INTEGRATION = re.compile(
     r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:([A-Za-z0-9-]+:[A-Za-z0-9-]+(?::[A-Za-z0-9]+)?)(\.[A-Za-z:0-9]+)?"
 )
+_NO_FUNCTIONS = ("arn:", "http:", "workflow:")
 _MACHINE = re.compile(r"arn:aws[a-z-]*:states:[a-z0-9-]*:\d*:stateMachine:([A-Za-z0-9_-]{1,80})(:.+)?")
 
 
@@ -41,6 +43,12 @@ class Target:
     uses: services.Uses = ()  # what an integration calls
     is_detached: bool = False  # of a workflow: nobody waits for its run
     has_token: bool = False  # its result comes by a callback, whose token its input may have
+
+    @property
+    def throws(self) -> Throws | None:
+        """Of a function, here or on Lambda: tells its own errors, whose Cause is JSON."""
+        calls = self.run.startswith(_NO_FUNCTIONS) and services.call_name(self.run) != services.INVOKE
+        return None if calls else is_thrown
 
 
 @dataclass(frozen=True, slots=True)
