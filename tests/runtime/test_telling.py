@@ -142,3 +142,24 @@ def test_a_pause_for_the_cost_of_a_run_is_the_engine_s_own() -> None:
         paused = replace(before, paused_ms=before.changed_ms + 1, paused_by=pauser)
         found = [*told.teller.header_changed(before, paused), *told.teller.header_changed(paused, before)]
         assert [one.entry.trigger for one in found] == [trigger, "call"]
+
+
+MACHINE = """
+workflow: flow
+resources: {look: python:m.look}
+StartAt: Look
+States:
+  Look: {Type: Parallel, Branches: [{StartAt: B, States: {B: {Type: Task, Resource: look, End: true}}}], End: true}
+"""
+
+
+@pytest.mark.parametrize(("is_known", "step"), [(True, "Look"), (False, "Look.fork")])
+def test_subscribers_are_told_the_state_of_a_node_that_was_added(*, is_known: bool, step: str) -> None:
+    world = World(MACHINE)
+    run_id = world.start()
+    world.deliver()
+    teller = Teller(world.store, world.store, world.store, world.blobs)
+    teller.graph_of = world.service.graph_of if is_known else None
+    saved = run_now(world.store.read_log(run_id, "0"))[0]
+    notices = run_now(teller.appended(run_id, "0", 0, saved.body))
+    assert [one.entry.step for one in notices if one.entry.type == "fork.opened"] == [step]

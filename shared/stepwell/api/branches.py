@@ -16,7 +16,7 @@ from stepwell.api.waiting import waiting_data
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
-from stepwell.engine.names import iso, node_of
+from stepwell.engine.names import iso, node_of, shown_output
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
@@ -100,7 +100,7 @@ def branch_view(
         waiting_for=shown_kind(token, waiting) if waiting else None,
         waiting_until=time_of(waiting.until_ms) if waiting else None,
         waiting_data=waiting_data(at.run_id, token, 0) if waiting else None,  # without links, which need the time
-        output=dict(token.scope),
+        output=shown_output(token),
         error=error_view(error_of(token)),
         steps={name: step_result(step) for name, step in steps.items()},
         children=list(children_of(at, token, statuses or {})),

@@ -17,7 +17,7 @@ async def states_entered(service: Service, at: Standing) -> list[str]:
     """Reads the names of the states of the run and its branches, by the time when each was entered."""
     found: list[str] = []
     again: set[tuple[str, str]] = set()  # what a retrier leads back to has been entered before
-    async for entry in (await service.whole_narrator(at.run_id)).entries():
+    async for entry in (await service.node_narrator(at.run_id)).entries():
         node = at.graph.nodes.get(entry.step or "")
         if node is not None and node.is_made and entry.type == "sleep.started":
             again.add((entry.token, node.part_of))

@@ -57,7 +57,7 @@ async def last_entry(service: Service, at: Standing) -> Entry | None:
     if slot > 0:
         previous, record = await narrator.records_of(ROOT, slot - 2, 2)
         if (known := newest_of(at.token, (previous, record), at.run)) is not None:
-            return known
+            return narrator.named([known])[0]
     newest = None
     async for entry in narrator.entries(after=f"{ROOT}@{slot - 1}.{_LAST}" if slot else ""):
         newest = entry

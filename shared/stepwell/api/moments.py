@@ -15,7 +15,7 @@ from stepwell.api.requests import Query
 from stepwell.api.states import current_steps, phase_of, status_of
 from stepwell.api.steps import StepResult, time_of
 from stepwell.definition.graph import Json
-from stepwell.engine.names import state_of
+from stepwell.engine.names import shown_state
 from stepwell.engine.records import Status
 from stepwell.limits import RUN_STEPS
 from stepwell.runtime.log.standing import Standing
@@ -75,7 +75,7 @@ def state_view(before: Standing, after: Standing, last_slot: int) -> StateView:
         status=status_of(after).value,
         phase=phase_of(after),
         current_steps=current_steps(after),
-        state=state_of(after.token),
+        state=shown_state(after.token),
         steps=steps,
         states=node_states(after, steps),
         taken=taken_edges(after, ()),
@@ -97,7 +97,7 @@ def _compared(at: Standing) -> Mapping[str, Json]:
     }
     status = status_of(at)
     result = at.token.result if status is Status.COMPLETED else None
-    return {"status": status.value, "steps": steps, "state": state_of(at.token), "result": result}
+    return {"status": status.value, "steps": steps, "state": shown_state(at.token), "result": result}
 
 
 def _changes(before: Json, after: Json, path: str, depth: int) -> Iterator[Change]:

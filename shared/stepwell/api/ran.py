@@ -61,7 +61,7 @@ def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed])
         wait = wait_of(graph, token)
         yield TokenView(
             id=token.id,
-            step=wait[1] if wait else node,
+            step=graph.seen_as(wait[1] if wait else node),
             phase=begun_phase(token),
             waiting_for=shown_kind(token, wait[0]) if wait else None,
             awaits=_awaits(token, wait[0]) if wait else [],
@@ -83,7 +83,7 @@ def shown_inside(at: Standing, forks: Iterable[Surveyed]) -> Token | None:
             if (
                 is_waiting(one)
                 and one.parked is not None
-                and (one.node, one.parked.since_ms) == (header.waiting_node, header.waiting_since_ms)
+                and (at.graph.seen_as(one.node), one.parked.since_ms) == (header.waiting_node, header.waiting_since_ms)
                 and shown_kind(one, one.parked) == header.waiting_for
             ):
                 return one

@@ -34,7 +34,7 @@ from stepwell.api.trying import tried_at, tried_in
 from stepwell.api.waiting import Shown, waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine import gathering
-from stepwell.engine.names import iso, state_of
+from stepwell.engine.names import iso, shown_state
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Parked, Status
 from stepwell.engine.starts import is_open
@@ -204,7 +204,7 @@ def run_view(
         pending_reason=_pending_reason(at, status, now_ms),
         gathering=gathering_view(at),
         input=at.run.input,
-        state=state_of(token),
+        state=shown_state(token),
         steps=steps,
         tokens=tokens[:TOKENS_SHOWN],
         forked=fork_view(at.graph, token),

@@ -194,10 +194,12 @@ def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | N
     parts, clients, deployment = deployed.parts, deployed.clients, deployed.deployment
     if not deployment.bus:
         raise UserError("STEPWELL_BUS is not set", code="bad_setting", hint="the stack sets it: deploy again")
+    teller = Teller(deployed.store, deployed.store, deployed.store, parts.ports.blobs)
+    teller.graph_of = parts.service.graph_of
     return Stream(
         deployed.store,
         parts.ports.blobs,
-        Teller(deployed.store, deployed.store, deployed.store, parts.ports.blobs),
+        teller,
         Bus(deployment.bus, clients.events, events=deployment.events),
         Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),
         _outgoing(deployed, webhooks),

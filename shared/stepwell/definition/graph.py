@@ -16,6 +16,8 @@ Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str
 END = "end"  # the target that ends the run
 CALLBACK_MARK = "stepwell-task-token-"  # and the run's id, in a step's input: where its callback's token is put in
 DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
+MADE, ITEM, RETRIES = "$made", "$item", "$retries"  # in a scope, for added nodes. MADE: the result is the output
+PART = "."  # in the name of each node that a compiler adds as a part of another
 NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors, whatever a retry policy names
 
 

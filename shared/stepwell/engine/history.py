@@ -9,7 +9,7 @@ from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import Entry, Teller
 from stepwell.engine.fold import signals
 from stepwell.engine.journal import continued_as
-from stepwell.engine.names import iso
+from stepwell.engine.names import iso, shown_output
 from stepwell.engine.records import (
     CALLERS,
     ENDED,
@@ -346,7 +346,7 @@ def _tell_branch_end(tell: Teller, record: Record, after: Token, trigger: str) -
         return
     match after.end.status:
         case Status.COMPLETED:
-            output = record.output if record.kind is Kind.RETURNED else dict(after.scope)
+            output = record.output if record.kind is Kind.RETURNED else shown_output(after)
             data = {"output": output, "at_join": after.end.at_join}
             tell.add("branch.completed", step=record.node, trigger=trigger, data=data)
         case Status.CANCELLED:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from stepwell.definition.graph import Graph, Json, Step
+from stepwell.definition.graph import ITEM, MADE, RETRIES, Graph, Json, Step
 from stepwell.engine.codec import told_failure
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, RunInfo
@@ -62,6 +62,7 @@ class Moment:
     lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
 
+_OWN = frozenset({MADE, ITEM, RETRIES})
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
 
 
@@ -129,6 +130,23 @@ def state_of(token: Token) -> dict[str, Json]:
     if token.branch is None:
         return {**token.scope, **error}
     return {**_outer(token.branch), **error, "_branch": branch_of(token)}
+
+
+def shown_state(token: Token) -> dict[str, Json]:
+    """Returns the state as people see it: without what the compiler's own nodes need."""
+    state = shown_scope(state_of(token))
+    if "_branch" in state:
+        state["_branch"] = {**state["_branch"], "output": shown_output(token)}
+    return state
+
+
+def shown_output(token: Token) -> Json:
+    """Returns what a branch has made so far: its result where a node says so, else its scope."""
+    return token.result if MADE in token.scope else shown_scope(token.scope)
+
+
+def shown_scope(scope: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in scope.items() if name not in _OWN}
 
 
 def scope_of(token: Token) -> dict[str, Json]:

@@ -111,7 +111,7 @@ class TellingStore(SnapshottingStore):
         self.live: LiveFeed | None = None
         # gets each change of a header but that a run goes on; of an end, not always what the header was before
         self.seen: Callable[[Header | None, Header], None] | None = None
-        self._teller = Teller(self, self, self, blobs)
+        self.teller = Teller(self, self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
 
     async def scrub(self) -> None:
@@ -122,7 +122,7 @@ class TellingStore(SnapshottingStore):
     async def drop_run(self, run_id: str, held_until_ms: int) -> bool:
         dropped = await super().drop_run(run_id, held_until_ms)
         with self._telling:
-            self._teller.forget(run_id)
+            self.teller.forget(run_id)
         return dropped
 
     async def create_run(self, header: Header) -> Header | None:
@@ -155,14 +155,14 @@ class TellingStore(SnapshottingStore):
         if self.seen is not None:
             self.seen(before, after)
         if self._is_told:
-            self._tell(lambda: self._teller.header_changed(before, after))
+            self._tell(lambda: self.teller.header_changed(before, after))
 
     async def append(
         self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
     ) -> Appended:
         found = await super().append(run_id, token, slot, body, consumes=consumes, also=also)
         if found is None and self._is_told:
-            self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
+            self._tell(lambda: run_now(self.teller.appended(run_id, token, slot, body)))
         return found
 
     @property

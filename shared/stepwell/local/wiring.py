@@ -183,6 +183,7 @@ def open_local(
     )
     store.keep = _keeping(parts.service, Snapshots(parts.service, files, view_of))
     store.seen = RunLines(parts.service)
+    store.teller.graph_of = parts.service.graph_of
     store.live = live = LiveFeed()
     store.lines = lines or LogFile(data)
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)

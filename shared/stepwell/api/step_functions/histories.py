@@ -38,7 +38,7 @@ async def history(call: Call, given: asked.History) -> Told:
 async def _events(call: Call, header: Header, region: str, *, has_data: bool) -> AsyncIterator[Told]:
     service = call.parts.service
     events = Events(Kinds(await service.graph_of(header)), region, has_data=has_data)
-    async for entry in (await service.whole_narrator(header.run_id)).entries():
+    async for entry in (await service.node_narrator(header.run_id)).entries():
         for event in events.of(entry):
             yield event
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from stepwell.definition import graph
 from stepwell.definition.asl.names import EXECUTION
 from stepwell.definition.asl.paths import Scope
-from stepwell.definition.graph import CALLBACK_MARK, Json
+from stepwell.definition.graph import CALLBACK_MARK, ITEM, RETRIES, Json
 
 VARIABLES = "$variables"  # names in the scope that no state can have
-RETRIES = "$retries"
-ITEM = "$item"
-MADE: Mapping[str, Json] = {"$made": True}  # what each state writes: the token's result is a state's output
+MADE: Mapping[str, Json] = {graph.MADE: True}  # what each state writes: the token's result is a state's output
 
 
 class Frame:

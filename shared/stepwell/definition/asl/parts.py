@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stepwell.definition.asl.dialects import Dialect, key_and_value
-from stepwell.definition.asl.frames import ITEM, MADE, Frame
+from stepwell.definition.asl.frames import MADE, Frame
 from stepwell.definition.asl.names import cause_of, error_name, takes
 from stepwell.definition.backoff import growing_ms
-from stepwell.definition.graph import Json, Retrier
+from stepwell.definition.graph import ITEM, Json, Retrier
 from stepwell.values import dataclass
 
 Compute = Callable[[Frame], Json]

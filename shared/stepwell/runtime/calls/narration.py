@@ -27,6 +27,7 @@ from stepwell.limits import HISTORY_BRANCHES
 from stepwell.runtime.calls.givens import Givens
 from stepwell.runtime.log.conditions import narrate
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.shown_nodes import ShownNodes
 from stepwell.runtime.log.standing import ForkedParent
 from stepwell.values import dataclass
 
@@ -50,6 +51,7 @@ class Narrator:
     logbook: Logbook
     run: RunInfo
     givens: Givens | None = None
+    shown: ShownNodes | None = None  # the names of nodes in the definition; None: those of the log
     abandons: bool = False
     read: Sequence[Record] | None = None
 
@@ -110,8 +112,13 @@ class Narrator:
         yield Token(), under_way(token, self.run) if is_root else ()
 
     def _told(self, record: Record, before: Token, after: Token) -> Sequence[Entry]:
-        entries = narrate(record, before, after, self.run)
-        return entries if self.givens is None else self.givens.added(entries, record, before)
+        entries: Sequence[Entry] = narrate(record, before, after, self.run)
+        entries = entries if self.givens is None else self.givens.added(entries, record, before)
+        return self.named(entries)
+
+    def named(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Returns the entries with the names of nodes that the history has."""
+        return entries if self.shown is None else self.shown.told(entries)
 
     async def _records(self, token: Token, until: int | None) -> AsyncIterator[Record]:
         after, last = token.slot, _NO_SLOT if until is None else until

@@ -17,6 +17,7 @@ from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
 from stepwell.engine.foretelling import ends_as, foretell
 from stepwell.engine.inputs import Change, Redriven
+from stepwell.engine.names import shown_scope
 from stepwell.engine.records import ROOT, Kind, Record, Status
 from stepwell.engine.redriving import Kept
 from stepwell.engine.routing import violations
@@ -95,7 +96,7 @@ class RunForker:
             "stops": way.stops,
             "stops_at": way.step or None,
             "status": ends_as(way) or None,
-            "state": dict(way.token.scope),
+            "state": shown_scope(way.token.scope),
         }
 
     async def _fork_run(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:

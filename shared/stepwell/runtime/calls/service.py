@@ -40,6 +40,7 @@ from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.shown_nodes import shown_nodes
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
@@ -255,11 +256,16 @@ class Service:
         except (EngineFault, DefinitionError):
             return Narrator(self._logbook, run)
         run = (await self._standing(run_id)).run if run.gathers else run  # only its log has the input
-        return Narrator(self._logbook, run, Givens(graph, run), has_abandoning(graph))
+        return Narrator(self._logbook, run, Givens(graph, run), shown_nodes(graph), has_abandoning(graph))
+
+    async def node_narrator(self, run_id: str) -> Narrator:
+        """Returns a reader that names the nodes as the log does, also those that were added. Raises NotFound."""
+        return replace(await self.whole_narrator(run_id), shown=None)
 
     def narrator_of(self, at: Standing) -> Narrator:
         """Returns a reader of the history of a run that has been loaded."""
-        return Narrator(self._logbook, at.run, abandons=has_abandoning(at.graph), read=at.read)
+        shown = shown_nodes(at.graph)
+        return Narrator(self._logbook, at.run, shown=shown, abandons=has_abandoning(at.graph), read=at.read)
 
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
         """Returns the root token's records, oldest first. Raises NotFound."""

@@ -76,7 +76,7 @@ class Showing:
             started_ms=effect.at_ms if effect.picked_up else None,
             ended_ms=effect.at_ms if effect.status.terminal else 0,
             waiting_for=shown_kind(at.token, parked) if parked else "",
-            waiting_node=effect.node,
+            waiting_node=at.graph.seen_as(effect.node),
             waiting_since_ms=parked.since_ms if parked else 0,
             waiting_until_ms=waits_until_ms(at, parked) if parked else None,
             expires_ms=_kept_until_ms(at, effect),
@@ -313,7 +313,7 @@ class Showing:
             Status.WAITING,
             now_ms,
             waiting_for=shown_kind(first.token, parked),
-            waiting_node=first.token.node,
+            waiting_node=fork.parent.graph.seen_as(first.token.node),
             waiting_since_ms=parked.since_ms,
             waiting_until_ms=waits_until_ms(fork.parent, parked),  # its parent is the run itself
             of_branch=True,

@@ -7,12 +7,13 @@ it may only be missing, and is then read: the header, and the log from the last 
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import PART, Graph, Json
 from stepwell.engine.batches import decode_batch
 from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
@@ -20,21 +21,25 @@ from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import branch_id
 from stepwell.engine.history import opening, under_way
 from stepwell.engine.lanes import split_lane
-from stepwell.engine.records import ROOT, Record, Status
+from stepwell.engine.records import ROOT, Goto, Record, Status
 from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
 from stepwell.engine.spending import is_pauser
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import decode_records
+from stepwell.errors import DefinitionError, EngineFault
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.conditions import narrate
 from stepwell.runtime.log.lanes import Lanes
 from stepwell.runtime.log.outputs import in_full
+from stepwell.runtime.log.shown_nodes import shown_nodes
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import Blobs, Log, Runs, Saved, Slots
 from stepwell.runtime.ports.headers import FORK, REDRIVE, Header
 from stepwell.values import dataclass
+
+_logger = logging.getLogger("stepwell.telling")
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -100,6 +105,7 @@ class Teller:
         self._lanes = Lanes(log, blobs)
         self._headers: _Recent[str, Header] = _Recent(remembered)
         self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
+        self.graph_of: Callable[[Header], Awaitable[Graph]] | None = None  # None: nodes have the names of the log
 
     def header_changed(self, before: Header | None, after: Header, has_input: bool = True) -> list[Notice]:
         """Returns the notices of a run's creation, pause, resumption or pick-up.
@@ -143,10 +149,22 @@ class Teller:
         self._remember(run_id, _Stand(token, stand.size_bytes + size_bytes))
         if header.origin and record.at_ms < header.created_ms:
             return []  # the original run told it
-        entries = narrate(record, stand.token, token, run_info(header))
+        entries = await self._named(header, record, narrate(record, stand.token, token, run_info(header)))
         if header.started_ms and not _goes_on(header):  # the header has told that already
             entries = tuple(entry for entry in entries if entry.type != "run.started")
         return _notices(header, _status(token), entries)
+
+    async def _named(self, header: Header, record: Record, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Returns the entries under the names of the definition, which is read only if they may be others."""
+        following = record.next.node if isinstance(record.next, Goto) else ""
+        if self.graph_of is None or not (PART in record.node or PART in following):
+            return entries
+        try:
+            shown = shown_nodes(await self.graph_of(header))
+        except (DefinitionError, EngineFault) as error:
+            _logger.warning("the definition of %s cannot be read: %s", header.run_id, error)
+            return entries
+        return entries if shown is None else shown.told(entries)
 
     def forget(self, run_id: str) -> None:
         """Forgets the header of a deleted run: what a late worker writes to its log is not told.
