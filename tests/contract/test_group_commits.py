@@ -17,6 +17,7 @@ from stepwell.local import database as module
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.ports import Appended
+from stepwell.runtime.steps import batons
 from stepwell.runtime.steps.batons import Baton, compute_with
 from stepwell.runtime.steps.threads import StepInterrupted
 from tests.contract.kit import run
@@ -146,11 +147,16 @@ def test_an_arrival_waits_for_no_disk_and_the_record_after_it_brings_it_there(pa
     database.close()
 
 
-@pytest.mark.parametrize(("quick_seconds", "is_passed_on"), [(-1.0, True), (math.inf, False)])
-def test_who_waits_for_a_slow_disk_lets_another_compute_and_for_a_quick_one_does_not(
-    path: Path, monkeypatch: pytest.MonkeyPatch, quick_seconds: float, is_passed_on: bool
+@pytest.mark.parametrize(
+    ("quick_seconds", "turn_seconds", "is_passed_on"),
+    [(-1.0, math.inf, True), (math.inf, math.inf, False), (math.inf, -1.0, True)],
+    ids=["a slow disk", "a quick disk", "a quick disk, after a long turn"],
+)
+def test_who_waits_for_the_disk_lets_another_compute_if_that_pays(
+    path: Path, monkeypatch: pytest.MonkeyPatch, quick_seconds: float, turn_seconds: float, is_passed_on: bool
 ) -> None:
-    monkeypatch.setattr(module, "QUICK_SECONDS", quick_seconds)
+    monkeypatch.setattr(batons, "QUICK_SECONDS", quick_seconds)
+    monkeypatch.setattr(batons, "TURN_SECONDS", turn_seconds)
     free, could_others = threading.Lock(), list[bool]()
     database = Database(path)
     database._here.connection.create_function("look", 0, lambda: could_others.append(not free.locked()))

@@ -17,7 +17,6 @@ from stepwell.engine.records import ROOT
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, HOUR_MS, MINUTE_MS
 from stepwell.local import bell as belling
-from stepwell.local import database as databases
 from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
@@ -28,6 +27,7 @@ from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
+from stepwell.runtime.steps import batons
 from stepwell.runtime.steps.batons import away
 from tests.local.kit import until
 
@@ -191,7 +191,8 @@ def test_messages_that_wait_together_are_handled_by_one_thread(
     local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one would have to be woken, and has another connection to the file, whose pages it reads anew."""
-    monkeypatch.setattr(databases, "QUICK_SECONDS", math.inf)  # of whatever disk
+    monkeypatch.setattr(batons, "QUICK_SECONDS", math.inf)  # whatever the disk and the processor take
+    monkeypatch.setattr(batons, "TURN_SECONDS", math.inf)
     threads: list[int] = []
 
     async def notes(*_: object) -> None:

@@ -35,9 +35,6 @@ Execute: TypeAlias = Callable[[str, Values], sqlite3.Cursor]
 BUSY_MS = 10_000
 STATEMENTS = 256  # prepared statements kept per connection: more than exist
 
-QUICK_SECONDS = 0.001  # for a commit; having another thread compute meanwhile costs about a tenth of that, each time
-
-_STAYING = contextlib.nullcontext()
 _REPEATED: ContextVar[Database | None] = ContextVar("repeated", default=None)
 
 _HINTS = {
@@ -143,16 +140,12 @@ class Database:
                 change.make(self._lazy.execute)
         else:
             self._asked.append(change)
-            with self._waiting(), self._writing:
+            with away(self._disk_seconds), self._writing:
                 if not change.is_done:  # in another's commit
                     self._commit(change)
         if change.error is not None:
             raise self._problem(change.error) from change.error
         return change.count
-
-    def _waiting(self) -> contextlib.AbstractContextManager[None]:
-        """While this thread waits for a slow disk, another one computes. For a quick one that does not pay."""
-        return away() if self._disk_seconds > QUICK_SECONDS else _STAYING
 
     def _commit(self, own: _Change) -> None:
         """Makes this change and all that wait in one durable commit. A value that one cannot hold fails that one."""
@@ -182,7 +175,7 @@ class Database:
     def transaction(self, *, lazily: bool = False) -> Iterator[Execute]:
         """Runs several statements in one exclusive commit. An exception rolls back. `lazily` as in `change`."""
         try:
-            waiting = _STAYING if lazily else self._waiting()
+            waiting = contextlib.nullcontext() if lazily else away(self._disk_seconds)
             with waiting, self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
                 yield execute
         except (sqlite3.Error, ValueError, OverflowError) as error:

@@ -2,7 +2,7 @@
 
 Threads that want to compute all at once take the interpreter from each other every few milliseconds: they get no
 further for it, and steps of microseconds seem to take long. So each waits for the baton before it takes a message, and
-passes it on while it waits for a message, a slow disk or a step.
+passes it on while it waits for a message, a slow disk or a step; for a quick disk only after a long turn.
 
      message 1   computes ── waits for the disk ──────────── computes ── ends
      message 2             └ computes ── its step takes long ──────────────────
@@ -14,7 +14,12 @@ Only the order depends on it: passing it on too early costs time, and no more.
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
+
+QUICK_SECONDS = 0.001  # of a wait; having another thread compute meanwhile costs about a tenth of that, each time
+TURN_SECONDS = 0.02  # who has computed for so long passes the baton on even for a quick wait
 
 
 class Baton:
@@ -25,6 +30,7 @@ class Baton:
         self._free = free
         self._held: list[None] = []  # has one item while it is held: removing that is atomic
         self._is_given_up = False
+        self._since = 0.0  # when it was taken
 
     def take(self) -> None:
         """Waits until nobody else computes."""
@@ -32,6 +38,7 @@ class Baton:
             return
         self._free.acquire()
         self._held.append(None)
+        self._since = time.monotonic()
         if self._is_given_up:  # given up meanwhile
             self._pass_on()
 
@@ -39,6 +46,10 @@ class Baton:
         """Lets another thread compute. This one does not take the baton again."""
         self._is_given_up = True
         self._pass_on()
+
+    def pays(self, wait_seconds: float) -> bool:
+        """Tells whether to pass it on for a wait of so long."""
+        return wait_seconds > QUICK_SECONDS or time.monotonic() - self._since > TURN_SECONDS
 
     def __enter__(self) -> None:
         """Lets another thread compute while this one waits for something."""
@@ -69,6 +80,7 @@ def compute_with(baton: Baton | None) -> None:
         baton.take()
 
 
-def away() -> AbstractContextManager[None]:
+def away(wait_seconds: float = inf) -> AbstractContextManager[None]:
     """Returns a context in which this thread waits for the disk or a step. Without a baton, it does nothing."""
-    return _HERE.baton or _WITHOUT
+    baton = _HERE.baton
+    return baton if baton is not None and baton.pays(wait_seconds) else _WITHOUT
