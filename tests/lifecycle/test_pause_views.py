@@ -34,6 +34,21 @@ def test_a_view_says_who_paused_a_run_and_keeps_its_phase_and_its_wait(paused: t
     assert view["pending_reason"] == "paused by ana since 2027-01-15T08:00:05.000Z: the bank is down"
 
 
+def test_a_list_says_nothing_of_a_wait_that_ended_while_its_run_was_paused() -> None:
+    world = World("workflow: nap\ntimeline: [{name: nap, sleep: 60s}, {name: more, sleep: 60s}]")
+    run_id = world.start("nap")
+    world.advance(5)
+    world.post(f"/runs/{run_id}/pause", WHY)
+    told = []
+    for seconds in (0, 60):
+        world.advance(seconds)
+        (listed,) = world.get("/runs").json["items"]
+        view = world.get(f"/runs/{run_id}").json
+        assert listed["waiting_until"] == view["waiting_until"]
+        told.append((listed["status"], listed["current_steps"], listed["waiting_for"]))
+    assert told == [("paused", ["nap"], "sleep"), ("paused", ["nap"], None)]
+
+
 def test_each_format_has_its_own_word_for_a_paused_run(paused: tuple[World, str]) -> None:
     world, run_id = paused
     words = {name: world.get(f"/runs/{run_id}", **{"as": name}).json["status"]

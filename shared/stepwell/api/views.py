@@ -273,9 +273,11 @@ def _waiting_until_ms(at: Standing, parked: Parked | None) -> int | None:
     return at.header.waiting_until_ms if is_shown_waiting(at) else None
 
 
-def run_summary(header: Header) -> RunSummary:
-    """Builds the view from the run's header."""
+def run_summary(header: Header, now_ms: int) -> RunSummary:
+    """Builds the view from the run's header. That of a paused run still has a wait whose time is over."""
     parent = parent_id(header)
+    until_ms = header.waiting_until_ms
+    waits = header.status is not Status.PAUSED or until_ms is None or until_ms > now_ms
     return RunSummary(
         run_id=header.run_id,
         workflow=header.workflow,
@@ -283,9 +285,9 @@ def run_summary(header: Header) -> RunSummary:
         pinned=header.pinned,
         status=header.status.value,
         current_steps=[header.waiting_node] if header.waiting_node else [],
-        waiting_for=header.waiting_for or None,
-        waiting_since=time_of(header.waiting_since_ms),
-        waiting_until=time_of(header.waiting_until_ms),
+        waiting_for=(header.waiting_for or None) if waits else None,
+        waiting_since=time_of(header.waiting_since_ms) if waits else None,
+        waiting_until=time_of(until_ms) if waits else None,
         tags=dict(header.tags),
         priority=header.priority,
         parent=parent,

@@ -73,7 +73,8 @@ async def list_runs(call: Call) -> Answer:
         page = await child_runs(service, asked.parent, query)
     else:
         page = await service.runs(query)
-    return paged([run_summary(header) for header in page.headers], page.next_cursor)
+    now_ms = call.parts.ports.clock.now_ms()
+    return paged([run_summary(header, now_ms) for header in page.headers], page.next_cursor)
 
 
 async def list_failures(call: Call) -> Answer:
