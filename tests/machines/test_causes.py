@@ -12,7 +12,7 @@ from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.failures import MESSAGE_CHARACTERS, CallError
 from stepwell.runtime.steps.lambdas import Invoked, LambdaSteps
 from stepwell.testing.kit import Run
-from tests.machines.conftest import Begin, Machine, machine, task
+from tests.machines.conftest import Begin, Machine, advance, machine, task
 
 ARN = "arn:aws:lambda:eu-west-1:123456789012:function:"
 INVOKE = "arn:aws:states:::lambda:invoke"
@@ -33,6 +33,8 @@ class Functions:
                 return Invoked(b'{"errorType": "Busy", "errorMessage": "later", "stackTrace": ["x"]}', failed=True)
             case "slow":
                 return Invoked(SLOW, failed=True)
+            case "denied":
+                return Invoked(b'{"errorType": "AccessDeniedException", "errorMessage": "by S3"}', failed=True)
             case "odd":
                 return Invoked(b"no JSON")
             case name:
@@ -83,7 +85,7 @@ def test_the_cause_of_a_lambda_functions_error_is_json(
 @pytest.mark.parametrize(
     ("state", "error", "cause"),
     [
-        (task(f"{ARN}secret"), "AccessDeniedException", "secret was not called: no"),
+        (task(f"{ARN}secret"), "Lambda.AccessDeniedException", "secret was not called: no"),
         (task(f"{ARN}odd"), "bad_answer", f"what {ARN}odd returned is not JSON"),
     ],
 )
@@ -92,6 +94,22 @@ def test_the_cause_of_another_error_of_a_task_is_text(begin: Begin, state: Machi
     assert found["Error"] == error
     assert cause in found["Cause"]
     assert not found["Cause"].startswith("{")
+
+
+@pytest.mark.parametrize("name", ["Lambda.AccessDeniedException", "Lambda.AWSLambdaException"])
+def test_a_refusal_by_lambda_is_caught_by_its_name_and_a_functions_error_of_that_class_is_not(
+    begin: Begin, name: str
+) -> None:
+    catch = {"Catch": [{"ErrorEquals": [name], "Next": "Z"}]}
+    states = {"Z": {"Type": "Pass", "Result": "caught", "End": True}}
+    assert begin(machine(A={**task(f"{ARN}secret"), **catch}, **states), {}).result == "caught"
+    assert begin(machine(A={**task(f"{ARN}denied"), **catch}, **states), {}).status == "failed"
+
+
+def test_a_refusal_by_lambda_is_retried_by_its_name(begin: Begin) -> None:
+    tried = [{"ErrorEquals": ["Lambda.AccessDeniedException"], "IntervalSeconds": 1, "MaxAttempts": 1}]
+    run = begin(machine(A=task(f"{ARN}secret", Retry=tried)), {})
+    assert (run.status, advance(run, "2s").status, run.steps["A"].attempts) == ("running", "failed", 2)
 
 
 def test_a_run_that_a_function_fails_has_the_cause_as_json(begin: Begin) -> None:

@@ -29,7 +29,7 @@ class Named:
 
     type: str = ""
 
-    def take(self, failure_type: str, category: str) -> bool:
+    def take(self, failure_type: str, category: str, data: object = None) -> bool:
         return self.type in ("", failure_type)
 
 

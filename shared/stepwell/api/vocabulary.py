@@ -12,7 +12,7 @@ from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.states import error_of, status_unpaused
 from stepwell.api.views import RunView
-from stepwell.definition.asl.names import cause_of, error_name
+from stepwell.definition.asl.names import cause_of, name_of
 from stepwell.definition.graph import END, Json
 from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Status
@@ -175,7 +175,7 @@ def _machine(view: RunView, at: Standing) -> dict[str, Any]:
     cause = (cause_of(error) if error else view["cancel_reason"]) if view["ended_at"] else None
     return {
         "output": view["result"],
-        "error": error_name(error["type"], error["category"]) if error else None,
+        "error": name_of(error) if error else None,
         "cause": cause,
     }
 

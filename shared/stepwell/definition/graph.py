@@ -72,8 +72,8 @@ class Shaping(Protocol):
 class Errors(Protocol):
     """A set of errors."""
 
-    def take(self, failure_type: str, category: str) -> bool:
-        """Whether an error of this type and category is one of them."""
+    def take(self, failure_type: str, category: str, data: Json = None) -> bool:
+        """Whether an error of this type and category, with this data, is one of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,8 @@ def retry_by(
     retriers: Sequence[Retrier], used: Sequence[int], failure: Failure, now_ms: int, jitter: float
 ) -> RetryAt | None:
     """Returns the next try by the first retrier that takes the failure; None if none does, or it was used enough."""
-    found = next((at for at, one in enumerate(retriers) if one.errors.take(failure.type, failure.category)), None)
+    what = (failure.type, failure.category, failure.data)
+    found = next((at for at, one in enumerate(retriers) if one.errors.take(*what)), None)
     counts = [*used, *[0] * (len(retriers) - len(used))]
     if found is None or counts[found] >= retriers[found].max_retries:
         return None

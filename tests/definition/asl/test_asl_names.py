@@ -17,6 +17,7 @@ from stepwell.definition.asl.names import bad_names, cause_of, error_name, is_th
         ("http_503", "external", "http_503"),
         ("step_timeout", "timeout", "States.Timeout"),
         ("lambda_timeout", "timeout", "Sandbox.Timedout"),
+        ("lambda_connection", "transient", "Lambda.SdkClientException"),
         ("workflow_timeout", "timeout", "States.Timeout"),
         ("heartbeat_timeout", "timeout", "States.HeartbeatTimeout"),
         ("worker_lost", "worker_lost", "States.TaskFailed"),

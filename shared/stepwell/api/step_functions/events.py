@@ -15,7 +15,7 @@ from typing import Any
 
 from stepwell.api.step_functions.executions import TEXT_BYTES, Told, seconds
 from stepwell.api.step_functions.kinds import Kinds
-from stepwell.definition.asl.names import HEARTBEAT, TIMEOUT, cause_of, error_name
+from stepwell.definition.asl.names import HEARTBEAT, TIMEOUT, cause_of, name_of
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import PHASE, Entry
 from stepwell.engine.forks import parent_of
@@ -144,7 +144,7 @@ class Events:
         error = data.get("error")
         if not isinstance(error, dict):
             return {}
-        return {"error": error_name(error["type"], error.get("category", "")), "cause": cause_of(error)}
+        return {"error": name_of(error), "cause": cause_of(error)}
 
     def _text(self, name: str, value: Json) -> Told:
         """A value as text, if it is known, wanted, and small enough for an answer."""

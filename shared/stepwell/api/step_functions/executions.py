@@ -11,7 +11,7 @@ from stepwell.api.states import cancelled_by, error_of, status_of
 from stepwell.api.step_functions import arns, asked
 from stepwell.api.step_functions.refusals import VALIDATION, Refused, is_about_input, refused_as
 from stepwell.api.vocabulary import MACHINE, WORDS
-from stepwell.definition.asl.names import EXECUTION, cause_of, error_name
+from stepwell.definition.asl.names import EXECUTION, cause_of, name_of
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Status
@@ -131,7 +131,8 @@ def _told(place: arns.Place, at: Standing, *, has_data: bool) -> Told:
     elif status is Status.CANCELLED:
         told |= {"cause": cancelled_by(at.token, status)[1]} if has_data else {}
     elif ended_ms and has_data and (failure := error_of(at.token)) is not None:
-        told |= {"error": error_name(failure.type, failure.category), "cause": cause_of(told_failure(failure) or {})}
+        error = told_failure(failure) or {}
+        told |= {"error": name_of(error), "cause": cause_of(error)}
     return told
 
 

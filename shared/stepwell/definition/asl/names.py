@@ -22,6 +22,7 @@ _STATUS = "States.Http.StatusCode."  # and the status: 404
 
 _NAMED: Mapping[str, str] = {
     "heartbeat_timeout": HEARTBEAT,
+    "lambda_connection": "Lambda.SdkClientException",
     _TIMED_OUT: "Sandbox.Timedout",
     "parameter_path_failure": "States.ParameterPathFailure",
     "result_path_failure": "States.ResultPathMatchFailure",
@@ -68,11 +69,23 @@ def error_name(failure_type: str, category: str) -> str:
     return _BY_CATEGORY.get(category, failure_type)
 
 
+def name_of(error: Mapping[str, Json]) -> str:
+    """Returns what Step Functions calls a failure that is read whole: it says whether Lambda refused the call."""
+    if _is_refusal(error["type"], error.get("data")):
+        return f"Lambda.{error['type']}"
+    return error_name(error["type"], error.get("category", ""))
+
+
+def _is_refusal(failure_type: str, data: Json) -> bool:
+    """Tells whether Lambda did not call the function. The errors of other services have names of their own."""
+    return isinstance(data, dict) and data.get("code") == failure_type
+
+
 def is_thrown(failure_type: str, category: str, data: Json) -> bool:
     """Tells whether a function failed with this, and neither Lambda, which calls it, nor Stepwell for it."""
     is_own = category in _OF_STEPWELLS and _OF_STEPWELL.fullmatch(failure_type) is not None
-    is_of_lambda = isinstance(data, dict) and data.get("code") == failure_type
-    return failure_type == _TIMED_OUT or not (is_own or is_of_lambda or failure_type in _NOT_OF_FUNCTIONS)
+    is_of_lambda = _is_refusal(failure_type, data) or failure_type in _NOT_OF_FUNCTIONS
+    return failure_type == _TIMED_OUT or not (is_own or is_of_lambda)
 
 
 def cause_of(error: Mapping[str, Json]) -> str:
@@ -84,7 +97,7 @@ def cause_of(error: Mapping[str, Json]) -> str:
     if error["type"] != "child_failed" or not isinstance(child, dict) or "run_id" not in child:
         return message
     failed, workflow, run_id = child.get("error"), child["workflow"], child["run_id"]
-    why = {"Cause": cause_of(failed), "Error": error_name(failed["type"], failed["category"])} if failed else {}
+    why = {"Cause": cause_of(failed), "Error": name_of(failed)} if failed else {}
     told = {
         **why,
         "ExecutionArn": f"arn:aws:states:::execution:{workflow}:{run_id}",
@@ -99,19 +112,17 @@ def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def takes(error_equals: Sequence[str], failure_type: str, category: str) -> bool:
+def takes(error_equals: Sequence[str], failure_type: str, category: str, data: Json = None) -> bool:
     """Tells whether a retrier or catcher with this `ErrorEquals` takes such a failure."""
-    found = {error_name(failure_type, category), *_of_lambda(failure_type, category)}
+    found = {error_name(failure_type, category), *_of_lambda(failure_type, category, data)}
     return any(_is_taken(name, one) for name in error_equals for one in found)
 
 
-def _of_lambda(failure_type: str, category: str) -> Iterator[str]:
+def _of_lambda(failure_type: str, category: str, data: Json) -> Iterator[str]:
     """Yields what Step Functions calls a failure of Lambda itself; a step has only the name that Lambda gives it."""
-    if failure_type == "lambda_connection":
-        yield "Lambda.SdkClientException"
-    elif failure_type in (_TIMED_OUT, "LambdaError"):
+    if failure_type in (_TIMED_OUT, "LambdaError"):
         yield "Lambda.Unknown"
-    elif category == "transient" and failure_type.endswith("Exception"):
+    elif _is_refusal(failure_type, data) or (category == "transient" and failure_type.endswith("Exception")):
         yield f"Lambda.{failure_type}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stepwell.definition.asl.dialects import Dialect, key_and_value
 from stepwell.definition.asl.frames import MADE, Frame
-from stepwell.definition.asl.names import cause_of, error_name, takes
+from stepwell.definition.asl.names import cause_of, name_of, takes
 from stepwell.definition.backoff import growing_ms
 from stepwell.definition.graph import ITEM, Json, Retrier
 from stepwell.values import dataclass
@@ -20,11 +20,11 @@ class ErrorNames:
 
     names: tuple[str, ...]
 
-    def take(self, failure_type: str, category: str) -> bool:
-        return takes(self.names, failure_type, category)
+    def take(self, failure_type: str, category: str, data: Json = None) -> bool:
+        return takes(self.names, failure_type, category, data)
 
     def take_error(self, error: Mapping[str, Json] | None) -> bool:
-        return error is not None and self.take(error["type"], error["category"])
+        return error is not None and self.take(error["type"], error["category"], error["data"])
 
 
 class Computed:
@@ -121,7 +121,7 @@ def error_output(error: Mapping[str, Json] | None) -> dict[str, Json]:
     """Returns `{"Error", "Cause"}` of a failure as expressions see it."""
     if error is None:
         return {"Error": "", "Cause": ""}
-    return {"Error": error_name(error["type"], error["category"]), "Cause": cause_of(error)}
+    return {"Error": name_of(error), "Cause": cause_of(error)}
 
 
 # -- retries of what is no step: a loop that counts in the scope
@@ -132,7 +132,8 @@ def is_due(retriers: Sequence[Retrier], at: int, frame: Frame) -> bool:
     error = frame.names["error"]
     if error is None:
         return False
-    found = next((one for one, r in enumerate(retriers) if r.errors.take(error["type"], error["category"])), None)
+    what = (error["type"], error["category"], error["data"])
+    found = next((one for one, r in enumerate(retriers) if r.errors.take(*what)), None)
     return found == at and _count(frame, at) < retriers[at].max_retries
 
 
