@@ -86,6 +86,24 @@ async def flow(ctx):
     assert kit.start("flow").status == "failed"  # and the next one finds everything in order
 
 
+def test_the_error_of_a_task_group_says_what_failed_in_it(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+def charge(): raise ValueError("no funds")
+
+@workflow
+async def flow(ctx):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ctx.step(charge))
+"""
+    )
+    error = kit.start("flow").error
+    assert error is not None
+    assert error["message"] == "unhandled errors in a TaskGroup (1 sub-exception): ValueError: no funds"
+    assert "\nwith ValueError: no funds" in error["traceback"]
+
+
 @pytest.mark.parametrize("sessions", [0, 1_000], ids=["cold", "warm"])
 def test_a_refusal_of_what_reaches_out_can_be_caught_and_is_in_each_replay(flows: Flows, sessions: int) -> None:
     kit = flows(

@@ -45,6 +45,14 @@ def hides():
         charge()
     except ValueError:
         raise KeyError("k") from None
+def gathers():
+    many = []
+    for call in (charge, parses):
+        try:
+            call()
+        except ValueError as error:
+            many.append(error)
+    raise ExceptionGroup("2 of 2 failed", [ExceptionGroup("inner", many), *(KeyError(n) for n in range(9))])
 def later(): raise Transient("busy")
 def deep(n=0): return deep(n + 1)
 def wide():
@@ -118,6 +126,17 @@ def test_a_cause_is_told_below_unless_the_code_hides_it(shop: Folder, name: str,
     assert text.startswith('  File "shop.py", line ')
     assert (f"\ncaused by {cause}\n" in text) is (cause is not None)
     assert ("in _charged" in text) is (cause is not None)
+
+
+def test_of_a_group_the_members_are_told_in_the_message_and_below(shop: Folder) -> None:
+    """What an `asyncio.TaskGroup` raises says of itself how many there are, and no more."""
+    failure = failed(shop, "shop.gathers")
+    inner = "ExceptionGroup: inner (2 sub-exceptions): ValueError: no funds; JSONDecodeError: Expecting property name"
+    assert failure.message.startswith(f"2 of 2 failed (10 sub-exceptions): {inner}")
+    assert failure.message.endswith("KeyError: 0; KeyError: 1; KeyError: 2; KeyError: 3")
+    assert "\nwith ExceptionGroup: inner (2 sub-exceptions)\nwith ValueError: no funds\n" in failure.traceback
+    assert "line 9, in _charged\n" in failure.traceback
+    assert len(failure.traceback.encode()) <= TRACEBACK_BYTES
 
 
 @pytest.mark.parametrize("name", ["deep", "wide_and_deep"])

@@ -20,6 +20,8 @@ from stepwell.runtime.steps.tracebacks import traceback_of
 T = TypeVar("T")
 
 MESSAGE_CHARACTERS = 2_000
+_MEMBERS = 5  # of an exception group, in its message
+_DEEPEST_GROUP = 5  # levels of groups within groups
 
 
 class CallError(Exception):
@@ -84,10 +86,18 @@ def masked_failure(told: Failure) -> Failure:
 def _message_of(error: BaseException) -> str:
     """Returns the message without secrets. Users' `__str__` may raise, and half a surrogate cannot be stored."""
     try:
-        message = masking(tuple(READ))(str(error))[:MESSAGE_CHARACTERS]  # mask first: no half of a secret stays
+        message = masking(tuple(READ))(_text_of(error))[:MESSAGE_CHARACTERS]  # mask first: no half of a secret stays
     except Exception as worse:
         message = f"its message cannot be shown: {type(worse).__name__}"
     return message.encode("utf-8", "replace").decode()
+
+
+def _text_of(error: BaseException, depth: int = 0) -> str:
+    """Returns the exception's text; of a group, such as a TaskGroup's, with the type and the text of its members."""
+    if not isinstance(error, BaseExceptionGroup) or depth > _DEEPEST_GROUP:
+        return str(error)
+    members = (f"{type(one).__name__}: {_text_of(one, depth + 1)}" for one in error.exceptions[:_MEMBERS])
+    return f"{error}: {'; '.join(members)}"
 
 
 def category_of(error: BaseException) -> str:

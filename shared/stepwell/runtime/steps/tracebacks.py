@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from traceback import FrameSummary, format_list, walk_tb
 from types import CodeType, TracebackType
@@ -27,14 +28,20 @@ def traceback_of(error: BaseException) -> str:
     parts = _frames(error.__traceback__, mask)
     if not parts:
         return ""
-    for _ in range(TRACEBACK_CAUSES):
-        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        if cause is None:
-            break
-        error = cause
-        parts += [f"caused by {type(error).__name__}: {_first_line(error, mask)}\n"]
-        parts += _frames(error.__traceback__, mask)
+    for link, beneath in islice(_beneath(error), TRACEBACK_CAUSES):
+        parts += [f"{link} {type(beneath).__name__}: {_first_line(beneath, mask)}\n"]
+        parts += _frames(beneath.__traceback__, mask)
     return _bounded([part.encode("utf-8", "replace").decode() for part in parts])
+
+
+def _beneath(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """Yields the members of a group and the chain of causes, each with its link to the exception above it."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for link, one in [*(("with", member) for member in members), ("caused by", cause)]:
+        if one is not None:
+            yield link, one
+            yield from _beneath(one)
 
 
 def _frames(trace: TracebackType | None, mask: Mask) -> list[str]:
