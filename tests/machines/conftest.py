@@ -45,6 +45,10 @@ def fail(times=99, name="CardDeclined", **given):
     return {"tries": len(calls)}
 
 
+def state(ctx):
+    return ctx.state
+
+
 def loud(characters):
     raise Busy('"' * characters)
 
@@ -64,7 +68,7 @@ def key(ctx):
         raise Busy("again")
     return list(calls)
 """
-RESOURCES = {"resources": {name: f"python:work.{name}" for name in ("echo", "plus", "fail", "key", "loud")}}
+RESOURCES = {"resources": {name: f"python:work.{name}" for name in ("echo", "plus", "fail", "key", "loud", "state")}}
 RESOURCES["resources"]["arn:x:early.waitForTaskToken"] = "python:work.early"
 Machine = dict[str, Any]
 Begin = Callable[..., Run]

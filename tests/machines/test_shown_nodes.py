@@ -62,6 +62,17 @@ def test_a_run_shows_its_variables_and_nothing_that_its_nodes_need(begin: Begin)
     assert not any(name in json.dumps(shown) for name in ("$made", "$item", "$retries"))
 
 
+def test_a_function_sees_no_more_in_its_context(begin: Begin) -> None:
+    inner = machine(I=task("state", Parameters={}))
+    states = machine(
+        P={"Type": "Pass", "Assign": {"x": 1}, "Next": "M"},
+        M={"Type": "Map", "ItemsPath": "$.items", "ItemProcessor": inner, "End": True},
+    )
+    seen = json.dumps(begin(states, {"items": [1]}).result)
+    assert "$variables" in seen
+    assert not any(name in seen for name in ("$made", "$item", "$retries"))
+
+
 def test_a_run_that_pauses_before_a_retry_is_at_the_state(begin: Begin) -> None:
     run = begin(EVERY, GIVEN)
     (listed,) = got(run, "/runs?workflow=m")["items"]

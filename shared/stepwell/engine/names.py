@@ -134,10 +134,18 @@ def state_of(token: Token) -> dict[str, Json]:
 
 def shown_state(token: Token) -> dict[str, Json]:
     """Returns the state as people see it: without what the compiler's own nodes need."""
-    state = shown_scope(state_of(token))
-    if "_branch" in state:
-        state["_branch"] = {**state["_branch"], "output": shown_output(token)}
+    state = shown_names(state_of(token))
+    if token.branch is not None:
+        state["_branch"]["output"] = shown_output(token)
     return state
+
+
+def shown_names(state: Mapping[str, Json]) -> dict[str, Json]:
+    """Returns the state without the names that the compiler's own nodes need, also in its branch."""
+    found = shown_scope(state)
+    if isinstance(branch := found.get("_branch"), dict) and isinstance(branch.get("output"), dict):
+        found["_branch"] = {**branch, "output": shown_scope(branch["output"])}
+    return found
 
 
 def shown_output(token: Token) -> Json:

@@ -44,7 +44,9 @@ class StepContext:
     @property
     def state(self) -> Json:
         """Returns the scope as it was when the attempt began; a new copy each time."""
-        return copy.deepcopy(self._scope)
+        from stepwell.engine.names import shown_names  # noqa: PLC0415 - `import stepwell` does without
+
+        return copy.deepcopy(shown_names(self._scope)) if isinstance(self._scope, dict) else None
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
