@@ -34,6 +34,7 @@ from stepwell.local.log_files import logging_runs
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, code_facts, code_problems, knows_webhooks, tell_problems
 from stepwell.local.run_logs import Lines
+from stepwell.local.signals import end_at_once, on_signals, say
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
@@ -70,7 +71,7 @@ def serve(
     log_to_stderr()
     settings = read_settings()
     prices = read_prices(settings.prices) if settings.prices else None
-    with claim_folder(data), logging_runs(data) as lines:
+    with on_signals(end_at_once), claim_folder(data), logging_runs(data) as lines:
         listening = listen(port)
         loaded = load_folder(folder)
         found = (*loaded.problems, *code_problems(folder))
@@ -189,29 +190,29 @@ class Server(uvicorn.Server):
             )
         )
         self._stopping, self._then, self._path, self._let_go = stopping, then, path, let_go
+        self._ended_by = "its caller"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
             url = url_of(sockets[0])
-            print(f"ready {url}{self._path}", flush=True)
+            say(f"ready {url}{self._path}")
             if self._then:
                 threading.Thread(target=self._then, args=(url,), name="stepwell-then", daemon=True).start()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Says why it stops, first."""
+        log.info("stopped by %s", self._ended_by)
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal stops the server, and wakes the calls that wait. Signals reach the main thread alone."""
-        if threading.current_thread() is not threading.main_thread():
+        """A signal stops the server, and wakes the calls that wait."""
+        with on_signals(self._stop):
             yield
-            return
-        before = {kind: signal.signal(kind, self._stop) for kind in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for kind, handler in before.items():
-                signal.signal(kind, handler)
 
-    def _stop(self, *_: object) -> None:
+    def _stop(self, kind: signal.Signals) -> None:
+        self._ended_by = kind.name
         self._stopping.set()
         self._let_go()
         self.should_exit = True

@@ -34,7 +34,8 @@ class Claim:
     descriptor: int
 
     def close(self) -> None:
-        """Releases the folder. Call it once."""
+        """Releases the folder, of which nobody is the owner then. Call it once."""
+        os.ftruncate(self.descriptor, 0)
         os.close(self.descriptor)
 
     def __enter__(self) -> Claim:
@@ -51,15 +52,19 @@ def claim_folder(path: str | Path) -> Claim:
     folder = Path(path)
     folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
-    if not _try_lock(descriptor):
-        owner = os.read(descriptor, 20).decode(errors="replace").strip()
+    taken = not _try_lock(descriptor)
+    owner = os.read(descriptor, 20).decode(errors="replace").strip()
+    if taken:
         os.close(descriptor)
         raise Conflict(
             f"the data folder {folder} is in use by process {owner or 'unknown'}",
             code="folder_in_use",
             hint="end that `stepwell dev`, or keep other data: stepwell dev --data DIR",
         )
+    if owner:
+        log.warning("the last server here, process %s, was killed, or its machine stopped; its runs go on", owner)
     os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     _keep_private(folder)
     return Claim(folder, descriptor)
