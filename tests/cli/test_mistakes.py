@@ -123,6 +123,11 @@ def test_an_input_that_is_no_json_is_told_before_anything_is_sent(cli: Cli, give
     assert told in result.stderr
 
 
+def test_a_file_may_begin_with_the_mark_that_windows_writes(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf{}")
+    assert "[bad_json]" not in cli("run", "w", "-i", str(tmp_path / "a.json")).stderr
+
+
 def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"\xff\xfe")
     result = cli("run", "w", "-i", str(tmp_path / "a.json"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,16 @@ def test_files_that_cannot_be_read_are_problems_not_crashes(tmp_path: Path) -> N
     found = load_folder(tmp_path).problems
     assert [problem.code for problem in found][:3] == ["wrong_type", "bad_encoding", "definition_too_large"]
     assert {Path(problem.file).name for problem in found} == {"a.asl.json", "b.yaml", "c.yaml", "d.yaml"}
+
+
+@pytest.mark.parametrize("text", [GOOD.format(name="a"), json.dumps({"workflow": "a", "nodes": {"b": {}}})])
+def test_files_of_windows_are_read(tmp_path: Path, text: str) -> None:
+    """They begin with a mark of UTF-8, which JSON and Python's parser do not take as text, and have other line ends."""
+    (tmp_path / ("a.json" if text.startswith("{") else "a.yaml")).write_bytes(codecs.BOM_UTF8 + text.encode())
+    code = "from stepwell import workflow\r\n\r\n@workflow\r\nasync def b(ctx):\r\n    return 1\r\n"
+    (tmp_path / "b.py").write_bytes(codecs.BOM_UTF8 + code.encode())
+    folder = load_folder(tmp_path)
+    assert ([graph.name for graph in folder.graphs], folder.errors) == (["a", "b"], ())
 
 
 def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:

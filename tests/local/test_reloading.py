@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from watchfiles import Change
 
 from stepwell.local import reloading
-from stepwell.local.reloading import Reloader
+from stepwell.local.reloading import Reloader, stamps
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.starts.folder import load_folder
 from tests.local.kit import until
@@ -71,3 +72,27 @@ def test_a_warning_is_told_once_and_a_file_that_is_right_again_is_named(
     assert broken[0].startswith("order.yaml:1:1: error bad_syntax")
     assert still == broken
     assert "order.yaml has no errors any more" in mended
+
+
+def test_a_change_between_the_reading_of_the_folder_and_its_watching_is_taken_up(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is saved while the server starts was served in its old version until the next save."""
+    order = tmp_path / "order.yaml"
+    order.write_text(GOOD)
+    seen = stamps(tmp_path)
+    order.write_text(GOOD.replace("order", "later"))
+    os.utime(order, ns=(0, 0))
+    looks: list[int] = []
+
+    def nothing_happens() -> Iterator[set[tuple[Change, str]]]:
+        for _ in range(3):
+            yield set()
+            looks.append(len(reloads))
+
+    reloads: list[set[Path]] = []
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: nothing_happens())
+    monkeypatch.setattr(Reloader, "_reload", lambda _, changed: reloads.append(changed))
+    Reloader(local, tmp_path, lambda _: None, (), seen).start()
+    until(lambda: len(looks) == 3, "the looks")
+    assert (reloads, looks) == ([{order}], [1, 1, 1])

@@ -156,7 +156,7 @@ def _is_file(name: str) -> bool:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # with the mark that Windows writes, or without
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
 

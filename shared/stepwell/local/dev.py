@@ -32,7 +32,7 @@ from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.log_files import logging_runs
 from stepwell.local.pump import Pump
-from stepwell.local.reloading import Reloader, code_facts, code_problems, knows_webhooks, tell_problems
+from stepwell.local.reloading import Reloader, code_facts, code_problems, knows_webhooks, stamps, tell_problems
 from stepwell.local.run_logs import Lines
 from stepwell.local.signals import end_at_once, on_signals, say
 from stepwell.local.ticker import Ticker
@@ -73,6 +73,7 @@ def serve(
     prices = read_prices(settings.prices) if settings.prices else None
     with on_signals(end_at_once), claim_folder(data), logging_runs(data) as lines:
         listening = listen(port)
+        seen = stamps(folder) if reload else None
         loaded = load_folder(folder)
         found = (*loaded.problems, *code_problems(folder))
         tell_problems(found)
@@ -94,7 +95,7 @@ def serve(
         local.parts.catalog.flawed = loaded.flawed
         local.parts.catalog.functions = code_facts(folder)
         try:
-            return _serve(local, folder, loaded, listening, told=found if reload else None, then=then)
+            return _serve(local, folder, loaded, listening, told=found, seen=seen, then=then)
         finally:
             local.close()
 
@@ -110,12 +111,13 @@ def _serve(
     loaded: Folder,
     listening: socket.socket,
     *,
-    told: Iterable[Problem] | None,
+    told: Iterable[Problem],
+    seen: Mapping[Path, int] | None,
     then: Callable[[str], None] | None,
 ) -> int:
     """Starts the parts in the order in which they need each other, and stops them the other way round.
 
-    `told`: the problems of the folder, which is looked at again when it changes; None: it is not.
+    `told`: the problems of the folder. `seen`: its files, whose changes are followed; None: they are not.
     """
     webhooks = LocalWebhooks(environment())
 
@@ -136,8 +138,8 @@ def _serve(
     _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
     _every(local, HOUR_MS, partial(_purge, local))
     _every(local, SECOND_MS, Ticker(local.parts).tick)
-    if told is not None:
-        Reloader(local, folder, serve_webhooks, told).start()
+    if seen is not None:
+        Reloader(local, folder, serve_webhooks, told, seen).start()
     more = (
         *webhook_routes(lambda: webhooks.sources),
         *delivery_routes(lambda: webhooks.sources),

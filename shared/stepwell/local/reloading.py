@@ -24,6 +24,7 @@ from stepwell.runtime.starts.facts import function_facts
 from stepwell.runtime.starts.folder import Folder, is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
+from stepwell.scan import walk
 from stepwell.settings import read_settings
 
 log = logging.getLogger("stepwell.dev")
@@ -40,10 +41,12 @@ class Reloader:
         folder: Path,
         serve_webhooks: Callable[[Mapping[str, Json] | None], None],
         told: Iterable[Problem] = (),
+        seen: Mapping[Path, int] | None = None,
     ) -> None:
-        """`told`: the problems that the server has told of at its start."""
+        """`told`: the problems that the server has told of at its start. `seen`: the files then, else those of now."""
         self._local, self._folder, self._serve_webhooks = local, folder, serve_webhooks
         self._told = tuple(told)
+        self._seen = stamps(folder) if seen is None else seen
         self._thread = threading.Thread(target=self._watch, name="stepwell-reload", daemon=True)
 
     def start(self) -> None:
@@ -57,12 +60,19 @@ class Reloader:
             step=DEBOUNCE_MS // 2,
             stop_event=self._local.stopping,
             rust_timeout=500,
-            yield_on_timeout=False,
+            yield_on_timeout=True,
             raise_interrupt=False,
         )
+        missed: set[Path] | None = None
         for found in changes:
+            if missed is None:  # the first look: what changed after the folder was read, and before it was watched
+                missed = {path for path, _ in self._seen.items() ^ stamps(self._folder).items()}
+            changed = missed | {Path(path) for _, path in found}
+            missed = set()
+            if not changed:
+                continue
             try:
-                self._reload({Path(path) for _, path in found})
+                self._reload(changed)
             except (StepwellError, OSError) as error:
                 log.error("could not reload the folder; the previous version stays: %s", error)
             except Exception:  # the next change is looked at all the same
@@ -115,15 +125,21 @@ def _named(folder: Path, names: Iterable[str]) -> set[str]:
     return {str(folder / name) for name in names}
 
 
+def stamps(folder: Path) -> Mapping[Path, int]:
+    """Returns when each source of a project was changed."""
+    places = (place for place in project_of(folder).sources if place.is_dir())
+    return {path: path.stat().st_mtime_ns for place in places for path in walk(place) if _is_read(path)}
+
+
 class _Sources(DefaultFilter):
     """Accepts definitions, settings files and modules, outside hidden and generated folders."""
 
     def __call__(self, change: Change, path: str) -> bool:
-        return super().__call__(change, path) and (path.endswith(".py") or _is_read(Path(path)))
+        return super().__call__(change, path) and _is_read(Path(path))
 
 
 def _is_read(path: Path) -> bool:
-    return is_definition(path) or path.name in {*FILES, *LIMIT_FILES, *PRICE_FILES}
+    return path.suffix == ".py" or is_definition(path) or path.name in {*FILES, *LIMIT_FILES, *PRICE_FILES}
 
 
 def with_the_last_good(before: Mapping[str, Graph], loaded: Iterable[Graph]) -> tuple[Graph, ...]:

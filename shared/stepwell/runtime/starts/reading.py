@@ -11,14 +11,15 @@ from stepwell.limits import DEFINITION_BYTES
 
 
 def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
-    """Returns the text of a file, or None and its problems."""
+    """Returns the text of a file, or None and its problems. Without the mark that Windows writes."""
     try:
         if file.stat().st_size > DEFINITION_BYTES:
             message = f"the file has more than {DEFINITION_BYTES} bytes"
             return None, (Problem("definition_too_large", message, file=str(file)),)
-        return file.read_text(encoding="utf-8"), ()
+        return file.read_text(encoding="utf-8-sig"), ()
     except UnicodeDecodeError as error:
-        return None, (Problem("bad_encoding", f"the file is not UTF-8: {error}", file=str(file)),)
+        hint = "save it as UTF-8"
+        return None, (Problem("bad_encoding", f"the file is not UTF-8: {error}", hint=hint, file=str(file)),)
     except OSError as error:
         return None, (Problem("unreadable", f"the file cannot be read: {error}", file=str(file)),)
 
