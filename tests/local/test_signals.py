@@ -52,6 +52,17 @@ def test_a_server_whose_output_nobody_reads_serves_all_the_same(tmp_path: Path) 
     assert "nobody reads the standard output" in (tmp_path / "said").read_text()
 
 
+def test_a_server_whose_data_is_removed_ends_and_says_so(tmp_path: Path) -> None:
+    """It served on, and acknowledged runs that no disk held."""
+    (tmp_path / "workflows").mkdir()
+    dev = Dev(tmp_path / "workflows", tmp_path / "data")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert dev.process.wait(120) == 2
+    assert "stopped by the removal of its data folder" in dev.errors
+    assert "was removed while the server ran, and its runs with it" in dev.errors
+    dev.end()
+
+
 def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
     """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -28,7 +28,7 @@ from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, Problem, UserError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
-from stepwell.local.folder import claim_folder
+from stepwell.local.folder import Claim, claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.log_files import logging_runs
 from stepwell.local.pump import Pump
@@ -71,7 +71,7 @@ def serve(
     log_to_stderr()
     settings = read_settings()
     prices = read_prices(settings.prices) if settings.prices else None
-    with on_signals(end_at_once), claim_folder(data), logging_runs(data) as lines:
+    with on_signals(end_at_once), claim_folder(data) as claim, logging_runs(data) as lines:
         listening = listen(port)
         seen = stamps(folder) if reload else None
         loaded = load_folder(folder)
@@ -95,7 +95,7 @@ def serve(
         local.parts.catalog.flawed = loaded.flawed
         local.parts.catalog.functions = code_facts(folder)
         try:
-            return _serve(local, folder, loaded, listening, told=found, seen=seen, then=then)
+            return _serve(local, claim, folder, loaded, listening, told=found, seen=seen, then=then)
         finally:
             local.close()
 
@@ -107,6 +107,7 @@ def _tell_missing(project: Project) -> None:
 
 def _serve(
     local: Local,
+    claim: Claim,
     folder: Path,
     loaded: Folder,
     listening: socket.socket,
@@ -152,6 +153,7 @@ def _serve(
     if not is_built():
         log.warning(NOT_BUILT)
     server = Server(gateway, local.stopping, then, let_go=local.live.close)
+    _every(local, SECOND_MS, partial(_end_if_lost, claim, server))
     relax_collector()
     try:
         server.run(sockets=[listening])
@@ -160,6 +162,9 @@ def _serve(
         gateway.close()
         if left:
             log.info("%d steps were under way; they run again at the next start", left)
+    if not claim.holds():
+        raise UserError(f"the data folder {claim.path} was removed while the server ran, and its runs with it",
+                        code="data_folder_lost", hint="end `stepwell dev` before you remove its data")  # fmt: skip
     return 0 if server.started else 1
 
 
@@ -214,10 +219,20 @@ class Server(uvicorn.Server):
             yield
 
     def _stop(self, kind: signal.Signals) -> None:
-        self._ended_by = kind.name
+        self.stop(kind.name)
+
+    def stop(self, why: str) -> None:
+        """Has the server stop, and say that it was stopped by this."""
+        self._ended_by = why
         self._stopping.set()
         self._let_go()
         self.should_exit = True
+
+
+def _end_if_lost(claim: Claim, server: Server) -> None:
+    """A server whose data folder is gone would serve on, and acknowledge what no disk holds."""
+    if not claim.holds():
+        server.stop("the removal of its data folder")
 
 
 def url_of(listening: socket.socket) -> str:

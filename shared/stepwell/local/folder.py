@@ -33,6 +33,13 @@ class Claim:
     path: Path
     descriptor: int
 
+    def holds(self) -> bool:
+        """Returns False once somebody removed the folder or put another one in its place: what is written is lost."""
+        try:
+            return os.path.samestat((self.path / LOCK_FILE).stat(), os.fstat(self.descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def close(self) -> None:
         """Releases the folder, of which nobody is the owner then. Call it once."""
         os.ftruncate(self.descriptor, 0)
