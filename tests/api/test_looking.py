@@ -246,6 +246,18 @@ def test_the_openapi_document_names_every_route_and_every_reference_it_makes(wor
     assert {ref.rpartition("/")[2] for ref in _references(document)} <= schemas.keys()
 
 
+def test_the_openapi_document_tells_what_any_call_may_be_refused_with(world: World) -> None:
+    """The server limits calls of links and webhooks, API Gateway all. A refusal of `/health` is a problem, too."""
+    paths = world.get("/openapi.json").json["paths"]
+    assert all("429" in told["responses"] for item in paths.values() for told in item.values())
+    assert "413" in paths["/approvals/{token}"]["post"]["responses"]
+    health = paths["/health"]["get"]["responses"]
+    assert [list(health[status]["content"]) for status in ("422", "503")] == [
+        ["application/problem+json"],
+        ["application/json"],
+    ]
+
+
 def test_the_kept_openapi_document_is_what_the_code_generates() -> None:
     kept = (DOCS / OPENAPI).read_text(encoding="utf-8")
     assert kept == openapi_text(), "run: python -m tests.docs.generate"

@@ -39,7 +39,11 @@ _SECURITY: Schema = {  # a deployment has one of them: its property `auth`
 }
 _OPEN = ("/callbacks/", "/approvals/", "/webhooks/")  # they have signatures of their own
 _PATTERNS = {"run_id": RUN_ID_PATTERN, "name": NAME_PATTERN}
-_EVERY_ROUTE = {422: "what was sent is wrong: `errors` says where", 503: "the store or queue did not answer"}
+_EVERY_ROUTE = {
+    422: "what was sent is wrong: `errors` says where",
+    429: "too many calls at once, or too many events are pending; `Retry-After` may say when to try again",
+    503: "the store or queue did not answer",
+}
 _EVERY_BODY = {400: "the body is not JSON", 413: "the body is too large"}
 
 
@@ -162,7 +166,7 @@ def _response(route: Route, status: int, text: str) -> Schema:
         if route.media != JSON_TYPE:
             content[route.media] = {"schema": {"type": "string"}}
             content["text/plain"] = {"schema": {"type": "string"}}
-    elif route.shape == "HealthView":
+    elif route.shape == "HealthView" and status == 503:
         content = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}}
     else:
         content = refusal

@@ -220,5 +220,5 @@ LINKED_ROUTES = (
     Route("GET", "/approvals/{token}", show_approval, "Show an approval by its link",
           {200: "a page with a form for each answer", **_APPROVAL}, media=_PAGE),
     Route("POST", "/approvals/{token}", answer_approval, "Answer an approval by its link, with the page's form",
-          {200: "it is taken", **_APPROVAL}, media=_PAGE),
+          {200: "it is taken", 413: "the form is too large", **_APPROVAL}, media=_PAGE),
 )  # fmt: skip
