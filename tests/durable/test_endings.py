@@ -128,7 +128,6 @@ async def flow(ctx):
 
 
 def test_a_function_that_blocks_is_kept_and_goes_on_after_a_fix(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SESSION_SECONDS", 0.05)
     kit = flows(
         HEAD
         + """
@@ -139,7 +138,9 @@ async def flow(ctx):
 """
     )
     run = kit.start("flow")
-    assert (run.status, run.waiting_for) == ("waiting", "code")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "SESSION_SECONDS", 0.05)
+        assert (run.status, run.waiting_for) == ("waiting", "code")
     assert run.view["waiting_data"]["type"] == "function_stuck"
     flows.write(
         HEAD

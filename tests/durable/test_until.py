@@ -29,6 +29,23 @@ async def late(ctx):
         return ctx.now().hour
 
 @workflow
+async def uncaught(ctx, inner: bool = False):
+    def holds():
+        if inner:
+            raise TimeoutError("its own")
+    await ctx.until(holds, timeout="1h")
+
+@workflow
+async def both(ctx):
+    over = []
+    for awaited in (lambda: ctx.event("go", timeout="1h"), lambda: ctx.until(lambda: False, timeout="1h")):
+        try:
+            await awaited()
+        except TimeoutError as error:
+            over.append([type(error).__name__, error.type, error.category, str(error)])
+    return over
+
+@workflow
 async def soon(ctx):
     seen = []
     ctx.update("add", lambda item: seen.append(item))
@@ -75,6 +92,24 @@ async def never(ctx):
 def sessions(request: pytest.FixtureRequest) -> int:
     """How many functions are kept between two operations: with none, each is replayed from its log."""
     return int(request.param)
+
+
+def test_a_wait_and_a_condition_whose_time_is_up_raise_the_same_time_out_error(flows: Flows, sessions: int) -> None:
+    """As `asyncio.timeout` raises it, so that one `except TimeoutError` is for all of them."""
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("both")
+    kit.advance("2h")
+    told = [(kind, name, category) for kind, name, category, _ in run.result]
+    assert told == [("WaitTimedOut", "event_timeout", "timeout"), ("WaitTimedOut", "until_timeout", "timeout")]
+    assert run.result[1][3] == "the condition of until did not hold within 3600 s"
+
+
+def test_a_run_whose_condition_did_not_hold_in_time_is_timed_out(flows: Flows, sessions: int) -> None:
+    kit = flows(CODE, sessions=sessions)
+    over, own = kit.start("uncaught"), kit.start("uncaught", {"inner": True})
+    kit.advance("1h")
+    assert (over.status, over.error and over.error["type"]) == ("timed_out", "until_timeout")
+    assert (own.status, own.error and own.error["message"]) == ("failed", "its own")
 
 
 def test_an_update_wakes_a_function_that_waits_for_a_condition(flows: Flows, sessions: int) -> None:

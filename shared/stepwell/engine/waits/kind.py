@@ -280,6 +280,9 @@ def coming_of(resumption: Resumption) -> Coming:
     return COMINGS.get(resumption.kind, _OTHER)
 
 
+UNTIL_TIMEOUT = "until_timeout"  # of `ctx.until`: its function parks at a sleep, or at what it awaits beside
+
+
 def is_timeout(failure_type: str) -> bool:
     """Tells whether this type of failure is a wait's time-out."""
-    return any(failure_type in kind.timeouts for kind in KINDS.values())
+    return failure_type == UNTIL_TIMEOUT or any(failure_type in kind.timeouts for kind in KINDS.values())

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from stepwell.definition.authoring import Duration
 from stepwell.definition.durations import parse_duration
+from stepwell.engine.records import Failure
 from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_WIDTH, SECOND_MS
 from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_name, is_of_module, tolerated_of
+from stepwell.runtime.durable.failures import WaitTimedOut
 from stepwell.runtime.durable.gathering import First, Mapped, made_of, race, together, with_name
 from stepwell.runtime.durable.held import Limit, limited_by
 from stepwell.runtime.durable.operations import Operation, stored
@@ -117,16 +119,24 @@ class Combining:
             yield await ended.get()
 
     async def until(self, condition: Callable[[], object], *, timeout: Duration | timedelta | None = None) -> None:
-        """Waits until the condition is true. Raises TimeoutError after `timeout`.
+        """Waits until the condition is true. Raises WaitTimedOut, a TimeoutError, after `timeout`.
 
         It is checked at once, and again when the function's tasks, or an update, may have changed something.
         """
         going_on(self.run_id)
         loop: Any = asyncio.get_running_loop()
         seconds = None if timeout is None else _seconds(timeout)
-        if not condition():
-            async with asyncio.timeout(seconds):
+        if condition():
+            return
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
                 await loop.until(condition)
+        except TimeoutError as error:
+            if not limit.expired():  # the condition raised it
+                raise
+            message = f"the condition of until did not hold within {seconds:g} s"
+            raise WaitTimedOut(Failure("until_timeout", "timeout", message, "until", 1)) from error
 
 
 def _seconds(given: Duration | timedelta) -> float:

@@ -35,8 +35,8 @@ class StepFailed(OperationFailed):
     """A step raised or timed out, and is not retried. If possible, this is the step's own exception, too."""
 
 
-class WaitTimedOut(OperationFailed):
-    """A wait timed out."""
+class WaitTimedOut(OperationFailed, TimeoutError):
+    """A wait timed out. It is a TimeoutError, too, as that of `asyncio.timeout`."""
 
 
 class Rejected(OperationFailed):
