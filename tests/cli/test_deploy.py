@@ -319,6 +319,16 @@ def test_definitions_with_errors_are_json_for_a_program(cli: Cli, tmp_path: Path
     assert (document["errors"][0]["code"], document["errors"][0]["line"]) == ("unknown_key", 2)
 
 
+def test_a_call_that_its_service_does_not_have_is_told_before_anything_else(cli: Cli, tmp_path: Path) -> None:
+    state = {"Type": "Task", "Resource": "arn:aws:states:::aws-sdk:dynamodb:putItm", "End": True}
+    (tmp_path / "m.asl.json").write_text(json.dumps({"StartAt": "A", "States": {"A": state}}), encoding="utf-8")
+    result = cli("deploy", str(tmp_path), "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["code"]) == (1, "bad_definitions")
+    assert [one["code"] for one in document["errors"]] == ["unknown_action"]
+    assert "did you mean `putItem`?" in result.stderr
+
+
 def test_a_program_gets_json_alone_and_is_not_asked(
     cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch, built: Builds
 ) -> None:

@@ -240,13 +240,15 @@ def _ask(why: str, order: Order) -> None:
 
 def checked(folder: Path, *, as_json: bool = False) -> Sequence[Graph]:
     """Returns the folder's workflows; exits with 1, like `stepwell check`, if they have errors."""
+    from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded = load_folder(folder)
-    print_problems(loaded.problems, stderr=True)
-    if loaded.errors:
+    problems = (*loaded.problems, *check_services(folder))
+    print_problems(problems, stderr=True)
+    wrong = tuple(one for one in problems if one.severity == "error")
+    if wrong:
         if as_json:
-            wrong = tuple(one for one in loaded.problems if one.severity == "error")
             hint = "mend them, then: stepwell check"
             message = f"the definitions in {folder} have errors"
             raise DefinitionError(message, code="bad_definitions", hint=hint, problems=wrong)
