@@ -77,14 +77,3 @@ def test_a_note_of_an_earlier_version_is_read_and_one_that_has_passed_is_spent()
     assert reserved(Pace("a", 1_000, 1), body, "y", 0).at_ms == 5_000
     assert given_back(Pace("a", 1_000, 1), None, 3_000, "y", 0) is None
     assert (is_spent(body, 4_999), is_spent(body, 5_000)) == (False, True)
-
-
-def test_a_turn_that_is_free_is_not_given_back_again() -> None:
-    """Two copies of a message may have taken it together."""
-    pace, body = Pace("a", 1_000, 1), None
-    for number in range(5):
-        body = reserved(pace, body, str(number), 0).body
-    for at_ms in (2_000, 3_000):
-        body = given_back(pace, body, at_ms, "x", 0)
-    assert [given_back(pace, body, at_ms, "y", 0) for at_ms in (2_000, 3_000)] == [None, None]
-    assert given_back(pace, body, 1_000, "y", 0) is not None

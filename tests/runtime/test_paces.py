@@ -70,3 +70,20 @@ def test_of_two_who_give_a_turn_back_at_once_one_does(store: MemoryStore) -> Non
     meanwhile(store, "drop_note", lambda: give_back(store, "second"))
     give_back(store, "second")
     assert [turn(store, who) for who in ("third", "fourth")] == [free_ms, free_ms + MINUTE_MS]
+
+
+def test_copies_of_a_message_that_ask_at_once_do_not_give_one_turn_back_twice(store: MemoryStore) -> None:
+    taken: list[int] = []
+
+    def ended() -> None:
+        give_back(store, "run")
+        taken.append(turn(store, "next"))
+
+    def copy() -> None:
+        turn(store, "run")
+        meanwhile(store, "put_note", ended)
+
+    meanwhile(store, "put_note", copy)
+    turn(store, "run")
+    give_back(store, "run")
+    assert [*taken, turn(store, "last")] == [NOW_MS + MINUTE_MS, NOW_MS + 2 * MINUTE_MS]

@@ -60,5 +60,4 @@ class Actor:
     step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is
     turns: Counter[tuple[str, int]] = field(default_factory=Counter)
     """(limit, when) of turns under rate limits that this actor took, and has not stored or given back"""
-    took: str = ""  # the note of a rate limit, as this actor wrote it to take a turn
     until_ms: int = 0  # in a step that takes time: until then

@@ -183,6 +183,7 @@ NEAR = {  # where a rare or costly one was caught last: looked at first, then al
     "turn_given_back_first": 43,
     "turn_of_a_copy_lost": 28,
     "turn_of_a_late_copy_lost": 68,
+    "turn_taken_together": 990,
     "two_names_for_a_wake": 186,
     "undone_though_it_failed_itself": 69,
     "undone_while_running": 84,

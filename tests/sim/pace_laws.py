@@ -1,11 +1,7 @@
 """The laws of turns under a rate limit: no turn is two claimants', and one that nobody needs comes back.
 
 A turn to come is a claimant's, by its note; or free, by the limit's note; or in the hands of an actor that is about to
-write one of these. Such a turn passes unused if that actor dies; or if it is a copy that took a turn beside the one
-that its claimant has, and others have changed the limit's note since. Else it comes to somebody.
-
-Known gap, which the law leaves out: copies that take a turn at once write the same, so they have it together. If their
-run ends, and another takes the turn that one of them gives back, the other one gives it back again.
+write one of these. Such a turn passes unused if that actor dies. Else it comes to somebody.
 """
 
 from __future__ import annotations
@@ -33,8 +29,6 @@ def note_turns(world: World, name: str, args: tuple[Any, ...], made: Any) -> Non
         return
     kind, place = args[:2]
     if not made:
-        if place == _DUE and name == "put_note":
-            _undone_late(world.current, kind, args[2], args[3])
         return
     if place == _DUE:
         if name == "put_note":
@@ -48,15 +42,8 @@ def note_turns(world: World, name: str, args: tuple[Any, ...], made: Any) -> Non
         else:
             world.current.turns[kind, before_ms] += 1
     for at_ms, count in _had(world, kind).items():
-        if count > 1 and at_ms > _soon_ms(world) and (kind, at_ms) not in world.together:
+        if count > 1 and at_ms > _soon_ms(world):
             world.wrong.append(f"turns: that at {at_ms} of {kind} is {count} claimants', or free as well")
-
-
-def _undone_late(actor: Actor, kind: str, after: str, before: str | None) -> None:
-    """A copy's turn stays taken: the note is no longer the one that it wrote as it took it."""
-    if before is not None and before == actor.took:
-        for at_ms in _free(json.loads(after)) - _free(json.loads(before)):
-            actor.turns[kind, at_ms] = 0
 
 
 def _changed(world: World, actor: Actor, kind: str, body: str, old: str | None) -> None:
@@ -67,14 +54,8 @@ def _changed(world: World, actor: Actor, kind: str, body: str, old: str | None) 
         actor.turns[kind, at_ms] += 1
     for at_ms in are - were:
         actor.turns[kind, at_ms] -= 1
-    is_new = after["due_ms"] != before.get("due_ms")
-    new_ms = _up(after["due_ms"] - _limit(world, kind).burst * after["interval_ms"])
-    if world.dues.get(kind) == body:
-        world.together |= {(kind, at_ms) for at_ms in ({new_ms} if is_new else {*(were - are)})}
-    world.dues[kind] = body
-    actor.took = body if is_new or were - are else ""
-    if is_new:
-        actor.turns[kind, new_ms] += 1
+    if after["due_ms"] != before.get("due_ms"):
+        actor.turns[kind, _up(after["due_ms"] - _limit(world, kind).burst * after["interval_ms"])] += 1
 
 
 def lost_turns(world: World, actor: Actor) -> Iterator[str]:

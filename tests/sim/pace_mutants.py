@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
+from typing import Any
 from unittest import mock
 
-from stepwell.engine import pacing
 from stepwell.engine.actions import Pace
 from stepwell.runtime.waits import paces
 from stepwell.runtime.waits.paces import Paces
 
-_give_back = Paces.give_back
+_give_back, _turn = Paces.give_back, Paces.turn
 
 
 @contextmanager
@@ -22,16 +23,22 @@ def turn_given_back_by_each() -> Iterator[None]:
         at_ms = await self.kept(pace, who)
         if at_ms is not None:
             await self._notes.drop_note(paces._kind(pace), paces._TURN + who)
-            await self._free(pace, who, at_ms, now_ms)
+            await self._free(pace, at_ms, now_ms)
 
-    with mock.patch.object(Paces, "give_back", give_back), turn_free_twice():
+    with mock.patch.object(Paces, "give_back", give_back):
         yield
 
 
 @contextmanager
-def turn_free_twice() -> Iterator[None]:
-    """A turn that two copies of a message took together is free twice once each has given it back."""
-    with mock.patch.object(pacing, "_is_free", return_value=False):
+def turn_taken_together() -> Iterator[None]:
+    """Copies of a message that ask at once write the same and have one turn, which each gives back."""
+
+    async def turn(self: Paces, pace: Pace, who: str, *given: Any, **named: Any) -> int:
+        other = copy(self)
+        with mock.patch.object(other, "_mark", return_value=who):
+            return await _turn(other, pace, who, *given, **named)
+
+    with mock.patch.object(Paces, "turn", turn):
         yield
 
 
@@ -42,7 +49,7 @@ def turn_given_back_first() -> Iterator[None]:
     async def give_back(self: Paces, pace: Pace, who: str, now_ms: int, *, is_used: bool) -> None:
         at_ms = await self.kept(pace, who)
         if at_ms is not None:
-            await self._free(pace, who, at_ms, now_ms)
+            await self._free(pace, at_ms, now_ms)
             await self._notes.drop_note(paces._kind(pace), paces._TURN + who)
 
     with mock.patch.object(Paces, "give_back", give_back):
@@ -64,7 +71,12 @@ def turn_never_given_back() -> Iterator[None]:
 def turn_of_a_copy_lost() -> Iterator[None]:
     """Of two copies that ask at once each takes a turn, and the one that is not stored passes unused."""
 
-    with mock.patch.object(Paces, "_undo"):
+    async def turn(self: Paces, *given: Any, **named: Any) -> int:
+        other = copy(self)
+        with mock.patch.object(other, "_free", mock.AsyncMock()):
+            return await _turn(other, *given, **named)
+
+    with mock.patch.object(Paces, "turn", turn):
         yield
 
 
@@ -85,4 +97,5 @@ OF_PACES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     turn_never_given_back,
     turn_of_a_copy_lost,
     turn_of_a_late_copy_lost,
+    turn_taken_together,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from unittest import mock
 
 from stepwell import limits
@@ -13,6 +14,7 @@ from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.forks import children
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.waits.paces import Paces
 from tests.sim.actors import Actor, Envelope
 from tests.sim.asked_programs import make_asked
 from tests.sim.batch_programs import make_batched, with_batches
@@ -254,6 +256,7 @@ def _limits(program: Program) -> Iterator[None]:
         mock.patch.object(limits, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
         mock.patch.object(limits, "FORK_CHUNK", chunk),
         mock.patch.object(children, "CHILD_DEPTH", DEEPEST),
+        mock.patch.object(Paces, "_mark", side_effect=map(str, count())),  # the same each time
     ):
         yield
 

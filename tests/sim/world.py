@@ -93,8 +93,6 @@ class World:
             one["type"] == "stop" for one in program.asks
         )
         self.timers: set[str] = set()
-        self.dues: dict[str, str] = {}  # by rate limit: its note
-        self.together: set[tuple[str, int]] = set()  # (limit, turn) that copies of a message took in one write
         self.turns: dict[str, dict[str, int]] = defaultdict(dict)  # by rate limit: the claimants' turns to come
         self.gone: dict[str, int] = {}  # deleted runs -> until when their ids are held
         self.erasing: set[str] = set()  # runs whose logs are being deleted, or were

@@ -43,30 +43,28 @@ class _Note:
     free: tuple[Free, ...] = ()
 
 
-def reserved(pace: Pace, body: str | None, run_id: str, now_ms: int) -> Reserved:
+def reserved(pace: Pace, body: str | None, by: str, now_ms: int) -> Reserved:
     """Takes the next free time of a rate limit. The note holds when the one after it is due, were all evenly spread.
 
-    `burst` runs may be ahead of that time.
+    `burst` runs may be ahead of that time. `by`: unique, so that no other worker writes the same and has the same turn.
     """
     note = _read(pace, body, now_ms)
     at_ms = max(now_ms, _up(note.due_ms - (pace.burst - 1) * pace.interval_ms))
     if note.free and _up(note.free[0].at_ms) <= at_ms:
         first, *others = note.free
         rest = (Free(first.at_ms + pace.interval_ms, first.count - 1),) if first.count > 1 else ()
-        return Reserved(_up(first.at_ms), _body(replace(note, free=(*rest, *others)), run_id))
-    return Reserved(at_ms, _body(replace(note, due_ms=note.due_ms + pace.interval_ms), run_id))
+        return Reserved(_up(first.at_ms), _body(replace(note, free=(*rest, *others)), by))
+    return Reserved(at_ms, _body(replace(note, due_ms=note.due_ms + pace.interval_ms), by))
 
 
-def given_back(pace: Pace, body: str | None, at_ms: int, run_id: str, now_ms: int) -> str | None:
-    """Returns the note with a turn that its run does not need. None if it has come, is free, or is no use to others."""
+def given_back(pace: Pace, body: str | None, at_ms: int, by: str, now_ms: int) -> str | None:
+    """Returns the note with a turn that its run does not need. None if it has come, or is no use to others."""
     if body is None or at_ms <= now_ms:
         return None
     note = _read(pace, body, now_ms)
     even_ms = note.due_ms - round((note.due_ms - at_ms) / pace.interval_ms) * pace.interval_ms
     if even_ms >= note.due_ms or abs(even_ms - at_ms) > _ADJACENT_MS:  # it was taken at another rate
         return None
-    if _is_free(note, even_ms):
-        return None  # copies of a message may take one turn together, and each gives it back
     joined: list[Free] = []
     for one in sorted((*note.free, Free(even_ms, 1)), key=lambda one: one.at_ms):
         last = joined[-1] if joined else None
@@ -74,11 +72,7 @@ def given_back(pace: Pace, body: str | None, at_ms: int, run_id: str, now_ms: in
             joined[-1] = Free(last.at_ms, last.count + one.count)
         else:
             joined.append(one)
-    return _body(replace(note, free=tuple(joined[:FREE_RANGES])), run_id)
-
-
-def _is_free(note: _Note, at_ms: float) -> bool:
-    return any(-1 < at_ms - one.at_ms < (one.count - 1) * note.interval_ms + 1 for one in note.free)
+    return _body(replace(note, free=tuple(joined[:FREE_RANGES])), by)
 
 
 def next_ms(body: str) -> float:
@@ -110,9 +104,9 @@ def _to_come(free: Free, interval_ms: float, now_ms: int) -> Free:
     return Free(free.at_ms + passed * interval_ms, free.count - passed)
 
 
-def _body(note: _Note, run_id: str) -> str:
+def _body(note: _Note, by: str) -> str:
     free = {"free": [[round(one.at_ms, 3), one.count] for one in note.free]} if note.free else {}
-    return json.dumps({"due_ms": round(note.due_ms, 3), "interval_ms": note.interval_ms, **free, "by": run_id})
+    return json.dumps({"due_ms": round(note.due_ms, 3), "interval_ms": note.interval_ms, **free, "by": by})
 
 
 def _up(number: float) -> int:

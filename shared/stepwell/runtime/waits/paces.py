@@ -10,12 +10,17 @@ With each turn that it misses it may be later, so that it goes on where all mess
 
 A turn that is not needed is given back at most once: its note is deleted first, and only who has deleted it gives the
 turn to others. If that worker dies in between, one turn passes unused. In the other order, two claimants could have it.
+
+Copies of a message that ask at once take a turn each: every write of the limit's note has a mark of its own. The copy
+that comes second to the claimant's note gives its turn back.
 """
 
 from __future__ import annotations
 
+from secrets import token_hex
+
 from stepwell.engine.actions import Pace
-from stepwell.engine.pacing import Reserved, given_back, is_spent, next_ms, reserved
+from stepwell.engine.pacing import given_back, is_spent, next_ms, reserved
 from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES, TURN_GRACE_MS
 from stepwell.runtime.ports import Notes
@@ -39,33 +44,27 @@ class Paces:
         kept = await self._note(pace, who)
         if kept is not None and not (may_miss and _is_missed(kept, now_ms)):
             return int(kept)
-        taken = await self._reserve(pace, who, now_ms)
-        at_ms = taken.at_ms
+        at_ms = await self._reserve(pace, now_ms)
         if kept is None and at_ms <= now_ms:
             return at_ms
         missed = "" if kept is None else _MISSED * (_misses(kept) + 1)
         if await self._notes.put_note(_kind(pace), _TURN + who, f"{missed}{at_ms}", kept):
             return at_ms
-        await self._undo(pace, who, taken, now_ms)
+        await self._free(pace, at_ms, now_ms)  # only the turn that a copy of the message has stored counts
         first_ms = await self.kept(pace, who)
         return at_ms if first_ms is None else first_ms
 
-    async def _undo(self, pace: Pace, who: str, taken: Reserved, now_ms: int) -> None:
-        """Gives back a turn that was not stored, since a copy of the message has stored one: only that one counts.
-
-        If the limit's note has changed since, a third copy may have done so already, and another may have that turn.
-        """
-        body = given_back(pace, taken.body, taken.at_ms, who, now_ms)
-        if body is not None:
-            await self._notes.put_note(_kind(pace), _DUE, body, taken.body)
-
-    async def _reserve(self, pace: Pace, who: str, now_ms: int) -> Reserved:
+    async def _reserve(self, pace: Pace, now_ms: int) -> int:
         for _ in range(LOCK_TRIES):
             body = await self._notes.get_note(_kind(pace), _DUE)
-            turn = reserved(pace, body, who, now_ms)
+            turn = reserved(pace, body, self._mark(), now_ms)
             if await self._notes.put_note(_kind(pace), _DUE, turn.body, body):
-                return turn
+                return turn.at_ms
         raise PortError(f"the limit of {pace.name!r} was changed by others {LOCK_TRIES} times")
+
+    @staticmethod
+    def _mark() -> str:
+        return token_hex(8)
 
     async def kept(self, pace: Pace, who: str) -> int | None:
         kept = await self._note(pace, who)
@@ -80,13 +79,13 @@ class Paces:
         if at_ms is None or not await self._notes.drop_note(_kind(pace), _TURN + who):
             return
         if at_ms > now_ms + (TURN_GRACE_MS if is_used else 0):  # a much later one is that of a copy of the message
-            await self._free(pace, who, at_ms, now_ms)
+            await self._free(pace, at_ms, now_ms)
 
-    async def _free(self, pace: Pace, who: str, at_ms: int, now_ms: int) -> None:
+    async def _free(self, pace: Pace, at_ms: int, now_ms: int) -> None:
         """Leaves a turn that has not come to whoever asks next."""
         for _ in range(LOCK_TRIES):
             before = await self._notes.get_note(_kind(pace), _DUE)
-            body = given_back(pace, before, at_ms, who, now_ms)
+            body = given_back(pace, before, at_ms, self._mark(), now_ms)
             if body is None or await self._notes.put_note(_kind(pace), _DUE, body, before):
                 return
 
