@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import signal
 import socket
@@ -136,6 +137,18 @@ def test_a_function_that_is_not_there_is_told_at_the_start_and_after_a_reload(de
 def test_a_body_of_two_megabytes_is_refused_by_the_server_itself(dev: Start) -> None:
     status, answer = dev().call("POST", "/events", b"x" * 2_000_000)
     assert (status, answer["code"]) == (413, "body_too_large")
+
+
+def test_what_is_no_http_is_refused_like_everything_else(dev: Start) -> None:
+    """Such as a URL with a letter that is not percent-encoded, as curl sends it."""
+    with socket.create_connection(("127.0.0.1", int(dev().url.rpartition(":")[2])), timeout=60) as line:
+        line.sendall("GET /runs?workflow=ü HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        head, _, body = b"".join(iter(partial(line.recv, 4096), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    refused = json.loads(body)
+    assert refused["code"] == "bad_request"
+    assert "percent-encode" in refused["hint"]
 
 
 def test_a_page_from_another_site_gets_nothing(dev: Start) -> None:

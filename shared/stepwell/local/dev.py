@@ -31,6 +31,7 @@ from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import Claim, claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.log_files import logging_runs
+from stepwell.local.protocol import Protocol
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, code_facts, code_problems, knows_webhooks, stamps, tell_problems
 from stepwell.local.run_logs import Lines
@@ -187,7 +188,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 gateway,
                 lifespan="off",
-                http="httptools",
+                http=Protocol,
                 ws="wsproto",
                 log_config=None,
                 access_log=False,
