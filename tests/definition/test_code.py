@@ -528,3 +528,21 @@ def test_an_event_that_is_sent_without_await_and_a_step_that_sends_are_named() -
         async with ctx.limit("api"): await ctx.step(tell)
     """
     assert told(text) == [("nested_step", 4), ("never_awaited", 7)]
+
+
+def test_a_function_that_asks_as_a_workflow_does_is_no_step() -> None:
+    """A function of a module is a step where `ctx.step` and `ctx.map` get it, whatever its `ctx` is elsewhere."""
+    text = """
+    from stepwell import step, workflow
+    @step
+    def pay(order): return order
+    async def leg(ctx, order): return await ctx.step(pay, order)
+    @workflow
+    async def flow(ctx, orders):
+        await ctx.map(pay, orders)
+        await ctx.map(lambda order: leg(ctx, order), orders)
+        await ctx.step(leg, orders[0])
+        await ctx.map(leg, orders)
+    """
+    assert told(text) == [("nested_step", 10), ("nested_step", 11)]
+    assert "map lambda item: leg(ctx, item)" in problems(text)[1].hint

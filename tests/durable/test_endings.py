@@ -86,6 +86,26 @@ async def flow(ctx):
     assert kit.start("flow").status == "failed"  # and the next one finds everything in order
 
 
+def test_a_function_of_the_workflow_s_that_is_mapped_as_a_step_fails_with_what_to_do(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+async def leg(ctx, item): await ctx.sleep("1h")
+
+@workflow
+async def flow(ctx, wrapped: bool = False):
+    return await ctx.map((lambda item: leg(ctx, item)) if wrapped else leg, [1, 2])
+"""
+    )
+    error = kit.start("flow").error
+    assert error is not None
+    assert (error["type"], error["step"]) == ("AttributeError", "leg")
+    assert error["message"].startswith("a step's ctx has no 'sleep' (operations are a workflow's")
+    run = kit.start("flow", {"wrapped": True})
+    kit.advance("1h")
+    assert run.status == "completed"
+
+
 def test_the_error_of_a_task_group_says_what_failed_in_it(flows: Flows) -> None:
     kit = flows(
         HEAD

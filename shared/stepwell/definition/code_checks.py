@@ -287,6 +287,9 @@ class _Body:
             yield from self._of_unknown(target)
         elif function.mark == "workflow":
             yield self._problem("bad_step", f"{function.name} is a workflow", "run it with ctx.child", target)
+        elif not function.mark and (asked := next(_asked_in_a_step(function), None)) is not None:
+            hint = f"await {function.name}(ctx, …) itself; for each item, map lambda item: {function.name}(ctx, item)"
+            yield self._problem("nested_step", asked.message, hint, target)
         elif operation == "step":
             yield from self._of_arguments(node, function, _STEP_OPTIONS)
 

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, MutableMapping
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
@@ -76,6 +76,12 @@ class StepContext:
         that is not JSON.
         """
         self._emit(data)
+
+    if not TYPE_CHECKING:  # a type checker reports it in its own words
+
+        def __getattr__(self, name: str) -> Any:
+            message = f"a step's ctx has no {name!r} (operations are a workflow's: let it await this function itself)"
+            raise AttributeError(message, name=name, obj=self)
 
     def heartbeat(self) -> None:
         """Says that the step is alive. Raises StepInterrupted once its time is up, so that a loop ends there."""
