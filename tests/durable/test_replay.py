@@ -498,3 +498,27 @@ async def flow(ctx):
     kit.event("go", 1)
     assert run.result == sum(range(250))
     assert limited.count(SESSION_SECONDS) >= 3
+
+
+def test_a_function_that_has_moved_goes_on_where_its_old_module_still_names_it(flows: Flows) -> None:
+    code = """
+from stepwell import workflow
+
+@workflow(name="ship")
+async def old(ctx):
+    return await ctx.event("go")
+"""
+    kit = flows(code)
+    run, other = kit.start("ship"), kit.start("ship")
+    assert (run.status, other.status) == ("waiting", "waiting")
+    flows.write(code.replace("old", "new"), "moved.py")
+    flows.write("")
+    kit.reload()
+    other.event("go", 1)
+    assert (other.waiting_for, other.view["waiting_data"]["type"]) == ("code", "unknown_step")
+    flows.write("from moved import new as old\n")
+    kit.reload()
+    run.event("go", 2)
+    kit.advance("1h")
+    assert (run.result, other.result) == (2, 1)
+    assert kit.start("ship").status == "waiting"
