@@ -66,7 +66,7 @@ SNAGGED_FROM = 14_000_000_000  # seeds from here on are of actors that are held 
 EACH_SNAGGED = 100_000_000  # seeds are of each of these programs, in this order
 (
     RACED_FROM, CROWDED_FROM, DOUBLED_FROM, PATCHED_FROM, STOPPED_FROM, PACED_FROM, OVERTAKEN_FROM, RETRIED_FROM,
-    RESULTED_FROM, DISBANDED_FROM, ANSWERED_FROM, BEATEN_FROM,
+    RESULTED_FROM, DISBANDED_FROM, ANSWERED_FROM, BEATEN_FROM, BROADCAST_FROM,
 ) = (SNAGGED_FROM + number * EACH_SNAGGED for number in range(len(SNAGGED)))  # fmt: skip
 PAUSED_FROM = 13_000_000_000  # seeds from here on are of runs and workflows that are paused for a while
 ERASED_FROM = 12_000_000_000  # seeds from here on are of runs that are deleted, and whose ids are used again

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 from stepwell.engine.actions import Write
 from stepwell.engine.inputs import EventOffered
 from stepwell.engine.records import Status
 from stepwell.engine.session import Session
-from stepwell.limits import SECOND_MS
+from stepwell.limits import SECOND_MS, YEAR_MS
 from stepwell.memory import store
 from stepwell.runtime.log.door import UNLIMITED, Budget
 from stepwell.runtime.log.messages import Message, Publish, to_json
 from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
@@ -97,8 +100,22 @@ def older_for_nobody() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def left_waits_passed_over() -> Iterator[None]:
+    """The message about the waits that are left of a broadcast event names the last of all as told."""
+
+    def sent(message: Message) -> dict[str, Any]:
+        if isinstance(message, Publish) and message.after:
+            message = replace(message, after=(YEAR_MS * 1_000, "", "", 0, 0))
+        return to_json(message)
+
+    with mock.patch.object(coordinator, "to_json", sent):
+        yield
+
+
 Mutant = Callable[[], AbstractContextManager[None]]
 OF_RACED: tuple[Mutant, ...] = (late_event_taken,)
+OF_BROADCAST: tuple[Mutant, ...] = (left_waits_passed_over,)
 OF_CROWDED: tuple[Mutant, ...] = (taken_late_and_kept,)
 OF_DOUBLED: tuple[Mutant, ...] = (nobody_left_to_the_sweeper,)
 OF_PATCHED: tuple[Mutant, ...] = (kept_on_another_way, keyed_anew_after_code)

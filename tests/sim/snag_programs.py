@@ -6,12 +6,26 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from stepwell.definition.graph import END, Call, Child, Concurrency, EventSettings, Graph, Node, RateLimit, Step, Wait
+from stepwell.definition.graph import (
+    END,
+    Call,
+    Child,
+    Concurrency,
+    EventSettings,
+    FanIn,
+    Graph,
+    Node,
+    RateLimit,
+    Rule,
+    Step,
+    Wait,
+)
 from stepwell.engine.waits import event_topic, run_topic
 from tests.sim import lock_programs as parts
 from tests.sim.answered_programs import make_answered, make_beaten
 from tests.sim.child_programs import Family
 from tests.sim.fn_programs import durable
+from tests.sim.fork_programs import items
 from tests.sim.gather_programs import make_gathered
 from tests.sim.programs import KEY, Program
 from tests.sim.race_programs import make_race
@@ -149,8 +163,28 @@ def make_stopped(rng: random.Random) -> Program:
     return replace(make_held(rng), asks=(*soon, *then), snags=(snag,))
 
 
+def make_broadcast(rng: random.Random) -> Program:
+    """Branches that wait for one event which stays. Who tells them of it has time for a few, and hands the rest on."""
+    over = Rule("n0.next", "next", to="n1", foreach=items("n0"))
+    wait = Wait("event", event="a", key=KEY, timeout_ms=3_600_000, on_timeout="continue")
+    nodes = {
+        "n0": Node("n0", rules=(over,), join="n3"),
+        "n1": Node("n1", wait=wait, rules=parts._next("n1", "n2")),
+        "n2": Node("n2", step=Step("python:sim.n2"), rules=parts._next("n2", "n3")),
+        "n3": Node("n3", fan_in=FanIn(), rules=parts._next("n3", END)),
+    }
+    stays = {"a": EventSettings(consume_on_read=False)}
+    graph = Graph("sim", "sha256:sim", "nodes", "n0", nodes, {}, events=stays)
+    topic = rng.choice((event_topic("a", "k"), run_topic("a", RUN)))
+    asks = tuple({"type": "event", "topic": topic, "phase": HELD} for _ in range(rng.choice((1, 2))))
+    waits = Snag("wake", "put_waiter", lets=rng.randint(1, 6), most=1, held_ms=_SOON_MS)
+    tells = Snag("publish", rng.choice(("waiters", "append", "send")), held_ms=(1, 1_500), chance=0.5)
+    given = {"key": "k", "n0": list(range(rng.randint(3, 6)))}
+    return Program(graph, {}, {}, frozenset(), (), (), input=given, asks=asks, snags=(waits, tells))
+
+
 _OF_PAUSES = (("pause", "get_run"), ("pause", "hold"), ("unpause", "hold"), ("unpause", "hold"), ("go_on", "hold"))
 SNAGGED = (
     make_raced, make_crowded, make_doubled, make_patched, make_stopped, make_paced, make_overtaken, make_retried,
-    make_resulted, make_disbanded, make_answered, make_beaten,
+    make_resulted, make_disbanded, make_answered, make_beaten, make_broadcast,
 )  # fmt: skip

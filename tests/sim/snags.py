@@ -51,6 +51,8 @@ def make_snags(world: World) -> None:
     """Nobody dies or sees an error elsewhere. Messages come twice where copies matter, and leases run out in a race."""
     chances = world.chances
     chances.crash = chances.error = 0
+    if world.program.forks and world.program.graph.events:  # many wait for one event
+        chances.hands_over, chances.no_time = True, 0.5
     if world.program.race:
         chances.double, chances.zombies = 0.5, 0.01
     elif world.program.graph.replays:

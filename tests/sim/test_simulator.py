@@ -96,7 +96,7 @@ OF_LANES = 90  # schedules of all families, with lanes
 OF_WAITS = 120  # schedules of waits for several things
 OF_HELD = 200  # schedules of such workers in chains of steps, of which a few need the look at the lease
 # schedules of actors that are held up at a call, by program
-OF_SNAGGED = (100, 30, 50, 50, 100, 30, 80, 40, 20, 25, 60, 20)
+OF_SNAGGED = (100, 30, 50, 50, 100, 30, 80, 40, 20, 25, 60, 20, 30)
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
 DELETED_TWICE = 12_049_850_017  # the second deletion erases what a late branch wrote, and then the first one looks
