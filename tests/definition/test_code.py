@@ -107,7 +107,7 @@ TIMES = {"fast": 1}
 @step(name="pay")
 def charge(ctx, order: Order, card: str = "", *, times: int = 1): return time.time(), random.random(), open("x")
 @step
-def anything(*args, **named): ...
+def anything(one, two, **named): ...
 def total(items): return sum(item for item in {*items}) + len(set(items))
 async def leg(ctx, order, index):
     await ctx.step(charge, order)
@@ -528,6 +528,24 @@ def test_an_event_that_is_sent_without_await_and_a_step_that_sends_are_named() -
         async with ctx.limit("api"): await ctx.step(tell)
     """
     assert told(text) == [("nested_step", 4), ("never_awaited", 7)]
+
+
+def test_a_parameter_that_no_input_can_name_is_told() -> None:
+    """The start of such a workflow was accepted, and its run waited for other code."""
+    text = """
+    from stepwell import step, workflow
+    @step
+    def pay(order, *more): return order
+    @step
+    def ship(order, /): return order
+    def of_its_own(*any): return any
+    @workflow
+    async def flow(ctx, order, *, fast=False, **rest): return of_its_own(order)
+    @workflow
+    async def other(ctx, *orders): return orders
+    """
+    assert told(text) == [("step_signature", 4), ("step_signature", 6), ("step_signature", 11)]
+    assert "`orders: list`" in problems(text)[2].hint
 
 
 def test_a_function_that_asks_as_a_workflow_does_is_no_step() -> None:

@@ -17,7 +17,7 @@ from tests.infra.kit import ORDER, ROOT
 # Of the engine's package, zipped, as Lambda loads it. Measured 7,850,000.
 MOST_BYTES = 8_000_000
 MOST_OF = {
-    "stepwell": 3_450_000,
+    "stepwell": 3_480_000,
     "re2": 550_000,
     "pydantic_core": 2_150_000,
     "pydantic": 900_000,

@@ -41,6 +41,8 @@ def check_code(code: Code) -> list[Problem]:
             found += _Body(names, function, seen).problems()
         elif function.mark == "step":
             found += _asked_in_a_step(function)
+        if function.mark in {"workflow", "step"}:
+            found += _given_by_position(function)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
 
 
@@ -50,6 +52,14 @@ def _asked_in_a_step(function: Function) -> Iterator[Problem]:
             message = f"the step {function.name} calls ctx.{operation}, which only a workflow has"
             hint = "call the function itself, or do this in the workflow"
             yield _problem("nested_step", message, hint, function, node)
+
+
+def _given_by_position(function: Function) -> Iterator[Problem]:
+    arguments = function.node.args
+    for one in (*arguments.posonlyargs, *([arguments.vararg] if arguments.vararg else ())):
+        message = f"{function.name} has a parameter {one.arg} that cannot be given by name"
+        hint = f"the {function.mark} gets its input by name: write it without `*` and `/`, such as `{one.arg}: list`"
+        yield _problem("step_signature", message, hint, function, one)
 
 
 def _operation(node: ast.Call) -> str:
