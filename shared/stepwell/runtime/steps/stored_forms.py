@@ -15,16 +15,21 @@ import collections.abc
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Annotated, Any, Union
 
-from pydantic import AliasChoices, BaseModel, RootModel
+from pydantic import AliasChoices, BaseModel, RootModel, ValidationError
 from pydantic import Json as JsonText
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from stepwell.definition.graph import Json
+from stepwell.errors import InvalidInput
+from stepwell.runtime.steps.binding import converter_of, json_of
 
 _LISTS = (list, set, frozenset, collections.abc.Sequence, collections.abc.Set, collections.abc.Iterable)
 _AROUND = (Annotated, typing.Required, typing.NotRequired)
@@ -36,8 +41,11 @@ def changes_stored(hint: Any) -> bool:
     return any(_is_changed(one) for one in _parts(hint, set()))
 
 
-def restored(hint: Any, value: Json) -> Json:
-    """Returns the value in the form in which its type is read. It is not changed."""
+def restored(hint: Any, value: Json) -> Any:
+    """Returns the value in the form in which its type is read. It is not changed.
+
+    One of several models is read here already.
+    """
     origin, args = _opened(hint)
     if _is_json_text(hint):
         return _as_text(restored(args[0] if args else Any, value))
@@ -54,17 +62,39 @@ def restored(hint: Any, value: Json) -> Json:
     return _of_fields(hint, value)
 
 
-def _of_one(hints: tuple[Any, ...], value: Json) -> Json:
-    """A value of one of several types. Of which of several models an object is cannot be told."""
-    if isinstance(value, dict) and sum(_takes_objects(one) for one in hints) > 1:
-        return value
-    made = (restored(one, value) for one in hints)
+def _of_one(hints: tuple[Any, ...], value: Json) -> Any:
+    """A value of one of several types."""
+    members = [*_members(hints)]
+    if isinstance(value, dict) and sum(_takes_objects(one) for one in members) > 1:
+        return _of_one_model(members, value)
+    made = (restored(one, value) for one in members)
     return next((one for one in made if one != value), value)
 
 
-def _of_fields(hint: Any, value: Mapping[str, Json]) -> dict[str, Json]:
+def _of_one_model(hints: Iterable[Any], value: Mapping[str, Json]) -> Any:
+    """Reads an object as the model that stores it so: read by names, another one may fit too. Else it is unchanged."""
+    known = ((_stored_keys(one), one) for one in hints if _takes_objects(one))
+    fitting = [(len(keys - value.keys()), one) for keys, one in known if _keeps_others(one) or value.keys() <= keys]
+    for _, one in sorted(fitting, key=itemgetter(0)):
+        with suppress(ValidationError, InvalidInput, PydanticSerializationError):
+            made = converter_of(one)(value)
+            if _holds(json_of(made, "one of several models"), value):
+                return restored(one, value) if isinstance(made, dict) else made
+    return value
+
+
+def _holds(made: Json, value: Json) -> bool:
+    """Tells whether all of the value is in what is made of it; a model may have got fields since."""
+    if isinstance(made, dict) and isinstance(value, dict):
+        return all(key in made and _holds(made[key], one) for key, one in value.items())
+    if isinstance(made, list) and isinstance(value, list):
+        return len(made) == len(value) and all(map(_holds, made, value))
+    return bool(made == value)
+
+
+def _of_fields(hint: Any, value: Mapping[str, Json]) -> dict[str, Any]:
     fields, computed = _fields(hint), _computed(hint) if _keeps_unknown(hint) else set()
-    made = {key: one for key, one in value.items() if key in fields or key not in computed}
+    made: dict[str, Any] = {key: one for key, one in value.items() if key in fields or key not in computed}
     for name, inner in _hints(hint).items():
         read, kept = _read_keys(name, fields.get(name)), _stored_key(name, fields.get(name))
         key = next((key for key in (*read, kept, name) if key in made), None)
@@ -100,6 +130,17 @@ def _parts(hint: Any, seen: set[int]) -> Iterator[Any]:
 def _is_changed(hint: Any) -> bool:
     renamed = (_stored_key(name, one) not in _read_keys(name, one) for name, one in _fields(hint).items())
     return _is_json_text(hint) or any(renamed) or (_keeps_unknown(hint) and bool(_computed(hint)))
+
+
+def _members(hints: Iterable[Any]) -> Iterator[Any]:
+    """Yields the types of a union, without what is noted beside them."""
+    for one in hints:
+        origin, args = _opened(one)
+        is_noted = origin is Annotated and not _is_model(one) and not _is_json_text(one)
+        if is_noted or origin in (Union, types.UnionType):
+            yield from _members(args)
+        else:
+            yield one
 
 
 def _takes_objects(hint: Any) -> bool:
@@ -150,9 +191,22 @@ def _of_items(origin: Any, args: tuple[Any, ...], count: int) -> tuple[Any, ...]
     return (args[0] if args and (origin is tuple or origin in _LISTS) else Any,) * count
 
 
+def _stored_keys(hint: Any) -> set[str]:
+    """Returns the keys that an object of this type is stored with."""
+    return {_stored_key(name, _fields(hint).get(name)) for name in _hints(hint)} | _computed(hint)
+
+
+def _keeps_others(hint: Any) -> bool:
+    return _is_mapping(_opened(hint)[0]) or _extra(hint) == "allow"
+
+
 def _keeps_unknown(hint: Any) -> bool:
+    return _extra(hint) in _KEEPING
+
+
+def _extra(hint: Any) -> str | None:
     config: Mapping[str, Any] = getattr(hint, "model_config", None) or getattr(hint, "__pydantic_config__", None) or {}
-    return config.get("extra") in _KEEPING
+    return config.get("extra")
 
 
 def _computed(hint: Any) -> set[str]:
@@ -173,10 +227,10 @@ def _read_keys(name: str, field: FieldInfo | None) -> tuple[str, ...]:
     return (alias,) if isinstance(alias, str) else () if alias is not None else (name,)
 
 
-def _as_text(value: Json) -> Json:
+def _as_text(value: Any) -> Json:
     """Returns JSON as the text that its type is read from; text that is JSON already stays as it is."""
     if isinstance(value, str):
         with suppress(ValueError):
             json.loads(value)
             return value
-    return json.dumps(value)
+    return json.dumps(value, default=partial(to_jsonable_python, by_alias=False))
