@@ -18,8 +18,9 @@ import pytest
 from stepwell import WorkflowContext
 from stepwell.cli.checking import check_path
 from stepwell.definition.code import read_code
-from stepwell.definition.code_checks import _CHILD_OPTIONS, _STEP_OPTIONS, check_code
+from stepwell.definition.code_checks import _CHILD_OPTIONS, check_code
 from stepwell.definition.context_names import CONTEXT_NAMES
+from stepwell.definition.text import STEP_OPTIONS
 from stepwell.errors import Problem
 from stepwell.runtime.durable.context import Context
 from stepwell.testing.kit import Stepwell
@@ -59,7 +60,7 @@ def test_there_are_42_bad_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "known"), [(WorkflowContext.step, _STEP_OPTIONS), (WorkflowContext.child, _CHILD_OPTIONS)]
+    ("operation", "known"), [(WorkflowContext.step, STEP_OPTIONS), (WorkflowContext.child, _CHILD_OPTIONS)]
 )
 def test_the_options_of_an_operation_are_those_that_it_has(
     operation: Callable[..., object], known: tuple[str, ...]

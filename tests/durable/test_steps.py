@@ -267,3 +267,24 @@ async def flow(ctx):
     assert run.waiting_for == "event"
     kit.event("answer", {"yes": True})
     assert run.result == [{"rested": True}, {"asked": 1, "yes": True}]
+
+
+def test_a_parameter_that_is_called_like_an_option_is_to_be_given_by_position(flows: Flows) -> None:
+    kit = flows("""
+from stepwell import workflow
+
+def pay(n: int, timeout: int) -> list[int]:
+    return [n, timeout]
+
+@workflow
+async def right(ctx):
+    return await ctx.step(pay, 1, 30, timeout="5s")
+
+@workflow
+async def wrong(ctx):
+    return await ctx.step(pay, 1, timeout=30)
+""")
+    assert kit.start("right").result == [1, 30]
+    error = kit.start("wrong").error
+    assert error is not None
+    assert (error["type"], "give the parameter by position" in error["message"]) == ("step_input", True), error

@@ -16,10 +16,9 @@ from stepwell.definition.nondeterminism import source_of
 from stepwell.definition.objects import variables_of
 from stepwell.definition.set_loops import loops_over_sets
 from stepwell.definition.signatures import CONTEXT, misfit
-from stepwell.definition.text import closest
+from stepwell.definition.text import STEP_OPTIONS, closest, option_hint
 from stepwell.errors import Problem
 
-_STEP_OPTIONS = ("name", "retry", "timeout", "at_most_once", "pool", "throttle")
 _CHILD_OPTIONS = ("timeout", "type", "detached")
 _OPERATIONS = frozenset({
     "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
@@ -301,7 +300,7 @@ class _Body:
             hint = f"await {function.name}(ctx, …) itself; for each item, map lambda item: {function.name}(ctx, item)"
             yield self._problem("nested_step", asked.message, hint, target)
         elif operation == "step":
-            yield from self._of_arguments(node, function, _STEP_OPTIONS)
+            yield from self._of_arguments(node, function, STEP_OPTIONS)
 
     def _of_child(self, node: ast.Call, target: ast.expr) -> Iterator[Problem]:
         function = self._called(target)
@@ -317,7 +316,10 @@ class _Body:
         named = [name for name in names if name is not None and name not in options]
         if why := misfit(function.node, len(given), named):
             meant = next((close for name in named if (close := closest(name, options)).startswith("did")), "")
-            hint = meant or f"it is {function.name}({ast.unparse(function.node.args)})"
+            taken = next((name for name in names if name in options and f"{name!r}" in why), "")
+            hint = meant or (
+                option_hint(taken) if taken else f"it is {function.name}({ast.unparse(function.node.args)})"
+            )
             yield self._problem("bad_arguments", why, hint, node)
 
     def _of_unknown(self, target: ast.expr) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NAME_HINT = "letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+STEP_OPTIONS = ("name", "retry", "timeout", "at_most_once", "pool", "throttle")
 
 
 def pointer_part(key: object) -> str:
@@ -29,3 +30,8 @@ def closest(word: str, known: Iterable[str]) -> str:
     if close := difflib.get_close_matches(word, words, n=1):
         return f"did you mean `{close[0]}`?"
     return f"known: {', '.join(words)}" if 0 < len(words) <= 12 else ""
+
+
+def option_hint(name: str) -> str:
+    """What to do about a parameter that is called like an option of the call."""
+    return f"in ctx.step and ctx.child, {name}= is an option: give the parameter by position"

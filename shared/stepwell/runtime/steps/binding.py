@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from pydantic_core import to_json as json_text
 
 from stepwell.definition.graph import Json
+from stepwell.definition.text import STEP_OPTIONS, option_hint
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.values import dataclass
@@ -54,7 +55,8 @@ class Binding:
                 wrong.append(f"{parameter.name} is missing")
         if wrong:
             raise InvalidInput(f"the input does not fit {name}: {'; '.join(wrong)}", code="step_input",
-                               hint=f"it has {', '.join(sorted(values)) or 'nothing'}{self._as_handler()}")  # fmt: skip
+                               hint=f"it has {', '.join(sorted(values)) or 'nothing'}"
+                                    f"{self._as_handler()}{self._as_option(values)}")  # fmt: skip
         if self.takes_rest:
             named = {parameter.name for parameter in self.parameters}
             arguments.update({key: copy_of(value) for key, value in values.items() if key not in named})
@@ -67,6 +69,12 @@ class Binding:
         if not self.parameters or self.parameters[0].name != "event":
             return ""
         return "; a handler of Lambda is to be (event: dict, ctx), which takes all of it"
+
+    def _as_option(self, values: Mapping[str, Json]) -> str:
+        """What to do about a parameter that is called like an option of `ctx.step`, which takes it for that."""
+        names = (one.name for one in self.parameters if one.required and one.name not in values)
+        taken = next((name for name in names if name in STEP_OPTIONS), "")
+        return taken and f"; {option_hint(taken)}"
 
     def _values(self, given: Json, name: str) -> Mapping[str, Json]:
         sole = self.parameters[0] if len(self.parameters) == 1 and not self.takes_rest else None
