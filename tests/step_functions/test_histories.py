@@ -11,6 +11,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from tests.api.kit import World
 from tests.step_functions.conftest import started
+from tests.step_functions.kit import sfn_of
 
 Events = list[dict[str, Any]]
 
@@ -168,6 +169,29 @@ def test_a_map_that_is_tried_again_is_entered_once(world: World, client: Any) ->
     assert names.count("MapIterationFailed Each") == 2
     assert "MapStateExited Each" not in names
     assert names[-1] == "ExecutionFailed"
+
+
+LISTED = """
+workflow: listed
+StartAt: Each
+States:
+  Each:
+    Type: Map
+    ItemsPath: $.lines
+    ItemProcessor: {StartAt: One, States: {One: {Type: Pass, End: true}}}
+    Catch: [{ErrorEquals: [States.ALL], Next: Over}]
+    End: true
+  Over: {Type: Succeed}
+"""
+
+
+def test_a_map_whose_items_are_not_there_is_entered_and_left_by_its_catcher() -> None:
+    world = World(LISTED)
+    client = sfn_of(world.app, world.drain)
+    events = events_of(client, started(client, "listed"))
+    assert told(events)[1:-1] == ["MapStateEntered Each", "MapStateExited Each",
+                                  "SucceedStateEntered Over", "SucceedStateExited Over"]  # fmt: skip
+    assert json.loads(_details(events[2])["output"])["Error"] == "States.ParameterPathFailure"
 
 
 def test_an_iteration_that_never_began_is_not_told(world: World, client: Any) -> None:

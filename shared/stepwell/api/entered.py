@@ -34,7 +34,8 @@ async def states_entered(service: Service, at: Standing) -> list[str]:
 def _entered(node: Node, entry: Entry) -> str | None:
     """Returns the state that this entry tells the beginning of; None if it tells of none."""
     if node.is_made:
-        return node.part_of if entry.type == "fork.opened" else None
+        is_unforked = entry.type == "step.failed" and any(rule.foreach for rule in node.rules)  # its items failed
+        return node.part_of if is_unforked or entry.type == "fork.opened" else None
     if entry.type in _BEGINS:
         return node.name if entry.attempt in {None, 1} else None
     is_plain = node.step is None and node.wait is None and node.call is None and node.fan_in is None

@@ -66,7 +66,10 @@ class Shaping(Protocol):
     """What a node makes of what its step, its wait or its branches have brought."""
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
-        """The node's result, and what it writes into the scope, which is something. Raises ExpressionError alone."""
+        """The node's result, and what it writes into the scope. Raises ExpressionError alone.
+
+        It writes something, except where it leaves as it is what has come to a node that does nothing itself.
+        """
 
 
 class Errors(Protocol):

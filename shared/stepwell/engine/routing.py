@@ -49,7 +49,8 @@ def route(moment: Moment, token: Token, ended: Ended) -> Way:
     try:
         way = _route(moment, token, ended)
     except ExpressionError as error:
-        way = Way(End(Status.FAILED, validation_failure(error, ended.node, ended.attempt)))
+        node = moment.graph.seen_as(ended.node)
+        way = Way(End(Status.FAILED, validation_failure(error, node, ended.attempt)))
     return replace(way, next=_back(moment, token, way.next)) if moment.graph.nodes[ended.node].durable else way
 
 

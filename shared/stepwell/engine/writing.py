@@ -104,8 +104,9 @@ def shaped(moment: Moment, token: Token, ended: Ended) -> Ended:
     try:
         result, beside = node.shaping.shape(Names(moment, token), ended.result)
     except ExpressionError as error:
-        return replace(ended, failure=validation_failure(error, ended.node, ended.attempt), is_done=True)
-    return replace(ended, result=result, writes=beside, stands=False)
+        failure = validation_failure(error, moment.graph.seen_as(ended.node), ended.attempt)
+        return replace(ended, failure=failure, is_done=True)
+    return replace(ended, result=result, writes=beside, stands=ended.stands and not beside)
 
 
 def passed(moment: Moment, token: Token, node: Node) -> Ended:

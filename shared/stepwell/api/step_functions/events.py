@@ -88,9 +88,9 @@ class Events:
             yield from self._entered(entry, state, kind)
             if entry.type in {"step.started", "children.started"} and kind == "Task":
                 yield self._event(entry, "TaskScheduled", self._scheduled(state, data))
-        elif entry.type == "step.failed" and not is_made:
-            yield from self._entered(entry, state, kind)
-            if kind == "Task":
+        elif entry.type == "step.failed" and (not is_made or self._kinds.is_between(entry.step)):
+            yield from self._entered(entry, state, kind)  # also a Map whose items cannot be evaluated, before its fork
+            if kind == "Task" and not is_made:
                 yield self._event(entry, self._failed_as(data), {**self._kinds.resource(state), **self._error(data)})
         elif entry.type in _OVER and not self._kinds.is_between(entry.step):
             yield from self._over(entry, state, kind, data)

@@ -162,13 +162,13 @@ def _compile_value(text: str) -> Query:
     return compile_value(text)
 
 
-def list_of(value: Json, what: str) -> Sequence[Json]:
+def list_of(value: Json, what: str, code: str | None = None) -> Sequence[Json]:
     """The items of a list, or of an object as KEY and `Value`. Raises ExpressionError for anything else."""
     if isinstance(value, dict):
         return [{KEY: key, "Value": item} for key, item in value.items()]
     if isinstance(value, list):
         return value
-    raise ExpressionError(f"{what} is {type(value).__name__}, not a list")
+    raise ExpressionError(f"{what} is {type(value).__name__}, not a list", code=code)
 
 
 def key_and_value(item: Json) -> tuple[Json, Json, bool]:

@@ -266,7 +266,8 @@ class _State:
             rules.append(Rule(which, "transition", to=start))
         if not rules:
             self.context.add("bad_state", "`Branches` is empty", f"{self.path}/Branches", "write at least one")
-        self._forked(rules, FanIn(merge="results", target=self.name, tells="error"))
+        self._add(Node(f"{self.name}.fork", fan_out="all", rules=tuple(rules), join=self.name, is_made=True))
+        self._met(FanIn(merge="results", target=self.name, tells="error"))
 
     def _begun(self, which: str, start: str) -> str:
         """Returns where a branch begins: at a node that makes its input, if that is not the state's own."""
@@ -292,14 +293,18 @@ class _State:
         is_tolerant = any(name.startswith("Tolerated") for name in state)
         fan_in = FanIn(merge="results", target=self.name, tells="unmet" if is_tolerant else "error",
                        tolerate_count=None if count is None else int(count), tolerate_percent=percent)  # fmt: skip
-        self._forked([rule], fan_in)
+        forks = Node(f"{self.name}.fork", fan_out="all", rules=(rule,), join=self.name, is_made=True)
+        caught = self._met(fan_in)[:-1]
+        if caught:  # they take what the items and the bounds fail with, too
+            trial = parts.Tried((items,) if bounds is None else (items, bounds))
+            forks = replace(forks, fan_out="first_match", rules=(rule, *caught), shaping=trial)
+        self._add(forks)
 
-    def _forked(self, rules: Sequence[Rule], fan_in: FanIn) -> None:
-        """Adds the node that forks, and the one where the branches meet, which makes the state's output."""
-        tried = retriers(self.context, self.state, self.path)
-        shaping = parts.Shaped(self.name, self._dialect())
-        self._add(Node(f"{self.name}.fork", fan_out="all", rules=tuple(rules), join=self.name, is_made=True))
-        self._add(Node(self.name, fan_in=fan_in, shaping=shaping, rules=self._rules(tried)))
+    def _met(self, fan_in: FanIn) -> tuple[Rule, ...]:
+        """Adds the node where the branches meet, which makes the state's output. Returns its ways on."""
+        rules = self._rules(retriers(self.context, self.state, self.path))
+        self._add(Node(self.name, fan_in=fan_in, shaping=parts.Shaped(self.name, self._dialect()), rules=rules))
+        return rules
 
     # -- shared
 

@@ -64,6 +64,18 @@ class Shaped:
         return self._dialect.output(frame, came), beside
 
 
+class Tried:
+    """Makes nothing of what came, and fails where one of these cannot be evaluated, before the node's rules do."""
+
+    def __init__(self, tried: Sequence[Computed]) -> None:
+        self._tried = tried
+
+    def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
+        for one in self._tried:
+            one.evaluate(names)
+        return brought, {}
+
+
 class Given:
     """Makes the input of a branch, which the state gives all of them."""
 

@@ -10,7 +10,7 @@ from stepwell.definition.asl.dialects import key_and_value, list_of
 from stepwell.definition.asl.fields import ANSWERS
 from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.intrinsics import compile_value
-from stepwell.definition.asl.jsonata import compile_answer
+from stepwell.definition.asl.jsonata import FAILED, compile_answer
 from stepwell.definition.asl.parts import Computed
 from stepwell.definition.asl.paths import compile_path
 from stepwell.definition.asl.templates import compile_payload
@@ -59,6 +59,11 @@ def seconds_value(name: str, state: State, language: str) -> Computed:
     return Computed(name, "Seconds" if seconds is not None else "Timestamp", compute)
 
 
+def _code(language: str) -> str | None:
+    """The code of a value of a wrong type: JSONata has an error for it, and JSONPath only `States.Runtime`."""
+    return FAILED if language == ANSWERS else None
+
+
 Number = Callable[[Frame], float]
 
 
@@ -74,7 +79,8 @@ def number_value(name: str, state: State, field: str, language: str, most: float
         found = None if value is None else value(frame, data(frame))
         least = 1e-3 if field.endswith("Seconds") else 0.0
         if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found <= most:
-            raise ExpressionError(f"the {field} of {name} is {found!r:.100}, not a number from {least:g} to {most:g}")
+            message = f"the {field} of {name} is {found!r:.100}, not a number from {least:g} to {most:g}"
+            raise ExpressionError(message, code=_code(language))
         return found
 
     return compute
@@ -139,7 +145,7 @@ def items_value(name: str, state: State, language: str) -> Callable[[Frame], Seq
             found = answer.value(frame.states({}), frame.variables, frame.seed(answer.text))
         else:
             found = given if path is None else path.value(frame.scope(given))
-        items = list(list_of(found, f"what {name} is to go through"))
+        items = list(list_of(found, f"what {name} is to go through", _code(language)))
         if not batcher:
             return items
         items = [key_and_value(one)[0] for one in items]
