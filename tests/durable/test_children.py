@@ -107,6 +107,39 @@ async def flow(ctx):
     assert child.result == 8
 
 
+def test_the_detached_children_of_a_function_are_listed_with_those_that_it_waits_for(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+def same(run_id: str) -> str:
+    return run_id
+
+@workflow
+async def other(ctx):
+    return None
+
+@workflow
+async def flow(ctx, foreign: str):
+    await ctx.step(same, foreign)  # looks like a child
+    await ctx.all(ctx.child(other, detached=True), ctx.step(same, "x"))
+    mine = await ctx.child("double", {"n": 4}, detached=True)
+    await ctx.event("go")
+    await ctx.child(broken)
+"""
+    )
+    kit.start("other")
+    foreign = "run_" + "0" * 26
+    assert kit.start("double", {"n": 1}, run_id=foreign).status == "waiting"
+    run = kit.start("flow", {"foreign": foreign})
+    there = {name: one.id for name in ("double", "other") for one in kit.runs(name) if one.view["parent"] == run.id}
+    listed = [{"name": name, "workflow": name, "run_id": there[name], "step": name, "status": status, "detached": True,
+               "links": {"self": f"/runs/{there[name]}"}}
+              for name, status in (("double", "waiting"), ("other", "completed"))]  # fmt: skip
+    assert run.view["children"] == listed
+    kit.event("go")
+    assert [one["detached"] for one in run.view["children"]] == [True, False, True]
+
+
 def test_a_child_that_nobody_has_deployed_fails_as_a_child(flows: Flows) -> None:
     kit = flows(
         HEAD

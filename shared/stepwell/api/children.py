@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from typing_extensions import TypedDict
@@ -20,6 +21,7 @@ from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.stores.answers import fits
 
+_ID = re.compile(r"run_[0-9a-f]{26}")  # of a run that another one started
 Statuses = Mapping[str, str]  # the status of child runs by id
 
 
@@ -40,8 +42,11 @@ class ChildView(TypedDict):
 
 def child_views(at: Standing, statuses: Statuses, forks: Sequence[Surveyed] = ()) -> list[ChildView]:
     """Returns the children of this token's steps, of a DAG's steps, and of what a durable function does in branches."""
-    members = at.branches if at.graph.dependencies else _operations(forks)
-    return [one for token in (at.token, *members) for one in children_of(at, token, statuses)]
+    return [one for token in _tokens(at, forks) for one in children_of(at, token, statuses)]
+
+
+def _tokens(at: Standing, forks: Sequence[Surveyed]) -> list[Token]:
+    return [at.token, *(at.branches if at.graph.dependencies else _operations(forks))]
 
 
 def _operations(forks: Sequence[Surveyed]) -> Iterator[Token]:
@@ -57,7 +62,7 @@ def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[Chil
         for index, one in enumerate(view.children):
             run_id = child_id(at.run_id, token.id, view.called_slot, index)
             yield _child(one.name, one.workflow, run_id, step, statuses)
-        workflow = _detached(at, step, view)
+        workflow = _detached(at, step, view) or (step if _may_be_detached(at, view) and view.output in statuses else "")
         if workflow:
             yield _child(step, workflow, view.output, step, statuses, detached=True)
 
@@ -72,13 +77,21 @@ def waited_for(at: Standing, token: Token, statuses: Statuses) -> list[ChildView
 async def read_statuses(service: Service, *standings: Standing, forks: Sequence[Surveyed] = ()) -> Statuses:
     """Reads the status of the first 25 children from their headers, beginning with those of current waits.
 
-    `forks`: of the one standing that is given.
+    `forks`: of the one standing that is given. What may be a detached child of a function is read, and left out if the
+    run did not start it.
     """
     waited = [one for at in standings for token in waiting_tokens(at) for one in waited_for(at, token, {})]
     others = [one for at in standings for one in child_views(at, {}, forks)]
-    wanted = list(dict.fromkeys(one["run_id"] for one in (*waited, *others)))[:CHILD_STATUSES]
+    maybe = [str(view.output) for at in standings for token in _tokens(at, forks) for view in token.steps.values()
+             if _may_be_detached(at, view)]  # fmt: skip
+    wanted = list(dict.fromkeys([*(one["run_id"] for one in (*waited, *others)), *maybe]))[:CHILD_STATUSES]
     headers = [await service.ports.runs.get_run(run_id) for run_id in wanted]
-    return {header.run_id: header.status.value for header in headers if header is not None}
+    parents = {at.run_id for at in standings}
+    return {
+        header.run_id: header.status.value
+        for header in headers
+        if header is not None and (header.run_id not in maybe or parent_id(header) in parents)
+    }
 
 
 async def child_runs(service: Service, parent: str, query: RunQuery) -> RunPage:
@@ -92,11 +105,13 @@ async def child_runs(service: Service, parent: str, query: RunQuery) -> RunPage:
     async for entry in (await service.narrator(parent)).entries():
         found += [run_id for run_id in started_by(entry) if run_id not in found]
 
-    def is_child(header: Header) -> bool:
-        caller = Caller.of(header)
-        return caller is not None and caller.run_id == parent
+    return await page_of(service, found[::-1], query, lambda header: parent_id(header) == parent)
 
-    return await page_of(service, found[::-1], query, is_child)
+
+def parent_id(header: Header) -> str | None:
+    """Returns the run that started this one."""
+    caller = Caller.of(header)
+    return caller.run_id if caller else None
 
 
 async def made_of(service: Service, original: str, query: RunQuery) -> RunPage:
@@ -145,6 +160,11 @@ def _detached(at: Standing, step: str, view: StepView) -> str:
     if not is_detached or node is None or node.step is None or not isinstance(view.output, str):
         return ""
     return node.step.run.removeprefix(DETACHED)
+
+
+def _may_be_detached(at: Standing, view: StepView) -> bool:
+    """Tells whether an operation of a function may have started a detached child: its log has no more than the id."""
+    return at.graph.replays and isinstance(view.output, str) and _ID.fullmatch(view.output) is not None
 
 
 def _child(

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing_extensions import TypedDict
 
 from stepwell.api.branches import ForkView, fork_view
-from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
+from stepwell.api.children import ChildView, Statuses, child_views, parent_id, read_statuses
 from stepwell.api.gathered import GatheringView, gathering_view
 from stepwell.api.ran import TokenView, attempts_of, shown_inside, steps_of, tokens_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
@@ -47,7 +47,6 @@ from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.due import waits_until_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import STARTS, Header
-from stepwell.runtime.starts.starting import Caller
 
 RESULT_TYPES = {
     Status.COMPLETED: "success",
@@ -298,12 +297,6 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         ended_at=time_of(header.ended_ms),
         links={"self": f"/runs/{header.run_id}", **_parent_link(parent)},
     )
-
-
-def parent_id(header: Header) -> str | None:
-    """Returns the run that started this one."""
-    caller = Caller.of(header)
-    return caller.run_id if caller else None
 
 
 def _origin(header: Header) -> OriginView | None:
