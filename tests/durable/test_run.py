@@ -9,7 +9,7 @@ from tests.durable.conftest import Flows
 
 HEAD = """
 import asyncio
-import heapq
+import operator
 from dataclasses import dataclass
 from stepwell import Retry, StepFailed, sleep, step, workflow
 
@@ -120,7 +120,7 @@ def test_a_failed_attempt_leaves_nothing_behind_for_the_next(flows: Flows, sessi
     kit = flows(flow("""
 seen = []
 def once():
-    heapq.heappush(seen, 1)  # as a library may change it, unseen
+    operator.setitem(seen, slice(0, 0), [1])  # as a library may change it, unseen
     CALLS.append(len(seen))
     if len(CALLS) < 3:
         raise ConnectionError("down")
@@ -217,7 +217,7 @@ return [at > 0, drawn < 1]
 
 
 CLOSURES = """
-import asyncio
+import asyncio, bisect, heapq, random
 from functools import lru_cache, partial
 from stepwell import workflow
 
@@ -265,6 +265,12 @@ async def flow(ctx):
         ("await ctx.run(fill, names, 2)", 21),
         ("await ctx.run(lambda: deep['all'].append(1))", 29),
         ("await ctx.run(lambda: deep['all'][0].append(1))", 29),
+        ("await ctx.run(lambda: heapq.heappush(found, 1))", 29),
+        ("await ctx.run(lambda: bisect.insort(found, 1, key=str))", 29),
+        ("await ctx.run(lambda: random.shuffle(found))", 29),
+        ("await ctx.run(lambda: random.Random(1).shuffle(deep['all'][0]))", 29),
+        ("await ctx.run(heapq.heappush, found, 1)", 29),
+        ("await ctx.run(partial(random.shuffle, found))", 29),
         ("await ctx.run(agent.count)", 13),
         ("await ctx.run(agent.say)", 15),
         ("await ctx.run(partial(agent.say))", 15),
@@ -287,7 +293,7 @@ def test_what_it_makes_itself_it_may_change(flows: Flows) -> None:
     run = flows(f"""{CLOSURES}
     def f(given):
         own, other = [], Box()
-        own.append(len(found)), own.extend(given), own.sort()
+        own.append(len(found)), own.extend(given), heapq.heapify(own), random.shuffle(own), own.sort()
         other.total = len(own)
         count = {{}}
         count["a"] = other.total

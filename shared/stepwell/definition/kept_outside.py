@@ -12,23 +12,40 @@ MUTATORS = frozenset({
     "reverse", "add", "discard", "update", "setdefault", "intersection_update", "difference_update",
     "symmetric_difference_update", "subtract", "rotate",
 })  # fmt: skip
+# functions of heapq, bisect and random that change what they are given first
+CHANGERS = frozenset({
+    "heappush", "heappop", "heappushpop", "heapreplace", "heapify", "insort", "insort_left", "insort_right", "shuffle",
+})  # fmt: skip
 _CONTAINERS = frozenset({"list", "dict", "set", "defaultdict", "deque", "Counter", "OrderedDict", "bytearray"})
 
 
 def changes(nodes: Iterable[ast.AST], names: Collection[str]) -> Iterator[tuple[str, ast.AST]]:
-    """Yields which of these names is changed, and where: by a method such as `append`, or by an item or an attribute.
+    """Yields which of these names is changed, and where: by `append` and the like, by `heapq.heappush` and the like, or
+    by an item or an attribute.
 
     Such names stand for objects that are there before: to give one another value is no change of theirs.
     """
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
             base: ast.expr | None = node.func.value
+        elif isinstance(node, ast.Call) and node.args and _is_changer(node.func):
+            base = node.args[0]
         elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             base = node.value
         else:
             base = None
         if isinstance(base, ast.Name) and base.id in names:
             yield base.id, node
+
+
+def _is_changer(called: ast.expr) -> bool:
+    match called:
+        case ast.Attribute(value=ast.Name("heapq" | "bisect" | "random"), attr=name):
+            return name in CHANGERS
+        case ast.Name(name):
+            return name in CHANGERS and name != "shuffle"  # which may be anybody's
+        case _:
+            return False
 
 
 def rebound(nodes: Iterable[ast.AST], kind: type[ast.Global] | type[ast.Nonlocal]) -> Iterator[tuple[str, ast.AST]]:

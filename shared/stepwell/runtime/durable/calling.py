@@ -37,14 +37,15 @@ def called_here(
     if not callable(function) or hasattr(function, WORKFLOW_MARK):
         raise InvalidInput(f"{function!r:.80} cannot be run as a step", code="bad_step",
                            hint="give a function, a method or a lambda; run a workflow with ctx.child")  # fmt: skip
-    check_rebinding(function, "lost_in_branch")
+    given = partial(function, *args, **named)
+    check_rebinding(given, "lost_in_branch")
     own = defaults_of(function)
     shown = checked_name(name or own.name or _name_of(function))
     limit_ms = own.timeout_ms if options.timeout is None else limit_ms_of("a step", options.timeout)
     once = own.at_most_once if options.at_most_once is None else options.at_most_once
     step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once,
                 throttle=limited_by(None))  # fmt: skip
-    asked = Asked(RUN, shown, step=step, function=within(partial(function, *args, **named)))
+    asked = Asked(RUN, shown, step=step, function=within(given))
     return Operation(asked, _reader_of(function))
 
 

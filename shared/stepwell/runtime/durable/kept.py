@@ -3,22 +3,25 @@
     found = []
     await ctx.run(lambda: found.append(1))     # raises `lost_in_branch`: after a replay, `found` would be empty
 
-Only code of the workflow folder is checked (see watching.py): calls such as `append`, and assignments to items and
-attributes. Known is what the closure names or is given, the object of a method, and what is in these.
+Only code of the workflow folder is checked (see watching.py): calls such as `append` and `heappush`, and assignments to
+items and attributes. Known is what the closure names or is given, the object of a method, and what is in these.
 """
 
 from __future__ import annotations
 
+import bisect
 import dis
 import gc
+import heapq
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, MutableSet
 from functools import lru_cache, partial
+from random import Random
 from types import BuiltinMethodType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from stepwell.definition.kept_outside import MUTATORS
+from stepwell.definition.kept_outside import CHANGERS, MUTATORS
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.places import here, place
 from stepwell.runtime.steps.folders import own_place
@@ -26,6 +29,8 @@ from stepwell.runtime.steps.folders import own_place
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type, FunctionType, ModuleType)
 _CONTAINERS = (list, dict, set, deque, bytearray, MutableSequence, MutableMapping, MutableSet)
 _CACHE = type(lru_cache(len))
+_CHANGERS = (*(getattr(module, name) for module in (heapq, bisect) for name in CHANGERS if hasattr(module, name)),
+             Random.shuffle)  # fmt: skip
 _MOST = 10_000  # objects that are looked at
 _HINTS = {"lost_in_branch": "return it: a replay does not call this again",
           "read_only_query": "change it in the function, or in an update"}  # fmt: skip
@@ -41,11 +46,17 @@ class Kept:
         self._code, self._roots = code, [*_held(function)]
         self._found: dict[int, tuple[Any, int]] | None = None  # by id: the object, and the id of what holds it
 
-    def check_call(self, called: Any) -> None:
-        """Raises InvalidInput for a call of a method that changes one of the objects."""
+    def checked(self, called: Any) -> Any:
+        """Returns what is about to be called. Raises InvalidInput for a method that changes one of the objects."""
         owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
         if name in MUTATORS and (isinstance(called, BuiltinMethodType) or isinstance(owner, _CONTAINERS)):
             self.check(owner, f"{type(owner).__name__}.{name}")
+        return partial(self._change, called) if _is_changer(called) else called
+
+    def _change(self, called: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        for changed in args[:1]:
+            self.check(changed, f"a {type(changed).__name__} by {called.__name__}")
+        return called(*args, **named)
 
     def check(self, owner: Any, what: str = "") -> None:
         """Raises InvalidInput if an item or an attribute of one of the objects is about to be set."""
@@ -99,12 +110,19 @@ def _is_own(module: ModuleType | None) -> bool:
     return own_place(getattr(module, "__file__", None) or "") is not None
 
 
+def _is_changer(called: Any) -> bool:
+    """Tells whether it is a function of the standard library that changes its first argument."""
+    own = getattr(called, "__func__", called)
+    return getattr(called, "__name__", "") in CHANGERS and any(own is one for one in _CHANGERS)
+
+
 def check_rebinding(function: Callable[..., Any], code: str) -> None:
     """Raises InvalidInput for a closure that rebinds an outer variable, and for `found.append` itself."""
+    args: tuple[Any, ...] = ()
     while isinstance(function, partial):
-        function = function.func
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, _CONTAINERS) and function.__name__ in MUTATORS:
+        args, function = (*function.args, *args), function.func
+    owner = args[0] if args and _is_changer(function) else getattr(function, "__self__", None)
+    if isinstance(owner, _CONTAINERS) and function.__name__ in MUTATORS | CHANGERS:
         raise _changes(f"a {type(owner).__name__} by {function.__name__}", here(), code)
     inner = getattr(function, "__code__", None)
     if inner is not None and (found := _rebound(inner)):

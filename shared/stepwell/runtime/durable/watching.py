@@ -165,8 +165,8 @@ def _look(called: Any, has_arguments: bool) -> Any:
     session = CURRENT.get(None)
     kept = getattr(session, "kept", None)
     if kept is not None:  # in code of `ctx.run`, or in a query
-        kept.check_call(called)
-    if session is None or kept is not None:
+        return kept.checked(called)
+    if session is None:
         return called
     name = _name_of(called)
     source = _source(name, has_arguments) if name else None
