@@ -1,4 +1,4 @@
-"""Errors of a Map's own items and bounds: which names they have, and who takes them."""
+"""Errors of a state's own values, above all a Map's items and bounds: their names, and who takes them."""
 
 from __future__ import annotations
 
@@ -100,3 +100,18 @@ def test_a_map_without_catch_or_retry_evaluates_its_items_once_to_fork() -> None
     assert compile_document({"workflow": "m", **written}).nodes["A.fork"].shaping is not None
     del written["States"]["A"]["Catch"], written["States"]["Z"]
     assert compile_document({"workflow": "m", **written}).nodes["A.fork"].shaping is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"Type": "Wait", "Seconds": "{% 'soon' %}", "End": True},
+        {"Type": "Wait", "Timestamp": "{% $states.input.n %}", "End": True},
+        {"Type": "Fail", "Error": "{% $states.input.n %}"},
+        {"Type": "Choice", "Choices": [{"Condition": "{% $states.input.n %}", "Next": "Z"}]},
+    ],
+)
+def test_a_value_of_a_wrong_type_is_an_error_of_jsonata_in_other_states_too(begin: Begin, state: Machine) -> None:
+    others = {"Z": {"Type": "Succeed"}} if "Choices" in state else {}
+    run = begin(machine(A={**ANSWERS, **state}, **others), GIVEN)
+    assert got(run, f"/runs/{run.id}?as=asl")["error"] == QUERY

@@ -8,7 +8,7 @@ from stepwell.definition.asl.conditions import compile_condition, condition_erro
 from stepwell.definition.asl.dialects import Answers, Dialect, Paths, field_errors
 from stepwell.definition.asl.fields import ANSWERS, data_problems
 from stepwell.definition.asl.frames import Frame
-from stepwell.definition.asl.jsonata import answer_errors, compile_answer
+from stepwell.definition.asl.jsonata import FAILED, answer_errors, compile_answer
 from stepwell.definition.asl.names import bad_names
 from stepwell.definition.asl.parts import Computed, ErrorNames
 from stepwell.definition.asl.paths import compile_path
@@ -163,7 +163,8 @@ def _answered(condition: Json) -> Callable[[Frame], Json]:
     def holds(frame: Frame) -> Json:
         value = answer.value(frame.states({}), frame.variables, frame.seed(answer.text))
         if not isinstance(value, bool):
-            raise ExpressionError(f"the condition {answer.text} gave {type(value).__name__}, not true or false")
+            message = f"the condition {answer.text} gave {type(value).__name__}, not true or false"
+            raise ExpressionError(message, code=FAILED)
         return value
 
     return holds

@@ -50,11 +50,12 @@ def seconds_value(name: str, state: State, language: str) -> Computed:
     """The seconds that a Wait state waits, from its seconds or until its time."""
     data = _data(state, language)
     seconds, until = value_of(state, "Seconds", language), value_of(state, "Timestamp", language)
+    code = _code(language)
 
     def compute(frame: Frame) -> Json:
         if seconds is not None:
-            return _seconds(seconds(frame, data(frame)), name)
-        return 0 if until is None else _seconds_until(until(frame, data(frame)), frame.names["now"], name)
+            return _seconds(seconds(frame, data(frame)), name, code)
+        return 0 if until is None else _seconds_until(until(frame, data(frame)), frame.names["now"], name, code)
 
     return Computed(name, "Seconds" if seconds is not None else "Timestamp", compute)
 
@@ -99,21 +100,23 @@ def numbers_value(name: str, state: State, fields: Mapping[str, str], language: 
     return Computed(name, text, lambda frame: {**written, **{own: number(frame) for own, number in computed.items()}})
 
 
-def _seconds(value: Json, name: str) -> Json:
+def _seconds(value: Json, name: str, code: str | None) -> Json:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= YEAR_MS / 1000:
-        raise ExpressionError(f"{name} is to wait for {value!r}, not for a number of seconds up to a year")
+        message = f"{name} is to wait for {value!r}, not for a number of seconds up to a year"
+        raise ExpressionError(message, code=code)
     return value
 
 
-def _seconds_until(value: Json, now: str, name: str) -> float:
+def _seconds_until(value: Json, now: str, name: str, code: str | None) -> float:
     """A time that has passed is waited for no longer."""
     try:
         at = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise ExpressionError(f"{name} is to wait until {value!r}, which is no time in RFC 3339") from error
+        message = f"{name} is to wait until {value!r}, which is no time in RFC 3339"
+        raise ExpressionError(message, code=code) from error
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     left = max((at - datetime.fromisoformat(now)).total_seconds(), 0.0)
-    return float(_seconds(left, name))
+    return float(_seconds(left, name, code))
 
 
 def fail_value(name: str, state: State, language: str) -> Computed:
@@ -124,7 +127,8 @@ def fail_value(name: str, state: State, language: str) -> Computed:
         told = {key.lower(): "" if value is None else value(frame, frame.input) for key, value in found.items()}
         for key, text in told.items():
             if not isinstance(text, str):
-                raise ExpressionError(f"the {key} of {name} is {type(text).__name__}, not text")
+                message = f"the {key} of {name} is {type(text).__name__}, not text"
+                raise ExpressionError(message, code=_code(language))
         return {**told, "error": told["error"] or "States.Failed"}
 
     return Computed(name, "Fail", compute)
