@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine.names import iso
+from stepwell.engine.records import Kind
 from stepwell.engine.waits import run_topic
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.loop.driving import run_now
@@ -94,6 +96,21 @@ def test_the_new_wait_has_its_whole_time_and_is_redriven_with_what_came_in_both(
     world.pass_time(HOUR_MS)
     send(world, NAME, sent("visa"), key="ana")
     assert urls(world, third) == WHOLE
+
+
+def test_a_dry_run_lists_what_is_sent_again() -> None:
+    world, run_id = late()
+    came = [(one.at_ms, one.resumption) for one in run_now(world.service.records(run_id)) if one.kind is Kind.RECEIVED]
+    told = run_now(world.service.redrive_foretold(run_id))
+    assert told["sent_again"] == [
+        {"event": NAME, "document": one.part, "event_id": one.event_id, "at": iso(at_ms)}
+        for at_ms, one in came[1:]
+        if one
+    ]
+    assert [one["event_id"] for one in told["sent_again"]] == ["photo-1", "card-1", "cv-2"]
+    assert run_now(world.service.redrive_foretold(run_id, "papers"))["sent_again"] == []
+    redriven(world, run_id)
+    assert run_now(world.service.redrive_foretold(run_id))["sent_again"] == told["sent_again"]
 
 
 def test_a_document_that_is_sent_again_under_its_id_is_taken_once() -> None:

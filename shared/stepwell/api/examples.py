@@ -67,7 +67,7 @@ EXAMPLES: Mapping[str, Json] = {
     "RedriveView": {
         "run_id": _RUN_ID, "workflow": "order", "version": "sha256:4c1f", "redriven_as": None, "refused": None,
         "kept_records": 1, "kept": [{"token": "0", "step": "charge"}], "again": [{"token": "0", "step": "ship"}],
-        "dropped": [],
+        "dropped": [], "sent_again": [],
     },
     "SentView": {"event_id": "evt-1"},
     "HealthView": {"status": "ok", "version": "0.1.0", "dependencies": {"store": "reached"}},

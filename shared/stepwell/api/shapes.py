@@ -232,6 +232,15 @@ class RedrivePart(TypedDict):
     step: str  # or operation; "" for what a function's code does next
 
 
+class SentAgainView(TypedDict):
+    """An event that a failed wait had taken, and that the new run is sent."""
+
+    event: str
+    document: str  # "" if the wait is for events
+    event_id: str
+    at: str  # when it came
+
+
 class RedriveView(TypedDict):
     """What a redrive of a run would keep, and what would run again."""
 
@@ -244,6 +253,7 @@ class RedriveView(TypedDict):
     kept: list[RedrivePart]
     again: list[RedrivePart]  # where it goes on; steps behind these are not listed
     dropped: list[RedrivePart]  # operations of a function that completed after it failed, and run again
+    sent_again: list[SentAgainView]
 
 
 class SentView(TypedDict):

@@ -154,7 +154,9 @@ def redrive(
         str, typer.Option("--from", metavar="STEP", show_default=False, help="Go on from this step instead.")
     ] = "",
     version: OfVersion = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what is kept, and what runs again.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what is kept, what runs again, and what is sent again.")
+    ] = False,
     by: By = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -181,6 +183,8 @@ def _kept(answer: JsonObject) -> str:
     lines += [f"  again  {one['token']}  {one['step'] or 'what the code does next'}" for one in answer["again"]]
     late = answer.get("dropped", ())  # an older server does not say
     lines += [f"  again  {one['token']}  {one['step']}, which completed after the failure" for one in late]
+    sent = answer.get("sent_again", ())
+    lines += [f"  sent   {one['event']}  {one['document'] or one['event_id']}, of {one['at']}" for one in sent]
     return "\n".join(lines)
 
 

@@ -24,6 +24,7 @@ from stepwell.engine.join import fan_in_of, must_tell, packed
 from stepwell.engine.left_parts import left_parts
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
+from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Resumption, Status
 from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
@@ -91,6 +92,10 @@ class Redriver:
             "kept": [asdict(one) for one in kept_steps(plan)],
             "again": [asdict(one) for one in going_on(plan, since)],
             "dropped": [asdict(one) for one in dropped(plan, records)],
+            "sent_again": [
+                {"event": one.name, "document": one.part, "event_id": one.event_id, "at": iso(at_ms)}
+                for at_ms, one in _sent_again(old.run_id, plan, records, since)
+            ],
         }
 
     async def _plan(
@@ -118,7 +123,7 @@ class Redriver:
             graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked, version
         )
         await self.copy(header.run_id, plan)
-        for at_ms, part in left_parts(old.run_id, plan.root, records) if not since else ():
+        for at_ms, part in _sent_again(old.run_id, plan, records, since):
             await self._send_again(header.run_id, at_ms, part)
         for kept in plan.branches:
             await self._go_on(header, graph, kept, records[-1], old, who)
@@ -276,6 +281,11 @@ def _branching(graph: Graph, node: str, fork: Fork) -> Json:
     rules = {rule.id: [rule.to, rule.foreach and rule.foreach.text] for rule in there.rules} if there else {}
     groups = [[group.node in graph.nodes, rules.get(group.rule)] for group in fork.groups]
     return [groups, fork.join in graph.nodes]
+
+
+def _sent_again(run_id: str, plan: Plan, records: Sequence[Record], since: str) -> list[tuple[int, Resumption]]:
+    """Returns what the failed wait had taken, with when it came: nothing if the caller names where to go on."""
+    return [] if since else left_parts(run_id, plan.root, records)
 
 
 def _error_of(last: Record) -> Failure | None:
