@@ -76,7 +76,9 @@ def test_what_is_below_the_excess_is_not_paid(stepwell: Stepwell) -> None:
 
 def test_an_unknown_policy_is_refused_with_the_error_of_the_register(stepwell: Stepwell) -> None:
     run = stepwell.start("claim", event("unknown.json"))
-    assert error(run) == "NoSuchPolicy: there is no policy P-999"
+    name, _, cause = error(run).partition(": ")
+    assert name == "NoSuchPolicy"
+    assert json.loads(cause)["errorMessage"] == "there is no policy P-999"
 
 
 def test_a_busy_register_is_asked_again(stepwell: Stepwell) -> None:

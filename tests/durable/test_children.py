@@ -140,6 +140,31 @@ async def flow(ctx, foreign: str):
     assert [one["detached"] for one in run.view["children"]] == [True, False, True]
 
 
+def test_a_step_that_returns_the_id_of_a_child_lists_it_no_second_time(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+def same(run_id: str) -> str:
+    return run_id
+
+@workflow
+async def other(ctx):
+    return None
+
+@workflow
+async def flow(ctx):
+    await ctx.child(other)
+    await ctx.step(same, await ctx.event("told"))
+    await ctx.event("go")
+"""
+    )
+    run = kit.start("flow", {})
+    (child,) = run.view["children"]
+    kit.event("told", child["run_id"])
+    assert run.view["steps"]["same"]["output"] == child["run_id"]
+    assert run.view["children"] == [child]
+
+
 def test_a_child_that_nobody_has_deployed_fails_as_a_child(flows: Flows) -> None:
     kit = flows(
         HEAD

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from stepwell.local.signals import end_at_once, on_signals
 from tests.local.kit import Dev, until
 
 
+@pytest.fixture
+def hears_all() -> Iterator[None]:
+    """Below nohup these tests ignore SIGHUP, and so would the servers that they start."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hears_all")
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_server_says_which_signal_stopped_it(tmp_path: Path, kind: signal.Signals) -> None:
     """The end of a terminal is one of them: it drops no request that is under way, and the next start says nothing."""

@@ -42,7 +42,9 @@ class ChildView(TypedDict):
 
 def child_views(at: Standing, statuses: Statuses, forks: Sequence[Surveyed] = ()) -> list[ChildView]:
     """Returns the children of this token's steps, of a DAG's steps, and of what a durable function does in branches."""
-    return [one for token in _tokens(at, forks) for one in children_of(at, token, statuses)]
+    found = [one for token in _tokens(at, forks) for one in children_of(at, token, statuses)]
+    waited = {one["run_id"] for one in found if not one["detached"]}  # whose id a later step may return
+    return [one for one in found if not one["detached"] or one["run_id"] not in waited]
 
 
 def _tokens(at: Standing, forks: Sequence[Surveyed]) -> list[Token]:
@@ -62,7 +64,7 @@ def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[Chil
         for index, one in enumerate(view.children):
             run_id = child_id(at.run_id, token.id, view.called_slot, index)
             yield _child(one.name, one.workflow, run_id, step, statuses)
-        workflow = _detached(at, step, view) or (step if _may_be_detached(at, view) and view.output in statuses else "")
+        workflow = _detached(at, step, view) or (step if _may_be_detached(view) and view.output in statuses else "")
         if workflow:
             yield _child(step, workflow, view.output, step, statuses, detached=True)
 
@@ -83,7 +85,7 @@ async def read_statuses(service: Service, *standings: Standing, forks: Sequence[
     waited = [one for at in standings for token in waiting_tokens(at) for one in waited_for(at, token, {})]
     others = [one for at in standings for one in child_views(at, {}, forks)]
     maybe = [str(view.output) for at in standings for token in _tokens(at, forks) for view in token.steps.values()
-             if _may_be_detached(at, view)]  # fmt: skip
+             if _may_be_detached(view)]  # fmt: skip
     wanted = list(dict.fromkeys([*(one["run_id"] for one in (*waited, *others)), *maybe]))[:CHILD_STATUSES]
     headers = [await service.ports.runs.get_run(run_id) for run_id in wanted]
     parents = {at.run_id for at in standings}
@@ -162,9 +164,9 @@ def _detached(at: Standing, step: str, view: StepView) -> str:
     return node.step.run.removeprefix(DETACHED)
 
 
-def _may_be_detached(at: Standing, view: StepView) -> bool:
-    """Tells whether an operation of a function may have started a detached child: its log has no more than the id."""
-    return at.graph.replays and isinstance(view.output, str) and _ID.fullmatch(view.output) is not None
+def _may_be_detached(view: StepView) -> bool:
+    """Tells whether a step may have started a detached child: the log of a function has no more of it than the id."""
+    return isinstance(view.output, str) and _ID.fullmatch(view.output) is not None
 
 
 def _child(
