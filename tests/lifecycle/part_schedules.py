@@ -94,7 +94,8 @@ def _redrive(world: World) -> None:
     new = redriven_id(RUN)
     for caller in range(CALLERS):
         world.post(Envelope("client", {"type": "redrive"}, world.now_ms + 500 * caller))
-    names = (NAME,) if world.main.graph.nodes["n1"].wait.kind == "document" else TOPICS  # type: ignore[union-attr]
+    wait = world.main.graph.nodes["n1"].wait
+    names = (NAME,) if wait is not None and wait.kind == "document" else TOPICS
     for number in range(world.rng.randint(0, 4)):
         name, n = world.rng.choice(names), world.rng.choice(_NUMBERS)
         topic = world.rng.choice((run_topic(name, new), event_topic(name, "k")))

@@ -73,7 +73,7 @@ def sent_by_its_maker_alone() -> Iterator[None]:
     async def made(self: Redriver, old: Any, there: Any, *given: Any) -> Any:
         made_by = copy(self)
         if there is not None:
-            made_by._send_again = mock.AsyncMock()  # type: ignore[method-assign]
+            made_by._send_again = mock.AsyncMock()  # type: ignore[method-assign]  # for this test
         return await _redrive(made_by, old, there, *given)
 
     with mock.patch.object(Redriver, "_redrive", made):
