@@ -2,7 +2,8 @@
 
 A wake is sent once for the record that it is for. It is sent again after a death or a lost answer, by a worker that
 hands over or whose clock is behind, and to whoever stands in a line. A call or an event may wake what another one has
-moved at the same time: copies of one approval, or a publisher that found the other's event and took it.
+moved at the same time: copies of one approval, or a publisher that found the other's event and took it. From then on
+two workers may be at one token, and both send what they come to: nothing is counted any more.
 """
 
 from __future__ import annotations
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
 
 
 def count_wake(world: World, message: Mapping[str, Any]) -> None:
-    """Counts a wake that is sent, by all that it says, and by the call or the event that sends it."""
-    if world.counts_wakes and message.get("type") == "wake" and _is_calm(world):
-        world.wakes[f"{sorted(message.items())}{_from_outside(world)}"] += 1
+    """Counts a wake that is sent. Where a call or an event sends what somebody else has sent, counts nothing more."""
+    if not (world.counts_wakes and message.get("type") == "wake" and _is_calm(world)):
+        return
+    wake, sender = str(sorted(message.items())), _from_outside(world)
+    if world.wakers[wake] - {sender}:
+        world.counts_wakes = False
+        world.wakes.clear()
+        return
+    world.wakes[wake] += 1
+    world.wakers[wake].add(sender)
 
 
 def _from_outside(world: World) -> str:
@@ -25,7 +33,7 @@ def _from_outside(world: World) -> str:
     actor = world.current
     if actor is None or (actor.envelope.kind != "client" and actor.envelope.body.get("type") != "publish"):
         return ""
-    return f" by {actor.name}"
+    return actor.name
 
 
 def laws_of_counts(world: World) -> Iterator[str]:

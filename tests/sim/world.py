@@ -80,6 +80,7 @@ class World:
         self.turns_left = 0
         self.counts_wakes = False  # timelines, forks and DAGs: one event at a time ends a wait there
         self.wakes: Counter[str] = Counter()  # how often each was sent, where the law of counts holds
+        self.wakers: defaultdict[str, set[str]] = defaultdict(set)  # the call or event that sent it; "": a worker
         self.calls = self.sent = self.tempted = self.written = 0
         self.snagged: Counter[int] = Counter()  # how often somebody was held up at each of the program's snags
         self.stalled = self.futile = 0  # clients that were held up in a call, and runs that were made for no start
