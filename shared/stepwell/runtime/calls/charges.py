@@ -30,7 +30,6 @@ from stepwell.engine.effect_kinds import (
     TakePermit,
 )
 from stepwell.engine.effects import effects
-from stepwell.engine.fold import apply
 from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell
 from stepwell.engine.jsons import fast_encoder
@@ -65,6 +64,7 @@ from stepwell.runtime.calls.effect_charges import (
     of_effect,
     of_status,
 )
+from stepwell.runtime.calls.quiet import KILOBYTE, Folding, is_small
 from stepwell.runtime.ports.headers import STARTS, Header
 from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.stores.jsontext import encode
@@ -107,11 +107,13 @@ def of_tokens(
     begun: Callable[[str], Token],
     in_lanes: Mapping[str, int],
     actors: set[str],
+    known: Token | None = None,
 ) -> Counts:
     """Counts what the records of these tokens led to.
 
     `begun`: makes a token as it was before its first record. `in_lanes`: how many of a token's records lie in its lane,
-    which `of_lanes` counts. `actors`: the messages counted so far; those counted here are added to it.
+    which `of_lanes` counts. `actors`: the messages counted so far; those counted here are added to it. `known`: the
+    only token, at its end, if it has one.
     """
     since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
@@ -122,7 +124,8 @@ def of_tokens(
         if _is_plain(records, shared, since_ms):
             plain += records
             continue
-        for name, amount in _of_token(graph, header.run_id, begun(token_id), records, actors, since_ms, shared):
+        folding = Folding(begun(token_id), known)
+        for name, amount in _of_token(graph, header.run_id, folding, records, actors, since_ms, shared):
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
     actors.update(*map(_messages_before, plain))
     counts.update(_of_plain(plain))
@@ -150,7 +153,7 @@ def _of_plain(records: Sequence[Record]) -> dict[str, float]:
 
 
 def _of_token(
-    graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str], since_ms: int, shared: int
+    graph: Graph, run_id: str, folding: Folding, records: Sequence[Record], actors: set[str], since_ms: int, shared: int
 ) -> Iterator[Charge]:
     """Yields what one token's records led to.
 
@@ -160,35 +163,51 @@ def _of_token(
     saved, timers = -1, dict[int, int]()
     yield from messages(_looks(graph, records))
     for place, record in enumerate(records):
-        token = apply(token, record)
+        is_saved = record.slot - saved >= _until_saved(record)
+        is_quiet = folding.passes(record) and not is_saved and record.at_ms >= since_ms
+        token = folding.token if is_quiet else folding.after(record)
         if record.at_ms < since_ms:
             yield from _kept(run_id, token, record)
             continue
         is_shared = record.slot < shared
         yield from _of_record(record)
-        items = chain(_of_item(run_id, token, record), _of_batch(run_id, token, records, place))
+        items = chain(_of_item(run_id, token.id, record), _of_batch(run_id, token.id, records, place))
         yield from () if is_shared else items
         actors |= _messages_before(record)
-        if record.kind is Kind.RESUMED and is_far(timers.get(_slot_of_timer(record.by), 0)):
-            yield from messages(1)  # the schedule fires early
-        # the caller who ended the run performs the effects, and so does the worker that undoes it
-        is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
-        is_beat = record.resumption is not None and record.resumption.kind == BEAT  # a heartbeat is only written
-        for effect in () if is_beat else effects(graph, token):
-            if _is_free(graph, token, effect, is_shared=is_shared):
-                continue
-            if isinstance(effect, SetTimer):
-                if effect.slot in timers:
-                    continue
-                timers[effect.slot] = effect.at_ms - record.at_ms
-            yield from _of_line(token, records, place, effect)
-            for name, amount in of_effect(token, record, effect):
-                yield name, 2 * amount if is_twice and name == "write_units" else amount
-        following = record.next
-        is_wide = isinstance(following, Fork) and following.width > following.chunk
-        if record.slot - saved >= (2 if is_wide else SNAPSHOT_RECORDS):
+        if not is_quiet:
+            yield from _of_effects(graph, token, records, place, timers, is_shared=is_shared)
+        if is_saved:
             saved = record.slot
             yield from item(len(encode_token(token).encode()) + _KEY_BYTES + len(run_id))
+
+
+def _of_effects(
+    graph: Graph, token: Token, records: Sequence[Record], place: int, timers: dict[int, int], *, is_shared: bool
+) -> Iterator[Charge]:
+    """Yields the charges of the effects of the record at `place`. `timers`: after how long each fires, by slot."""
+    record = records[place]
+    if record.kind is Kind.RESUMED and is_far(timers.get(_slot_of_timer(record.by), 0)):
+        yield from messages(1)  # the schedule fires early
+    # the caller who ended the run performs the effects, and so does the worker that undoes it
+    is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
+    is_beat = record.resumption is not None and record.resumption.kind == BEAT  # a heartbeat is only written
+    for effect in () if is_beat else effects(graph, token):
+        if _is_free(graph, token, effect, is_shared=is_shared):
+            continue
+        if isinstance(effect, SetTimer):
+            if effect.slot in timers:
+                continue
+            timers[effect.slot] = effect.at_ms - record.at_ms
+        yield from _of_line(token, records, place, effect)
+        for name, amount in of_effect(token, record, effect):
+            yield name, 2 * amount if is_twice and name == "write_units" else amount
+
+
+def _until_saved(record: Record) -> int:
+    """Returns after how many records since the last one the fold is saved with this one."""
+    following = record.next
+    is_wide = isinstance(following, Fork) and following.width > following.chunk
+    return 2 if is_wide else SNAPSHOT_RECORDS
 
 
 def _is_free(graph: Graph, token: Token, effect: Effect, *, is_shared: bool) -> bool:
@@ -229,11 +248,11 @@ def of_lanes(run_id: str, lanes: Iterable[LaneLog]) -> Iterator[Charge]:
             yield from item(batch.size_bytes + _KEY_BYTES + len(run_id) + 2 * len(lane.place.name))
 
 
-def _of_item(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
+def _of_item(run_id: str, token_id: str, record: Record) -> Iterator[Charge]:
     """Yields the charges of the record's item; an event that it consumes is in one transaction with it."""
     event = record.resumption if record.resumption is not None and record.resumption.event_id else None
     consumes = event is not None and not event.seen
-    yield from item(_size(run_id, token, record), times=2 if consumes else 1)
+    yield from item(_size(run_id, token_id, record), times=2 if consumes else 1)
     if event is not None:
         yield from item(len(json.dumps(event.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
 
@@ -259,13 +278,13 @@ def _seconds_of(record: Record) -> float:
     return max(record.at_ms - record.started_ms, 0) / SECOND_MS if record.started_ms else 0
 
 
-def _of_batch(run_id: str, token: Token, records: Sequence[Record], last: int) -> Iterator[Charge]:
+def _of_batch(run_id: str, token_id: str, records: Sequence[Record], last: int) -> Iterator[Charge]:
     """Takes off the items of a batch's records, and adds the batch's own. `last`: the index of its last record."""
     batch = records[last + 1 - records[last].together : last + 1]
-    for name, amount in (one for record in batch for one in item(_size(run_id, token, record))):
+    for name, amount in (one for record in batch for one in item(_size(run_id, token_id, record))):
         yield name, -amount
     if batch:
-        size_bytes = len(encode_records(batch).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
+        size_bytes = len(encode_records(batch).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token_id)
         yield from item(size_bytes)
 
 
@@ -286,13 +305,15 @@ def _looks(graph: Graph, records: Sequence[Record]) -> int:
 def _kept(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     """Yields the charges of a record copied from another run: no effects, only its item and a branch's arrival."""
     yield "records", 1
-    yield from item(_size(run_id, token, record))
+    yield from item(_size(run_id, token.id, record))
     if token.branch is not None and token.end is not None and not is_of_tasks(token):
         yield "write_units", 1
 
 
-def _size(run_id: str, token: Token, record: Record) -> int:
-    return len(encode_record(record).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
+def _size(run_id: str, token_id: str, record: Record) -> int:
+    """Returns the bytes of a record's item; a kilobyte, if it has less."""
+    names = len(run_id) + 2 * len(token_id)
+    return KILOBYTE if is_small(record, names) else len(encode_record(record).encode()) + _KEY_BYTES + names
 
 
 def _messages_before(record: Record) -> set[str]:

@@ -32,11 +32,11 @@ from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
 from stepwell.engine.waits.topics import run_of
 from stepwell.limits import ITEM_BYTES
+from stepwell.runtime.calls.quiet import KILOBYTE
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 
 Charge: TypeAlias = tuple[str, float]
 
-KILOBYTE = 1_024
 _BATCH = 10  # messages that one request sends
 _COMPLETED, _ENDED_ELSE = 2, 3  # write units of a run's end, with the indexes: see the table in the docs
 

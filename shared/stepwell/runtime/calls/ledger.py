@@ -110,7 +110,7 @@ class Ledger:
         length = at.token.slot + 1
         most = SURVEY_RECORDS if may_fork(at.graph) else LEDGER_RECORDS
         records = await self._logs.history(at.run_id, ROOT, -1, None if length <= most else LEDGER_RECORDS)
-        counts = of_tokens(at.graph, at.header, {ROOT: records}, Token, {}, self._actors)
+        counts = of_tokens(at.graph, at.header, {ROOT: records}, Token, {}, self._actors, at.token)
         counts += await self._forks(at, ROOT, records)
         counts = self._scaled(counts, length, len(records))
         for name, amount in of_start(at.graph, at.header):
