@@ -261,6 +261,29 @@ def test_a_run_that_was_cancelled_when_all_its_branches_had_completed_joins() ->
     assert (world.header(again).status, shop.nodes(again)) == ("completed", ["ship"])
 
 
+@pytest.mark.parametrize("text", [flow(), DAG], ids=["a fork", "a DAG"])
+def test_a_redriven_run_that_was_cancelled_before_its_fork_was_reopened_keeps_what_completed(text: str) -> None:
+    """It may have waited for its workflow's `concurrency` until then."""
+    shop = Shop(text, ("pack", 1), "welcome")
+    again = redriven(shop.world, shop.run_id)
+    run_now(shop.world.service.cancel(again))
+    third = redriven(shop.world, again)
+    shop.world.pass_time(600_000)
+    assert shop.world.header(third).status == "completed"
+    assert shop.ran(again) == []
+    expected = [("pack", 1), ("pick", 2), ("pack", 2), ("ship", None)] if text != DAG else None
+    assert shop.ran(third) == (expected or [("welcome", None), ("report", None)])
+
+
+def test_a_redriven_run_that_was_cancelled_before_its_fork_was_reopened_is_deleted_whole() -> None:
+    shop = Shop(flow(), ("pack", 1))
+    again = redriven(shop.world, shop.run_id)
+    run_now(shop.world.service.cancel(again))
+    assert run_now(shop.world.store.read_log(again, "0/2.0"))
+    run_now(shop.world.parts.eraser.delete(again))
+    assert not any(run_now(shop.world.store.read_log(again, f"0/2.{index}")) for index in range(3))
+
+
 def test_a_join_that_needs_some_keeps_those_that_came() -> None:
     shop = Shop(flow(range(5)).replace("merge: append", "merge: append, policy: {m_of_n: 4}"), ("pack", 1), ("pack", 3))
     again = shop.redriven()

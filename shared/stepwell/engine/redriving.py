@@ -121,18 +121,20 @@ def _with_finished(kept: Kept, before: Token, records: Sequence[Record], slot: i
 
 def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slot: int) -> Kept:
     """Keeps the record that forked. One that was reopened before is reopened anew, in the same slot."""
-    forked = records[fork_slot]
-    slot = fork_slot - 1 if forked.kind is Kind.REOPENED else fork_slot + 1
+    unopened = _unopened(before)
+    forked = unopened or records[fork_slot]
+    slot = fork_slot - 1 if unopened or forked.kind is Kind.REOPENED else fork_slot + 1
     token = fold(records[:slot], Token(before.id))
     check_locks(token)
-    if not isinstance(forked.next, Fork):
+    was = forked.reopens or forked.next
+    if not isinstance(was, Fork):
         raise EngineFault(f"slot {fork_slot} has no fork", code="broken_log")
     fork = replace(
-        forked.next,
+        was,
         kept=(),
-        since_ms=forked.next.since_ms or forked.at_ms,
+        since_ms=was.since_ms or forked.at_ms,
         lane=0,
-        by_arrival=any(group.max_concurrency for group in forked.next.groups),
+        by_arrival=any(group.max_concurrency for group in was.groups),
     )
     first = before.first_run or _run_of(place), before.first_ms
     return Kept(tuple(records[:slot]), token, "", "", *first, fork, fork_slot, forked.evaluator)
@@ -146,10 +148,17 @@ def _kept_amid_tasks(place: str, before: Token, records: tuple[Record, ...]) -> 
 
 def _slot_of_fork(before: Token, operation: Entry | None, records: Sequence[Record]) -> int:
     """Returns the slot of the fork in which the token failed; -1 if it did not fail in one."""
+    if _unopened(before) is not None:
+        return before.slot + 1
     at_fan_in = before.slot if before.phase is Phase.WAITING_AT_FAN_IN else -1
     slot = at_fan_in if operation is None else operation.slot
     there = records[slot].next if slot >= 0 else None
     return slot if isinstance(there, Fork) and not there.is_of_tasks and not before.has_open_tasks else -1
+
+
+def _unopened(before: Token) -> Record | None:
+    """Returns the mark of the redrive before, if the token ended before it reopened its fork."""
+    return before.last if before.last is not None and before.last.reopens is not None else None
 
 
 def _run_of(place: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from stepwell.engine.copying import changed
 from stepwell.engine.finished import path_of
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import branch_id, fork_id, without_lanes
+from stepwell.engine.forks import Branches, branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind, Record, Status
@@ -228,7 +228,7 @@ class Keeper:
 
     async def _fork(self, was: str, now: str, kept: Kept, plan: Plan) -> Fork:
         """Adds the branches of the fork in which a token failed. Returns the fork with the indexes that it keeps."""
-        found = await self._logbook.fork(self._run_id, was, kept.fork_slot)
+        found = await self._logbook.fork(self._run_id, was, kept.fork_slot) or await self._unopened(was, kept.fork_slot)
         if found is None or kept.reopens is None:
             raise EngineFault(f"{was} forked in no slot {kept.fork_slot}", code="broken_log")
         below = fork_id(now, len(kept.records) + 1)
@@ -254,6 +254,17 @@ class Keeper:
                 if there:
                     plan.arrivals.append(Arrivals(below, page, tuple(member_of(one, tokens[one]) for one in there)))
         return replace(kept.reopens, needs=found.fork.needs, kept=tuple(sorted(completed)))
+
+    async def _unopened(self, was: str, slot: int) -> ForkedParent | None:
+        """Returns the fork that a redriven token was to reopen in this slot, if it ended before that."""
+        at = await self._logbook.load(self._run_id, was)
+        at = None if at is None else await self._logbook.as_it_was(at, slot - 1)
+        last = None if at is None else at.token.last
+        if at is None or last is None or last.reopens is None:
+            return None
+        opened = Record(slot, Kind.REOPENED, last.by, last.at_ms, at.token.node, next=last.reopens)
+        at = at.after(changed(opened, evaluator=last.evaluator))
+        return ForkedParent(at, Branches(self._logbook.moment(at, last.by), at.token))
 
     async def _closed(self, fork: ForkedParent, pages: Iterable[int]) -> dict[int, list[Record]]:
         """Closes these pages, so that no branch moves any more, and returns the branches' logs by index."""

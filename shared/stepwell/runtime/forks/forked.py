@@ -82,7 +82,12 @@ async def add_late(log: Log, blobs: Blobs, run_id: str, forks: Iterable[tuple[st
 
 async def _add_log(lanes: Lanes, run_id: str, token: str, records: Iterable[Record], left: Left) -> None:
     topics: list[Topic] = []  # of the token's current wait
+    unopened: tuple[str, Fork] | None = None  # a fork that it was to reopen
     for record in records:
+        if record.kind is Kind.REDRIVEN and record.reopens is not None:
+            unopened = fork_id(token, record.slot + 1), record.reopens
+        elif record.kind is Kind.REOPENED:
+            unopened = None
         if record.parked is not None:
             topics = [topic for arm in record.parked.arms for topic in arm.topics]
             _add_wait(run_id, token, record.slot, record.parked, left)
@@ -91,6 +96,8 @@ async def _add_log(lanes: Lanes, run_id: str, token: str, records: Iterable[Reco
         left.sent += _sent(run_id, token, record)
         if isinstance(record.next, Fork):
             await _add_fork(lanes, run_id, fork_id(token, record.slot), record.next, left)
+    if unopened is not None:  # its branches have what the redrive kept
+        await _add_fork(lanes, run_id, *unopened, left)
 
 
 async def _add_fork(lanes: Lanes, run_id: str, fork: str, opened: Fork, left: Left) -> None:

@@ -198,7 +198,7 @@ class Logbook:
 
     async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:
         if at.token.slot > slot:  # the parent went on: it has tasks, or this branch or message is late
-            at = await self._turned_back(at, slot) or await self._as_it_was(at, slot)
+            at = await self._turned_back(at, slot) or await self.as_it_was(at, slot)
         if at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
             return None
         return ForkedParent(changed(at, read=None), Branches(self.moment(at, ""), at.token))  # it is kept
@@ -239,7 +239,7 @@ class Logbook:
                 return changed(at, token=changed(at.token, slot=slot, last=record))
         return None
 
-    async def _as_it_was(self, at: Standing, slot: int) -> Standing:
+    async def as_it_was(self, at: Standing, slot: int) -> Standing:
         """Returns the token at this slot. Reads the whole log up to there: only for messages after a fork closed."""
         branch = at.token.branch
         begun = Token(at.token.id)
