@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.compiler import compile_document
+from stepwell.limits import FORK_WIDTH
 from tests.machines.conftest import Begin, Machine, advance, machine
 from tests.machines.test_shown_nodes import got, history
 
@@ -67,6 +68,32 @@ def test_a_retry_evaluates_the_items_again_and_its_tries_are_those_of_the_state(
     assert advance(run, "5s").result == [1, 2]
     run = begin(mapped(ANY, **ANSWERS, Items="{% $error('no') %}", Retry=retry), GIVEN)
     assert advance(run, "10s").result["Error"] == QUERY
+
+
+@pytest.mark.parametrize("taken", ["fork_too_wide", ANY])
+def test_a_catch_takes_that_there_are_more_items_than_a_fork_may_have(begin: Begin, taken: str) -> None:
+    """Step Functions has no such error: it has a name of its own, which wildcards take."""
+    many = {"list": [0] * (FORK_WIDTH + 1)}
+    run = begin(mapped(taken, ItemsPath="$.list"), many)
+    assert (run.status, run.result["Error"]) == ("completed", "fork_too_wide")
+    assert run.result["Cause"] == "A forks into 10001 branches; at most 10000: fork over batches"
+
+
+def test_what_nothing_takes_fails_the_run_at_its_map(begin: Begin) -> None:
+    run = begin(mapped("Other", ItemsPath="$.list"), {"list": [0] * (FORK_WIDTH + 1)})
+    caught = got(run, f"/runs/{run.id}")["error"]
+    unguarded = mapped(ANY, ItemsPath="$.list")
+    del unguarded["States"]["A"]["Catch"], unguarded["States"]["Z"]
+    run = begin(unguarded, {"list": [0] * (FORK_WIDTH + 1)})
+    error = got(run, f"/runs/{run.id}")["error"]
+    assert (run.status, error["type"], error["step"]) == ("failed", "fork_too_wide", "A")
+    assert error["message"] == caught["message"]
+
+
+def test_batches_may_have_more_items_than_a_fork(begin: Begin) -> None:
+    batcher = {"MaxItemsPerBatch": 5_001}
+    run = begin(mapped(ANY, ItemsPath="$.list", ItemBatcher=batcher), {"list": [0] * (FORK_WIDTH + 1)})
+    assert [len(one["Items"]) for one in run.result] == [5_001, 5_000]
 
 
 def test_a_map_in_a_map_catches_its_own(begin: Begin) -> None:

@@ -41,8 +41,9 @@ def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[st
     by_arrival = any(group.max_concurrency for group in groups)
     fork = Fork(groups, node.join, by_arrival=by_arrival, by_result=by_result)
     if fork.width > FORK_WIDTH:
-        message = f"{node.name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
-        return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=node.name))
+        name = graph.seen_as(node.name)
+        message = f"{name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
+        return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=name))
     return with_lanes(graph, fork, lane)
 
 

@@ -24,7 +24,7 @@ from stepwell.definition.asl.names import bad_names, cause_of, error_name, is_th
         ("outcome_unknown", "worker_lost", "States.TaskFailed"),
         ("bad_expression", "validation", "States.Runtime"),
         ("output_schema", "validation", "States.Runtime"),
-        ("fork_too_wide", "validation", "States.Runtime"),
+        ("fork_too_wide", "validation", "fork_too_wide"),
         ("parameter_path_failure", "validation", "States.ParameterPathFailure"),
         ("result_path_failure", "validation", "States.ResultPathMatchFailure"),
         ("intrinsic_failure", "validation", "States.IntrinsicFailure"),

@@ -296,8 +296,7 @@ class _State:
         forks = Node(f"{self.name}.fork", fan_out="all", rules=(rule,), join=self.name, is_made=True)
         caught = self._met(fan_in)[:-1]
         if caught:  # they take what the items and the bounds fail with, too
-            trial = parts.Tried((items,) if bounds is None else (items, bounds))
-            forks = replace(forks, fan_out="first_match", rules=(rule, *caught), shaping=trial)
+            forks = replace(forks, fan_out="first_match", rules=(rule, *caught), shaping=parts.Tried(items, bounds))
         self._add(forks)
 
     def _met(self, fan_in: FanIn) -> tuple[Rule, ...]:

@@ -16,6 +16,7 @@ TIMEOUT = "States.Timeout"
 HEARTBEAT = "States.HeartbeatTimeout"
 RUNTIME = "States.Runtime"
 TOO_LARGE = "States.DataLimitExceeded"
+TOO_WIDE = "fork_too_wide"  # of a Map, which has no such bound in Step Functions: the name is Stepwell's own
 RESERVED = "States."  # no other error has a name that begins so
 _TIMED_OUT = "lambda_timeout"  # by Lambda, whose function has a limit of its own
 _STATUS = "States.Http.StatusCode."  # and the status: 404
@@ -31,6 +32,7 @@ _NAMED: Mapping[str, str] = {
     "no_matching_transition": "States.NoChoiceMatched",
     "branch_failed": "States.BranchFailed",
     "child_failed": TASK_FAILED,
+    TOO_WIDE: TOO_WIDE,
     "join_unmet": "States.ExceedToleratedFailureThreshold",
     "payload_too_large": TOO_LARGE,
     "answer_too_large": TOO_LARGE,

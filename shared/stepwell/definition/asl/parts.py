@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stepwell.definition.asl.dialects import Dialect, key_and_value
 from stepwell.definition.asl.frames import MADE, Frame
-from stepwell.definition.asl.names import cause_of, name_of, takes
+from stepwell.definition.asl.names import TOO_WIDE, cause_of, name_of, takes
 from stepwell.definition.backoff import growing_ms
 from stepwell.definition.graph import ITEM, Json, Retrier
+from stepwell.errors import ExpressionError
+from stepwell.limits import FORK_WIDTH
 from stepwell.values import dataclass
 
 Compute = Callable[[Frame], Json]
@@ -65,14 +67,18 @@ class Shaped:
 
 
 class Tried:
-    """Makes nothing of what came, and fails where one of these cannot be evaluated, before the node's rules do."""
+    """Makes nothing of what came, and fails where a Map cannot fork over its items, before the node's rules do."""
 
-    def __init__(self, tried: Sequence[Computed]) -> None:
-        self._tried = tried
+    def __init__(self, items: Computed, bounds: Computed | None) -> None:
+        self._items, self._bounds = items, bounds
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
-        for one in self._tried:
-            one.evaluate(names)
+        width = len(self._items.items(names))
+        if width > FORK_WIDTH:
+            message = f"{self._items.state} forks into {width} branches; at most {FORK_WIDTH}: fork over batches"
+            raise ExpressionError(message, code=TOO_WIDE)
+        if self._bounds is not None:
+            self._bounds.evaluate(names)
         return brought, {}
 
 
