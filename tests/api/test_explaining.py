@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
+from stepwell.errors import PortError
+from stepwell.runtime.steps.port import StepCall
 from tests.api.kit import World
 
 RETRY = "retry: {max_retries: 5, backoff: constant, initial_delay: 10m, max_delay: 10m}"
@@ -119,3 +123,52 @@ def test_a_map_state_is_named_as_it_is_written() -> None:
     run_id = world.start("machine", input=[1, 2])
     assert world.get(f"/runs/{run_id}").json["forked"]["node"] == "Each"
     assert world.get(f"/runs/{run_id}/explain").json["why"].startswith("It waits for the 2 branches of Each. 2 wait, ")
+
+
+ONCE = """
+workflow: once
+timeline:
+  - {name: charge, run: python:m.charge, timeout: 5m, at_most_once: true}
+"""
+ONCE_BESIDE = """
+workflow: beside_once
+steps:
+  - {name: charge, run: python:m.charge, timeout: 5m, at_most_once: true}
+  - {name: ask, wait: {for: approval}}
+"""
+
+
+def lost(definition: str, name: str) -> tuple[World, str]:
+    """A run whose worker died in its at_most_once step."""
+    world = World(definition)
+
+    def die(call: StepCall) -> Outcome:
+        raise PortError("the worker died in the step")
+
+    world.steps.functions["python:m.charge"] = die
+    run_id = world.post(f"/workflows/{name}/runs", {}).json["run_id"]
+    with pytest.raises(PortError):
+        world.drain()
+    world.drain()
+    return world, run_id
+
+
+def test_an_at_most_once_step_whose_worker_may_be_lost_is_no_retry() -> None:
+    """Only its outcome is open: it is never tried again."""
+    world, run_id = lost(ONCE, "once")
+    told = world.get(f"/runs/{run_id}/explain").json
+    due = next(one for one in told["wakers"] if one["what"] == "timer")
+    assert told["why"].startswith("A worker runs charge, attempt 1, since ")
+    assert told["why"].endswith(f"if its worker was lost, it fails with outcome_unknown at {due['at']}.")
+    assert due["detail"] == "charge fails with outcome_unknown if its worker was lost"
+    assert (told["next_retry_at"], told["in_queue"]) == (None, True)
+    world.advance(6 * 60)
+    assert world.get(f"/runs/{run_id}").json["error"]["type"] == "outcome_unknown"
+
+
+def test_an_at_most_once_step_beside_others_is_no_retry_either() -> None:
+    world, run_id = lost(ONCE_BESIDE, "beside_once")
+    told = world.get(f"/runs/{run_id}/explain").json
+    assert "A worker runs charge, attempt 1, since " in told["why"]
+    assert (told["next_retry_at"], told["in_queue"], told["waiting_for"]) == (None, True, None)
+    assert not [one for one in told["wakers"] if "backoff" in one["detail"]]

@@ -35,7 +35,7 @@ from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
 from stepwell.engine.permits import Held
-from stepwell.engine.records import Fork, RetryAt, Status
+from stepwell.engine.records import Fork, Kind, RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
@@ -214,7 +214,7 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     since_ms = at.token.last.at_ms if at.token.last else 0
     waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
     retries = _retries(at.branches, now_ms)
-    whys = [*_waits(at, waiting, now_ms, statuses), *retries]
+    whys = [*_waits(at, waiting, now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
     count = sum(len(one.open) for one in at.token.tasks.values())
     texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys[:_TOLD])]
     if len(whys) > _TOLD:
@@ -222,9 +222,9 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     wakers = [waker for why in whys[:_TOLD] for waker in why.wakers]
     if at.token.parked is not None and at.token.parked.until_ms is not None:
         wakers.append(Waker(what="timer", at=iso(at.token.parked.until_ms), detail="a timer of the function's own"))
-    in_queue = len(whys) < count
+    in_queue = _is_moving(whys, count)
     kind = "" if in_queue or not whys else whys[0].kind
-    wakers += [QUEUE] if in_queue else []
+    wakers += [QUEUE] if len(whys) < count else []
     return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
 
 
@@ -233,14 +233,19 @@ def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     since_ms = at.token.last.at_ms if at.token.last else 0
     retries = _retries(at.branches, now_ms)
     waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
-    whys = [*_waits(at, waiting, now_ms, statuses), *retries]
+    whys = [*_waits(at, waiting, now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
     at_work = current_steps(at)
-    in_queue = len(at_work) > len(whys)
+    in_queue = _is_moving(whys, len(at_work))
     texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
     wakers = [waker for why in whys for waker in why.wakers]
     kind = "" if in_queue or not whys else whys[0].kind
-    wakers += [QUEUE] if in_queue else []
+    wakers += [QUEUE] if len(whys) < len(at_work) else []
     return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
+
+
+def _is_moving(whys: Sequence[Why], count: int) -> bool:
+    """Tells whether any of `count` tokens is in the queue or with a worker; those that are not have a Why each."""
+    return len(whys) < count or any(why.in_queue for why in whys)
 
 
 def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuses) -> list[Why]:
@@ -272,8 +277,8 @@ def _running(at: Standing, now_ms: int) -> Why:
     is_over = not token.attempt and token.node not in at.graph.nodes  # an operation of a function, that has ended
     node = at.graph.start if is_over else token.node
     since_ms = token.last.at_ms if token.last else at.header.started_ms
-    if (retry := _retry(token, now_ms)) is not None:
-        return retry
+    if (known := _retry(token, now_ms) or _begun(token, now_ms)) is not None:
+        return known
     text = f"A worker has it, or is about to get it: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
     return Why(text, (QUEUE,), since_ms, in_queue=True)
 
@@ -281,7 +286,7 @@ def _running(at: Standing, now_ms: int) -> Why:
 def _retry(token: Token, now_ms: int) -> Why | None:
     """Explains a token whose step is tried again later; None if it is not."""
     last = token.last
-    if last is None or not isinstance(last.next, RetryAt) or last.next.at_ms <= now_ms:
+    if last is None or not isinstance(last.next, RetryAt) or last.next.at_ms <= now_ms or last.kind is Kind.BEGAN:
         return None
     due_ms = last.next.at_ms
     failed = f" after {token.error.type}: {token.error.message}" if token.error else ""
@@ -294,6 +299,25 @@ def _retries(tokens: Sequence[Token], now_ms: int) -> list[Why]:
     """Explains the tokens that are tried again later, the soonest first."""
     found = [_retry(one, now_ms) for one in tokens if not one.ended and not is_waiting(one)]
     return sorted((one for one in found if one is not None), key=lambda why: why.retry_ms)
+
+
+def _begun(token: Token, now_ms: int) -> Why | None:
+    """Explains a token whose at_most_once step is under way; None if no such step is, or its worker is lost."""
+    last = token.last
+    if last is None or last.kind is not Kind.BEGAN or not isinstance(last.next, RetryAt) or last.next.at_ms <= now_ms:
+        return None
+    lost_at = iso(last.next.at_ms)
+    text = (f"A worker runs {last.node}, attempt {last.attempt}, since {iso(last.at_ms)}. It runs at most once: if its "
+            f"worker was lost, it fails with outcome_unknown at {lost_at}.")  # fmt: skip
+    worker = Waker(what="queue", at=None, detail=f"the worker that runs {last.node} goes on when it has ended")
+    timer = Waker(what="timer", at=lost_at, detail=f"{last.node} fails with outcome_unknown if its worker was lost")
+    return Why(text, (worker, timer), last.at_ms, in_queue=True)
+
+
+def _begun_once(tokens: Sequence[Token], now_ms: int) -> list[Why]:
+    """Explains the tokens whose at_most_once step is under way."""
+    found = [_begun(one, now_ms) for one in tokens if not one.ended and not is_waiting(one)]
+    return [one for one in found if one is not None]
 
 
 def _soonest(retries: Sequence[Why]) -> int:
