@@ -28,6 +28,15 @@ def test_run_sends_input_id_key_and_tags_and_tells_the_id(api: FakeApi, cli: Cli
     assert call.headers["idempotency-key"] == "k"
 
 
+@pytest.mark.parametrize("options", [[], ["--json"], ["--wait"]])
+def test_run_prints_the_warnings_of_a_start_on_stderr(api: FakeApi, cli: Cli, options: list[str]) -> None:
+    api.on("POST", START, (201, {**RUN, "warnings": ["order has no parameter `skuu`, so it was left out."]}))
+    api.on("GET", f"/runs/{ID}", (200, COMPLETED))
+    result = cli("run", "order-review", *options)
+    assert result.stderr.startswith("warning: order has no parameter `skuu`, so it was left out.\n")
+    assert "skuu" not in result.stdout or options == ["--json"]
+
+
 def test_run_has_a_priority_if_it_is_given(api: FakeApi, cli: Cli) -> None:
     api.on("POST", START, (201, RUN))
     assert cli("run", "order-review", "--priority", "0").exit_code == 0

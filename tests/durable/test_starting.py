@@ -146,3 +146,30 @@ def test_a_repeated_start_gets_its_run_whatever_the_code_needs_by_now(kit: Stepw
         kit.start("none", {})
     with pytest.raises(Conflict):
         kit.start("none", {"x": 1}, run_id="run-1")
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "warnings"),
+    [
+        ("two", {"order": {}, "x": 1, "y": 2}, []),
+        ("two", {"order": {}, "x": 1, "ordr": 2}, [
+            "two has no parameter `ordr`, so it was left out: did you mean `order`? It takes order, x, y."]),
+        ("sole", {"x": 3, "z_1": 4, "more": 5}, [
+            "sole has no parameter `z_1`, so it was left out. It takes x.",
+            "sole has no parameter `more`, so it was left out. It takes x."]),
+        ("none", {"x": 1}, ["none has no parameter `x`, so it was left out. It takes no input."]),
+        ("whole", {"order": "A-2", "ordr": 1}, []),
+        ("rest", {"x": 1, "z": 2}, []),
+        ("decorated", {"x": 1, "z": 2}, []),
+        ("many", {"n": 1}, []),
+        ("sole", 3, []),
+    ],
+)  # fmt: skip
+def test_a_name_that_no_parameter_takes_is_told(
+    kit: Stepwell, caplog: pytest.LogCaptureFixture, workflow: str, given: Json, warnings: list[str]
+) -> None:
+    """It is left out, so that a misspelt optional argument would take its default."""
+    kit.start(workflow, given)
+    assert [one.getMessage() for one in caplog.records if one.name == "stepwell.testing"] == warnings
+    kit.client().start(workflow, given)
+    assert [one.getMessage() for one in caplog.records if one.name == "stepwell.client"] == warnings

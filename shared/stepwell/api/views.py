@@ -129,9 +129,13 @@ class RunView(TypedDict):
 
 
 class StartedView(RunView):
-    """A run, as the answer to a start. `folded`: the start became part of a run that another start had made."""
+    """A run, as the answer to a start. `folded`: the start became part of a run that another start had made.
+
+    `warnings`: sentences about an input that is valid, and may not be what you meant.
+    """
 
     folded: bool
+    warnings: list[str]
 
 
 class RunSummary(TypedDict):

@@ -26,7 +26,7 @@ from stepwell.cli.arguments import (
 )
 from stepwell.cli.completing import complete_run, complete_status, complete_workflow
 from stepwell.cli.connect import connect, there
-from stepwell.cli.screen import console, print_json
+from stepwell.cli.screen import console, print_json, print_warnings
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
 from stepwell.client.errors import JsonObject
 from stepwell.limits import PAGE_ITEMS
@@ -118,6 +118,7 @@ def run(
     content = read_json(given, "-i") if given else {}
     with connect(url) as client:
         started, is_new = client.send(calls.start(workflow, content, **options))
+        print_warnings(started.get("warnings", ()))
         if wait or watch_it:
             _wait_for(client, started, watch=watch_it and not as_json, as_json=as_json)
         elif as_json:

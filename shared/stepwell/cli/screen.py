@@ -62,6 +62,12 @@ def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterab
     typer.echo(f"  hint: {printable(hint)}", err=True)
 
 
+def print_warnings(sentences: Iterable[str]) -> None:
+    """Prints warnings on stderr, also beside JSON."""
+    for sentence in sentences:
+        typer.echo(f"warning: {printable(sentence)}", err=True)
+
+
 def _document(error: StepwellError, hint: str) -> Mapping[str, Any]:
     """The API's problem document, or one of the same shape: a gateway has answered with less than that."""
     errors: list[Mapping[str, Any]] = [{"path": path, "message": message} for path, message in _details(error)]

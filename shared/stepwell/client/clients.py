@@ -10,6 +10,7 @@ Both are thin: they send what `exchange` says, and wait when it says so.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
@@ -39,6 +40,12 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 RETRIES = 3
+_logger = logging.getLogger("stepwell.client")
+
+
+def _log_warnings(view: JsonObject) -> None:
+    for sentence in view.get("warnings", ()):
+        _logger.warning("%s", sentence)
 
 
 def api_at(
@@ -122,6 +129,7 @@ class Client(ClientCalls, Blocking):
         """
         name, given, read = start_of(workflow, args, options)
         view, is_new = self.send(calls.start(name, given, **options))
+        _log_warnings(view)
         return Handle(self, str(view["run_id"]), read, is_new)
 
     @overload
@@ -270,6 +278,7 @@ class AsyncClient(ClientCalls, Awaiting):
         """Starts a run, as `Client.start` does."""
         name, given, read = start_of(workflow, args, options)
         view, is_new = await self.send(calls.start(name, given, **options))
+        _log_warnings(view)
         return AsyncHandle(self, str(view["run_id"]), read, is_new)
 
     @overload

@@ -59,6 +59,14 @@ def lacking(facts: FunctionFacts, given: Json) -> list[str]:
     return [] if facts["takes"] == WHOLE else [name for name in facts["needs"] if name not in given]
 
 
+def parameters_of(facts: FunctionFacts) -> list[str] | None:
+    """Returns the only names that the function takes from an input; None if it takes any, or the code does not tell."""
+    schema = facts["input_schema"]
+    if schema is None or facts["takes"] == WHOLE or schema.get("additionalProperties"):
+        return None
+    return list(schema["properties"])
+
+
 def durable_nodes(name: str, durable: Durable) -> dict[str, Node]:
     """Returns the function's node and the joins of its concurrent operations, which become nodes while it runs."""
     joins = {join: Node(join, fan_in=fan_in, durable=durable, is_made=join != name) for join, fan_in in _JOINS.items()}

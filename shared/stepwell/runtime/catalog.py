@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.definition.durable import FunctionFacts, lacking
+from stepwell.definition.durable import UNKNOWN, FunctionFacts, lacking, parameters_of
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.definition.text import closest
 from stepwell.engine.waits.code import DEPLOYED
@@ -101,6 +101,13 @@ class Catalog:
             raise InvalidInput(f"the input does not fit {graph.name}: {missing}", code="step_input",
                                hint=f"it takes each parameter by name; this one {what}")  # fmt: skip
 
+    def left_out(self, graph: Graph, given: Json) -> list[str]:
+        """Tells of each name in the input that no parameter of the durable function takes."""
+        names = parameters_of(self.functions.get(graph.code, UNKNOWN))
+        if names is None or not isinstance(given, dict):
+            return []
+        return [_left_out(graph.name, one, names) for one in given if one not in names]
+
     async def save(self, notes: Notes) -> None:
         """Stores every current definition under its hash, before any run is pinned to it."""
         for graph in self._current.values():
@@ -121,3 +128,10 @@ class Catalog:
                 raise EngineFault(f"version {version} of a workflow is not stored", code="version_lost")
             graph = self._versions[version] = self._compile(json.loads(body))
         return graph
+
+
+def _left_out(workflow: str, name: str, parameters: Sequence[str]) -> str:
+    near = closest(name, parameters)
+    meant = f": {near}" if near.endswith("?") else "."
+    takes = ", ".join(parameters) or "no input"
+    return f"{workflow} has no parameter `{name}`, so it was left out{meant} It takes {takes}."

@@ -5,6 +5,7 @@ A run moves only when the test looks at it, so steps can be mocked after the sta
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from stepwell.testing.transport import InProcess
 
 URL = "https://stepwell.test"  # the base of a test's links; no server answers there
+_logger = logging.getLogger("stepwell.testing")
 
 
 class Stepwell:
@@ -166,6 +168,8 @@ class Stepwell:
     def start(self, workflow: str, input: Json = None, **options: Any) -> Run:  # noqa: A002  the API's own word
         """Creates a run, which moves on first access. Options: run_id, key, tags, priority, start_at_ms."""
         started = run_now(self.service.start(replace(Start(workflow, input), **options)))
+        for sentence in started.warnings:
+            _logger.warning("%s", sentence)
         return Run(self, started.header.run_id)
 
     def event(self, name: str, payload: Json = None, key: str | int = "", event_id: str = "") -> None:

@@ -43,7 +43,7 @@ async def start_run(call: Call) -> Answer:
     else:
         at = await service.begun(started)
     answer = _answer(await view_of(service, at), 201 if started.created else 200)
-    return replace(answer, body={**answer.body, "folded": started.folded})
+    return replace(answer, body={**answer.body, "folded": started.folded, "warnings": [*started.warnings]})
 
 
 async def start_idle_run(call: Call) -> Answer:

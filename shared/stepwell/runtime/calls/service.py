@@ -96,7 +96,8 @@ class Service:
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
-        return await self._start(graph, request)
+        started = await self._start(graph, request)
+        return replace(started, warnings=self._starter.warnings(graph, request.input))
 
     async def batch(self, batch: Batch, key: str = "") -> Started:
         """Starts a run that acts on all runs of a filter. Raises InvalidInput, Conflict (key with another body)."""

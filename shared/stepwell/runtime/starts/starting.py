@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from stepwell.definition.graph import EventSettings, Graph, Json
@@ -60,12 +60,13 @@ class Start:
 class Started:
     """The run, and whether this call made it; a repeated call gets the first one's.
 
-    `folded`: the start became part of a run that another start had made.
+    `folded`: the start became part of a run that another start had made. `warnings`: sentences for whoever started it.
     """
 
     header: Header
     created: bool
     folded: bool = False
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,10 @@ class Starter:
         """Raises InvalidInput for an invalid input of a single start."""
         check_input(graph, given)
         self._catalog.check_arguments(graph, alone(graph, given))
+
+    def warnings(self, graph: Graph, given: Json) -> list[str]:
+        """Returns sentences about an input that is valid, and may not be what its sender meant."""
+        return self._catalog.left_out(graph, alone(graph, given))
 
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name."""
