@@ -82,6 +82,7 @@ NEWER_FORMAT_MS = MINUTE_MS  # until a message for newer code comes again, as of
 PUT_OFFS = 10  # a message whose handler found the world not answering comes anew so often, later and later
 REPUBLISHED = 24  # times that the sweeper takes one message out of the dead-letter queue: at least 5 hours
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
+WAITS_COUNTED = 100  # waits that the answer to an event counts; of more it says so many
 SEEN_EVENTS = 100  # events of a topic that a token remembers, of those that are not consumed; older ones are past
 EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
 EVENT_KEPT_MAX_MS = YEAR_MS  # what a definition may ask for: `bad_value`

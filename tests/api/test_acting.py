@@ -54,7 +54,7 @@ def test_an_answer_that_nobody_waits_for_is_a_conflict(world: World, answer: str
 def test_an_event_reaches_the_run_that_waits_for_its_key(world: World) -> None:
     seven, eight = world.start("paid", input={"order": "7"}), world.start("paid", input={"order": "8"})
     reply = world.post("/events", {"name": "paid", "key": "7", "payload": {"eur": 5}, "id": "e1"})
-    assert (reply.status, reply.json) == (202, {"event_id": "e1"})
+    assert (reply.status, reply.json["event_id"], reply.json["waits"]) == (202, "e1", 1)
     world.drain()
     assert world.get(f"/runs/{seven}").json["result"] == {"eur": 5}
     assert world.get(f"/runs/{eight}").json["status"] == "waiting"
@@ -79,6 +79,66 @@ def test_an_event_that_came_first_is_kept(world: World) -> None:
     world.post("/events", {"name": "paid", "key": "7", "payload": 1})
     world.drain()
     assert world.get(f"/runs/{world.start('paid', input={'order': '7'})}").json["status"] == "completed"
+
+
+def test_an_event_that_nothing_waits_for_says_until_when_it_is_kept(world: World) -> None:
+    sent = world.post("/events", {"name": "paid", "key": "7", "id": "e1"}).json
+    week_later = "2027-01-22T08:00:00.000Z"
+    assert sent == {"event_id": "e1", "duplicate": False, "waits": 0, "starts": [], "kept_until": week_later}
+    again = world.post("/events", {"name": "paid", "key": "7", "id": "e1"}).json
+    assert (again["duplicate"], again["kept_until"]) == (True, None)
+
+
+def test_an_event_that_is_not_kept_says_so() -> None:
+    world = World("workflow: rates\nevents: {changed: {expire_after: 0}}\ntimeline: [{name: nap, sleep: 1h}]")
+    assert world.post("/events", {"name": "changed"}).json["kept_until"] is None
+
+
+def test_an_event_names_the_workflows_that_it_may_start() -> None:
+    world = World("workflow: ship\ntriggers: [{event: paid}]\ntimeline: [{name: nap, sleep: 1h}]")
+    assert world.post("/events", {"name": "paid"}).json["starts"] == ["ship"]
+    assert world.post("/events", {"name": "lost"}).json["starts"] == []
+    run_id = world.start("ship")
+    assert world.post(f"/runs/{run_id}/events", {"name": "paid"}).json["starts"] == []  # it is for that run alone
+
+
+BOTH = """
+workflow: both
+nodes:
+  begin: {fan_out: all, transitions: [{to: one}, {to: two}]}
+  one: {wait: {for: event, name: paid}, transitions: [{to: gather}]}
+  two: {wait: {for: event, name: paid}, transitions: [{to: gather}]}
+  gather: {fan_in: {}, wait: {for: event, name: shipped}}
+"""
+
+
+def test_an_event_for_one_run_counts_the_waits_of_its_root_and_its_branches() -> None:
+    world = World(BOTH)
+    run_id = world.start("both")
+
+    def waits(name: str) -> int:
+        found: int = world.post(f"/runs/{run_id}/events", {"name": name}).json["waits"]
+        return found
+
+    assert (waits("shipped"), waits("paid")) == (0, 2)
+    world.drain()
+    assert (waits("paid"), waits("shipped")) == (1, 0)
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"  # the first event was kept
+    other = world.start("both")
+    for _ in range(2):
+        world.post(f"/runs/{other}/events", {"name": "paid"})
+        world.drain()
+    run_id = other
+    assert (waits("paid"), waits("shipped")) == (0, 1)
+
+
+def test_the_waits_of_a_run_that_cannot_be_read_are_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = world.start("paid", input={"order": "7"})
+    with monkeypatch.context() as old:
+        old.setattr(world.parts.catalog, "_versions", {})
+        old.setattr(world.parts.catalog, "_compile", Mock(side_effect=DefinitionError("there is no key `new`")))
+        assert world.post(f"/runs/{run_id}/events", {"name": "paid"}).json["waits"] == 0
 
 
 def test_an_event_for_one_run_reaches_that_run(world: World) -> None:

@@ -91,7 +91,12 @@ def test_a_cancel_reads_the_run_before_its_record_and_shows_it_after(world: AwsW
 
 def test_an_event_for_nobody_yet_looks_for_waits_and_is_kept(world: AwsWorld, call: Call) -> None:
     call("POST", "/events", name="paid", key="k", payload={})
-    assert world.meter.requests == {"query": 1, "put_item": 1}
+    assert world.meter.requests == {"query": 2, "put_item": 1}  # it counts waits, and, at first, pending events
+
+
+def test_an_event_for_one_run_reads_the_log_for_the_waits_of_its_root(world: AwsWorld, call: Call, run_id: str) -> None:
+    call("POST", f"/runs/{run_id}/events", name="paid", payload={})
+    assert world.meter.requests == Counter(READS) + Counter(query=3, put_item=1)
 
 
 def test_a_pause_reads_the_run_once_before_its_mark_and_the_header_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,42 @@ def test_an_event_goes_to_whoever_waits(api: FakeApi, cli: Cli) -> None:
     result = cli("event", "paid", "--key", "A-1", "--payload", '{"amount": 5}', "--id", "e1")
     assert (result.exit_code, result.stdout) == (0, "sent paid for A-1\n")
     assert api.calls[0].body == {"name": "paid", "payload": {"amount": 5}, "key": "A-1", "id": "e1"}
+
+
+IN_2040 = "2040-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"waits": 1, "starts": []}, "sent paid for A-1: 1 wait for it\n"),
+        ({"waits": 2, "starts": ["refund"]}, "sent paid for A-1: 2 waits for it; it may start refund\n"),
+        ({"waits": 0, "starts": ["refund"]}, "sent paid for A-1: it may start refund\n"),
+        ({"duplicate": True, "waits": 0}, "sent paid for A-1: it was sent before, and changes nothing\n"),
+    ],
+)
+def test_an_event_tells_whom_it_reached(api: FakeApi, cli: Cli, answer: dict[str, Any], told: str) -> None:
+    api.on("POST", "/events", (202, {"event_id": "e1", "duplicate": False, "kept_until": IN_2040, **answer}))
+    assert cli("event", "paid", "--key", "A-1").stdout == told
+
+
+@pytest.mark.parametrize(
+    ("kept_until", "told"),
+    [
+        (IN_2040, "sent paid: nothing waits for it yet; it is kept until "),
+        (None, "sent paid: nothing waits for it, and it is lost\n"),
+    ],
+)
+def test_an_event_that_nothing_waits_for_says_what_becomes_of_it(
+    api: FakeApi, cli: Cli, kept_until: str | None, told: str
+) -> None:
+    sent = {"event_id": "e1", "duplicate": False, "waits": 0, "starts": [], "kept_until": kept_until}
+    api.on("POST", "/events", (202, sent))
+    api.on("POST", "/runs/r1/events", (202, sent))
+    result = cli("event", "paid")
+    assert result.stdout.startswith(told)
+    assert "a wait for this name may have a key (--key): stepwell runs --waiting-for event\n" in result.stdout
+    assert "what the run waits for: stepwell explain r1\n" in cli("event", "paid", "--run", "r1").stdout
 
 
 def test_an_event_can_be_for_one_run(api: FakeApi, cli: Cli) -> None:

@@ -191,6 +191,14 @@ def test_waiters_are_oldest_first_and_then_by_run_token_slot_and_arm(store: Stor
     assert run(store.waiters(Topic("order"))) == []
 
 
+def test_waits_are_counted_up_to_a_bound(store: Store) -> None:
+    for number in range(5):
+        run(store.put_waiter(waiter(f"r{number}")))
+    run(store.put_event(event("e1")))
+    assert [run(store.count_waiters(ORDER, most)) for most in (2, 5, 9)] == [2, 5, 5]
+    assert run(store.count_waiters(Topic("order"), 9)) == 0
+
+
 def test_a_wait_is_registered_once(store: Store) -> None:
     run(store.put_waiter(waiter()))
     run(store.put_waiter(waiter()))

@@ -69,7 +69,8 @@ EXAMPLES: Mapping[str, Json] = {
         "kept_records": 1, "kept": [{"token": "0", "step": "charge"}], "again": [{"token": "0", "step": "ship"}],
         "dropped": [], "sent_again": [],
     },
-    "SentView": {"event_id": "evt-1"},
+    "SentView": {"event_id": "evt-1", "duplicate": False, "waits": 1, "starts": [],
+                 "kept_until": "2026-03-08T13:00:00.000Z"},
     "HealthView": {"status": "ok", "version": "0.1.0", "dependencies": {"store": "reached"}},
     "HistoryPage": {
         "items": [

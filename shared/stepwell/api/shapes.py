@@ -257,7 +257,17 @@ class RedriveView(TypedDict):
 
 
 class SentView(TypedDict):
+    """An event that was sent. `waits`: those for its name and key, or of its run, when it came; 100 are 100 or more.
+
+    `starts`: workflows with a trigger for it. `kept_until`: until when a wait that begins later finds it; null: it does
+    not. `duplicate`: an event of this id was sent before, and this one changes nothing.
+    """
+
     event_id: str
+    duplicate: bool
+    waits: int
+    starts: list[str]
+    kept_until: str | None
 
 
 class TakenView(TypedDict, total=False):

@@ -85,6 +85,9 @@ class Mailbox(OnTable):
         waiters = [waiter_of(topic, item) for item in items]
         return sorted(waiters, key=lambda one: (one.since_ms, one.run_id, one.token, one.slot, one.arm))
 
+    async def count_waiters(self, topic: Topic, most: int) -> int:
+        return self._table.count(_EVENTS, {":pk": keys.box_partition(topic), ":kind": "W#"}, most)
+
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._table.delete(waiter_key(waiter))
 

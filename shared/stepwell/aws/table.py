@@ -220,10 +220,16 @@ class Table:
                 return
             asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
-    def count(self, condition: str, values: Mapping[str, str], **request: Any) -> int:
-        """How many items a query would give, eventually consistent."""
-        pages = self._pages(condition, values, Select="COUNT", ConsistentRead=False, **request)
-        return sum(int(page["Count"]) for page in pages)
+    def count(self, condition: str, values: Mapping[str, str], most: int = 0, **request: Any) -> int:
+        """How many items a query would give, eventually consistent. Of more than `most` it reads no more than those."""
+        asked = request | ({"Limit": most} if most else {})
+        pages = self._pages(condition, values, Select="COUNT", ConsistentRead=False, **asked)
+        count = 0
+        for page in pages:
+            count += int(page["Count"])
+            if 0 < most <= count:
+                return most
+        return count
 
     def get_many(self, places: Iterable[Item], *, consistent: bool = False) -> list[Item]:
         """The items that are there, in no order; for lists eventually consistent."""

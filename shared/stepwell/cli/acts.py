@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, read_json
 from stepwell.cli.completing import complete_run
-from stepwell.cli.connect import connect, person
+from stepwell.cli.connect import connect, person, there
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import counted, printable
+from stepwell.cli.words import counted, printable, when
 from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
 
@@ -54,7 +55,33 @@ def event(
             answer = client.handle(run_id).signal(name, content, id=event_id)
         else:
             answer = client.send_event(name, content, key=key, id=event_id)
-    report(answer, as_json, f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}")
+    sent = f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}"
+    report(answer, as_json, f"{sent}{_whom(answer)}")
+    if not as_json and answer.get("waits") == 0 and not answer.get("starts") and not answer.get("duplicate"):
+        console().print(_why_nobody(run_id, key), style="dim", soft_wrap=True)
+
+
+def _whom(answer: JsonObject) -> str:
+    """Tells whom an event reached, as far as its answer says so."""
+    if answer.get("duplicate"):
+        return ": it was sent before, and changes nothing"
+    if (waits := answer.get("waits")) is None:  # of an older version
+        return ""
+    starts = ", ".join(answer.get("starts") or ())
+    reached = [f"{counted(waits, 'waits')} for it"] if waits else []
+    if reached := [*reached, f"it may start {starts}"] if starts else reached:
+        return f": {'; '.join(reached)}"
+    until = when(answer.get("kept_until"), datetime.now(UTC))
+    return (
+        f": nothing waits for it yet; it is kept until {until}" if until else ": nothing waits for it, and it is lost"
+    )
+
+
+def _why_nobody(run_id: str, key: str) -> str:
+    if run_id:
+        return f"what the run waits for: {there(f'stepwell explain {run_id}')}"
+    of_key = "another key, or none" if key else "a key (--key)"
+    return f"a wait for this name may have {of_key}: {there('stepwell runs --waiting-for event')}"
 
 
 def update(

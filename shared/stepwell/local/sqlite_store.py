@@ -120,6 +120,7 @@ PUT_WAITER = """INSERT INTO waiters (name, key, run_id, token, slot, arm, since_
     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 SELECT_WAITERS = """SELECT run_id, token, slot, since_ms, arm, match FROM waiters WHERE name = ? AND key = ?
     ORDER BY since_ms, run_id, token, slot, arm"""
+COUNT_WAITERS = "SELECT count(*) FROM (SELECT 1 FROM waiters WHERE name = ? AND key = ? LIMIT ?)"
 FORGET_WAITER = """DELETE FROM waiters WHERE name = ? AND key = ? AND run_id = ? AND token = ? AND slot = ?
     AND arm = ?"""
 
@@ -315,6 +316,10 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
 
     async def waiters(self, topic: Topic) -> Sequence[Waiter]:
         return [Waiter(topic, *row) for row in self._db.rows(SELECT_WAITERS, (topic.name, topic.key))]
+
+    async def count_waiters(self, topic: Topic, most: int) -> int:
+        count: int = self._db.rows(COUNT_WAITERS, (topic.name, topic.key, most))[0][0]
+        return count
 
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._db.change(FORGET_WAITER, _waiter_key(waiter), lazily=self._db.comes_again)

@@ -304,6 +304,9 @@ class MemoryStore(MemoryItems, MemoryNotes):
         waiters = self._waiters.get(topic, {}).values()
         return sorted(waiters, key=lambda waiter: (waiter.since_ms, *_waiter_key(waiter)))
 
+    async def count_waiters(self, topic: Topic, most: int) -> int:
+        return min(most, len(self._waiters.get(topic, {})))
+
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._waiters[waiter.topic].pop(_waiter_key(waiter), None)
 

@@ -23,7 +23,9 @@ from stepwell.api.requests import (
 )
 from stepwell.api.states import status_of
 from stepwell.definition.graph import Json
+from stepwell.engine.names import iso
 from stepwell.runtime.calls.run_forks import RunFork
+from stepwell.runtime.waits.sending import Sent
 
 
 async def cancel_run(call: Call) -> Answer:
@@ -119,15 +121,19 @@ async def send_run_event(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RunEventBody)
     run_id = call.path["run_id"]
-    event_id = await call.parts.service.send_event(body.name, body.payload, run_id=run_id, event_id=body.id)
-    return Answer(202, {"event_id": event_id})
+    return _sent(await call.parts.service.send(body.name, body.payload, run_id=run_id, event_id=body.id, counts=True))
 
 
 async def send_event(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EventBody)
-    event_id = await call.parts.service.send_event(body.name, body.payload, key=body.key, event_id=body.id)
-    return Answer(202, {"event_id": event_id})
+    return _sent(await call.parts.service.send(body.name, body.payload, key=body.key, event_id=body.id, counts=True))
+
+
+def _sent(sent: Sent) -> Answer:
+    kept_until = iso(sent.kept_until_ms) if sent.kept_until_ms else None
+    return Answer(202, {"event_id": sent.id, "duplicate": not sent.is_new, "waits": sent.waits,
+                        "starts": list(sent.starts), "kept_until": kept_until})  # fmt: skip
 
 
 async def send_update(call: Call) -> Answer:

@@ -375,8 +375,10 @@ class Service:
         """Sends an event, as `send` does. Returns the event's id."""
         return (await self.send(name, payload, key=key, run_id=run_id, event_id=event_id)).id
 
-    async def send(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> Sent:
-        """Sends an event to one run, or to the waits for this name and key.
+    async def send(
+        self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "", counts: bool = False
+    ) -> Sent:
+        """Sends an event to one run, or to the waits for this name and key. `counts` the waits that there are for it.
 
         Raises NotFound (the run), Conflict (the run has ended), InvalidInput.
         """
@@ -387,7 +389,8 @@ class Service:
         if run_id:
             await self._performer.sending.check_reaches(await self.header(run_id), run_id, name, payload)
         topic = run_topic(name, run_id) if run_id else event_topic(name, key)
-        return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
+        waits = await self._performer.sending.waits_for(topic) if counts else 0  # before it is sent: a read may fail
+        return replace(await self.publish(topic, event_id or f"evt_{self._new_id()}", payload), waits=waits)
 
     async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
         """Publishes an event under the topic. Raises Conflict `too_many_pending`."""

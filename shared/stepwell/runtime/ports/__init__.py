@@ -42,14 +42,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A join: the members that have arrived, and numbers by place, each of which only grows.
-
-    `order`: the members in order of arrival if they were added `in_order`; else empty.
-    """
+    """A join: the members that have arrived, and numbers by place, each of which only grows."""
 
     members: frozenset[str] = frozenset()
     numbers: Mapping[int, int] = field(default_factory=dict)
-    order: Sequence[str] = ()
+    order: Sequence[str] = ()  # the members in order of arrival, if they were added `in_order`; else empty
     lanes: Mapping[str, Sequence[Saved]] = field(default_factory=dict)  # those that were asked for, if they have any
 
 
@@ -215,6 +212,9 @@ class Mailbox(Protocol):
 
     async def waiters(self, topic: Topic) -> Sequence[Waiter]:
         """Returns the registered waits, oldest first (since_ms, then run, token, slot, arm)."""
+
+    async def count_waiters(self, topic: Topic, most: int) -> int:
+        """Counts the registered waits, up to `most`. It may lag a moment behind."""
 
     async def forget_waiter(self, waiter: Waiter) -> None: ...
 

@@ -147,9 +147,10 @@ class Starter:
         """Returns the settings for events of this name."""
         return self._catalog.event_settings(name)
 
-    def is_trigger(self, name: str) -> bool:
-        """Tells whether events of this name start runs."""
-        return any(one.event == name for graph in self._catalog.current.values() for one in graph.event_triggers)
+    def triggered(self, name: str) -> list[str]:
+        """Returns the workflows of which an event of this name may start a run."""
+        found = self._catalog.current.values()
+        return [graph.name for graph in found if any(one.event == name for one in graph.event_triggers)]
 
     async def pinned(self, header: Header) -> Graph:
         """Returns the definition that this run follows."""

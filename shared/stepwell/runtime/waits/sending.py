@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Outcome, RunStep
@@ -11,9 +12,10 @@ from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Failure, Topic
 from stepwell.engine.table import Phase
 from stepwell.engine.turns import SENDS
-from stepwell.engine.waits import event_topic, run_topic
+from stepwell.engine.waits import event_topic, run_of, run_topic
 from stepwell.engine.waits.kind import kind_named
-from stepwell.errors import Conflict, DefinitionError, EngineFault, InvalidInput, NotFound, UserError
+from stepwell.errors import Conflict, DefinitionError, EngineFault, InvalidInput, NewerFormat, NotFound, UserError
+from stepwell.limits import WAITS_COUNTED
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
@@ -25,10 +27,17 @@ from stepwell.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An event that was sent. `is_new`: there was no event with its id before."""
+    """An event that was sent. `is_new`: there was no event with its id before.
+
+    `kept_until_ms`: until when a later wait finds it; 0: it does not. `waits`: those that there were, if counted.
+    `starts`: the workflows that have a trigger for it.
+    """
 
     id: str
     is_new: bool
+    kept_until_ms: int = 0
+    waits: int = 0
+    starts: Sequence[str] = ()
 
 
 class Sending:
@@ -45,14 +54,28 @@ class Sending:
         settings = self._starter.event_settings(topic.name)
         now_ms = self._ports.clock.now_ms()
         event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
-        is_new = True
+        starts = self._starter.triggered(topic.name) if run_of(topic) is None else ()
+        is_new, kept_until_ms = True, event.expires_ms if settings.expire_after_ms else 0
         try:
             is_new = await self._ports.mailbox.put_event(event, settings.max_pending)
         except Conflict:
-            if not self._starter.is_trigger(topic.name):  # it still starts runs, whoever waits for it
+            if not starts:  # else it still starts runs, whoever waits for it
                 raise
+            kept_until_ms = 0
         await self._ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
-        return Sent(event.id, is_new)
+        return Sent(event.id, is_new, kept_until_ms if is_new else 0, starts=starts)
+
+    async def waits_for(self, topic: Topic) -> int:
+        """Counts the waits for events of the topic, up to `WAITS_COUNTED`. One may be over, or not match the event."""
+        count, run_id = await self._ports.mailbox.count_waiters(topic, WAITS_COUNTED), run_of(topic)
+        if run_id is None:
+            return count
+        try:
+            at = await self._logbook.load(run_id)  # its root registers no waits for events to the run itself
+        except (EngineFault, DefinitionError, NewerFormat):
+            return count
+        parked = at.token.parked if at is not None and is_waiting(at.token) else None
+        return count + sum(topic in arm.topics for arm in (parked.arms if parked is not None else ()))
 
     async def check_reaches(self, header: Header, run_id: str, name: str, payload: Json) -> None:
         """Raises Conflict or InvalidInput if the run cannot take the event.
