@@ -173,11 +173,11 @@ def test_a_dry_run_of_a_redrive_tells_what_is_kept_and_what_runs_again(api: Fake
     assert lines[2:4] == ["  again  0/1.1  ship", "  again  0  what the code does next"]
     assert lines[4:] == ["  again  0/4.0  pack, which completed after the failure"]
     cv = {"event": "UPLOADED", "document": "cv", "event_id": "e1", "at": "2026-03-01T13:00:00.000Z"}
-    sent = {**told, "sent_again": [cv, {**cv, "event": "paid", "document": ""}]}
+    sent = {**told, "sent_again": [cv, {**cv, "token": "0/2.1", "event": "paid", "document": ""}]}
     api.on("POST", "/runs/r3/redrive", (200, sent))
     assert cli("redrive", "r3", "--dry-run").stdout.splitlines()[5:] == [
-        "  sent   UPLOADED  cv, of 2026-03-01T13:00:00.000Z",
-        "  sent   paid  e1, of 2026-03-01T13:00:00.000Z",
+        "  sent   0  UPLOADED  cv, of 2026-03-01T13:00:00.000Z",
+        "  sent   0/2.1  paid  e1, of 2026-03-01T13:00:00.000Z",
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.engine.records import Status, Topic
-from stepwell.engine.waits import run_topic
+from stepwell.engine.waits import branch_topic, run_of, run_topic
 from stepwell.errors import RunDeleted
 from stepwell.runtime.ports import Blobs, Pause
 from stepwell.runtime.ports.headers import RunQuery, StatusChange
@@ -80,15 +80,17 @@ def test_the_id_of_a_deleted_run_is_held_and_then_free(store: Store, given: str)
     assert run(store.create_run(made)) == made
 
 
-def test_the_names_of_events_for_a_run_alone_are_known(store: Store) -> None:
-    for name, run_id in (("paid", "r1"), ("a#b%", "r1"), ("other", "r2")):
+def test_the_topics_of_events_for_a_run_and_its_branches_alone_are_known(store: Store) -> None:
+    mine = [run_topic("paid", "r1"), run_topic("a#b%", "r1"), branch_topic("a#b%", "r1", "0/2.1/3.0")]
+    others = [run_topic("other", "r2"), run_topic("paid", "r10"), branch_topic("paid", "r10", "0/2.1")]
+    for topic in (*mine, *others):
         for event_id in ("e1", "e2"):
-            sent = event(event_id, topic=run_topic(name, run_id))
+            sent = event(event_id, topic=topic)
             run(store.put_event(sent))
-            run(store.note_name(sent, run_id))
+            run(store.note_topic(sent, run_of(topic) or ""))
     run(store.put_event(event("e1", topic=Topic("keyed", "=r1"))))
-    assert sorted(run(store.names_to("r1"))) == ["a#b%", "paid"]
-    assert run(store.names_to("r3")) == []
+    assert sorted(run(store.topics_to("r1")), key=str) == sorted(mine, key=str)
+    assert run(store.topics_to("r3")) == []
 
 
 def test_a_topic_is_erased_with_its_events_and_its_waits(store: Store) -> None:

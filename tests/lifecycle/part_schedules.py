@@ -8,12 +8,12 @@ new run      goes on as soon as one of them has said so, takes each part once, a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stepwell.definition.graph import END, EventSettings, Graph, Node, Rule, Step, Wait
 from stepwell.engine.fold import fold
-from stepwell.engine.records import Kind, Record, Resumption, Status
+from stepwell.engine.records import Kind, Record, Resumption, Status, Topic
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.limits import DAY_MS
@@ -129,10 +129,19 @@ def broken_laws(world: World, old: list[Record]) -> Iterator[str]:
         came = [one for one in took if one in asked]
         if came != [one for one in asked if one in came]:
             yield f"it gets {came}, and the order was {asked}"
-    topics = [run_topic(name, redriven_id(RUN)) for name in (NAME, *TOPICS)]
-    sent = {event_id for topic in topics for event_id in world.memory._events.get(topic, {}) if event_id[0] == "e"}
-    if more := (sent | {*took} & {one.event_id for one in _taken(old)} - shared) - {one.event_id for one in due}:
+    sent = _sent_to(world.memory._events, redriven_id(RUN))
+    unread = _sent_to(world.memory._pending, RUN) - {one.event_id for one in _taken(old)}  # it may have one that stays
+    if lost := unread - sent:
+        yield f"{lost} came for the failed run alone, which did not take it, and the new one does not get it"
+    allowed = {one.event_id for one in due} | unread
+    if more := (sent | {*took} & {one.event_id for one in _taken(old)} - shared) - allowed:
         yield f"it gets {more} as well, which the failed wait did not have, or anybody has"
+
+
+def _sent_to(kept: Mapping[Topic, Mapping[str, Event]], run_id: str) -> set[str]:
+    """The ids of the program's events for this run alone."""
+    topics = [run_topic(name, run_id) for name in (NAME, *TOPICS)]
+    return {event_id for topic in topics for event_id in kept.get(topic, {}) if event_id[0] == "e"}
 
 
 def _taken(records: list[Record]) -> list[Resumption]:

@@ -16,14 +16,15 @@ from stepwell.engine import left_parts as engine
 from stepwell.engine.left_parts import left_parts
 from stepwell.engine.records import Kind, Record, Resumption
 from stepwell.engine.redriving import Kept
-from stepwell.runtime.calls import redriving
+from stepwell.runtime.calls import resending
 from stepwell.runtime.calls.redriving import Redriver
+from stepwell.runtime.calls.resending import Again, Resender
 from tests.lifecycle import part_schedules
 from tests.lifecycle.schedules import breaks
 
 SCHEDULES = 60
 MOST_SCHEDULES = 400  # of one mutant
-_redrive, _send_again = Redriver._redrive, Redriver._send_again
+_redrive, _send = Redriver._redrive, Resender.send
 
 
 def test_a_redriven_wait_gets_each_part_once_whoever_dies_on_the_way() -> None:
@@ -34,7 +35,7 @@ def test_a_redriven_wait_gets_each_part_once_whoever_dies_on_the_way() -> None:
         sent[len(found)] += 1
         return found
 
-    with mock.patch.object(redriving, "left_parts", left):
+    with mock.patch.object(resending, "left_parts", left):
         found = {seed: why for seed in range(SCHEDULES) if (why := part_schedules.run_schedule(seed)) is not None}
     assert found == {}
     assert sent.total() - sent[0] > SCHEDULES // 2  # the others completed, or had nothing
@@ -43,7 +44,7 @@ def test_a_redriven_wait_gets_each_part_once_whoever_dies_on_the_way() -> None:
 @contextmanager
 def nothing_is_sent() -> Iterator[None]:
     """The new wait begins with nothing."""
-    with mock.patch.object(redriving, "left_parts", return_value=[]):
+    with mock.patch.object(resending, "left_parts", return_value=[]):
         yield
 
 
@@ -51,18 +52,18 @@ def nothing_is_sent() -> Iterator[None]:
 def sent_once_it_goes_on() -> Iterator[None]:
     """What the wait had is sent after the record that says that the run goes on."""
 
-    async def send_again(self: Redriver, *given: Any) -> None:
+    async def send(self: Resender, *given: Any) -> None:
         left.append(given)
 
     async def made(self: Redriver, *given: Any) -> Any:
         left.clear()
         at = await _redrive(self, *given)
         for one in [*left]:
-            await _send_again(self, *one)
+            await _send(self._resender, *one)
         return at
 
     left: list[tuple[Any, ...]] = []
-    with mock.patch.object(Redriver, "_send_again", send_again), mock.patch.object(Redriver, "_redrive", made):
+    with mock.patch.object(Resender, "send", send), mock.patch.object(Redriver, "_redrive", made):
         yield
 
 
@@ -73,7 +74,7 @@ def sent_by_its_maker_alone() -> Iterator[None]:
     async def made(self: Redriver, old: Any, there: Any, *given: Any) -> Any:
         made_by = copy(self)
         if there is not None:
-            made_by._send_again = mock.AsyncMock()  # type: ignore[method-assign]  # for this test
+            made_by._resender = mock.AsyncMock(due=mock.AsyncMock(return_value=[]))
         return await _redrive(made_by, old, there, *given)
 
     with mock.patch.object(Redriver, "_redrive", made):
@@ -84,11 +85,11 @@ def sent_by_its_maker_alone() -> Iterator[None]:
 def sent_anew_by_each() -> Iterator[None]:
     """Each caller sends it under ids of its own."""
 
-    async def send_again(self: Redriver, run_id: str, at_ms: int, part: Resumption) -> None:
-        await _send_again(self, run_id, at_ms, part)
-        await _send_again(self, run_id, at_ms, replace(part, event_id=f"{part.event_id} {self._ports.clock.now_ms()}"))
+    async def send(self: Resender, run_id: str, one: Again) -> None:
+        for event_id in (one.event.id, f"{one.event.id} {self._ports.clock.now_ms()}"):
+            await _send(self, run_id, replace(one, event=replace(one.event, id=event_id)))
 
-    with mock.patch.object(Redriver, "_send_again", send_again):
+    with mock.patch.object(Resender, "send", send):
         yield
 
 
@@ -100,7 +101,7 @@ def sent_newest_first() -> Iterator[None]:
         found = left_parts(*given)
         return [(at_ms, one) for (at_ms, _), (_, one) in zip(found, reversed(found), strict=True)]
 
-    with mock.patch.object(redriving, "left_parts", turned):
+    with mock.patch.object(resending, "left_parts", turned):
         yield
 
 
@@ -113,7 +114,7 @@ def each_document_sent() -> Iterator[None]:
         came = [(one.at_ms, one.resumption) for one in failed if one.kind is Kind.RECEIVED and one.resumption]
         return [(at_ms + place, one) for place, (at_ms, one) in enumerate(came) if one.kind == "event"]
 
-    with mock.patch.object(redriving, "left_parts", left):
+    with mock.patch.object(resending, "left_parts", left):
         yield
 
 
@@ -124,7 +125,7 @@ def forgotten_by_a_second_wait() -> Iterator[None]:
     def left(run_id: str, kept: Kept, records: Sequence[Record]) -> list[tuple[int, Resumption]]:
         return left_parts(run_id, kept, [replace(one, attempt=0) for one in records])
 
-    with mock.patch.object(redriving, "left_parts", left):
+    with mock.patch.object(resending, "left_parts", left):
         yield
 
 
@@ -135,8 +136,16 @@ def what_stays_is_sent() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def what_was_not_taken_is_left() -> Iterator[None]:
+    """What came for the failed run alone, and it had not taken, stays with it."""
+    with mock.patch.object(Resender, "_unread", return_value=[]):
+        yield
+
+
 OF_PARTS = (
     nothing_is_sent,
+    what_was_not_taken_is_left,
     sent_once_it_goes_on,
     sent_by_its_maker_alone,
     sent_anew_by_each,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine.actions import Outcome
 from stepwell.engine.names import iso
-from stepwell.engine.records import Kind
+from stepwell.engine.records import Kind, Pause
 from stepwell.engine.waits import run_topic
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.loop.driving import run_now
@@ -16,7 +17,7 @@ from stepwell.testing.kit import Stepwell
 from tests.engine.golden_logs import WORKFLOWS
 from tests.lifecycle.kills import killed
 from tests.lifecycle.test_redrive import redriven
-from tests.runtime.kit import World, graph_of
+from tests.runtime.kit import World, fails, graph_of
 from tests.scenarios.conftest import stepwell
 
 __all__ = ["stepwell"]  # the fixture
@@ -103,7 +104,7 @@ def test_a_dry_run_lists_what_is_sent_again() -> None:
     came = [(one.at_ms, one.resumption) for one in run_now(world.service.records(run_id)) if one.kind is Kind.RECEIVED]
     told = run_now(world.service.redrive_foretold(run_id))
     assert told["sent_again"] == [
-        {"event": NAME, "document": one.part, "event_id": one.event_id, "at": iso(at_ms)}
+        {"token": "0", "event": NAME, "document": one.part, "event_id": one.event_id, "at": iso(at_ms)}
         for at_ms, one in came[1:]
         if one
     ]
@@ -234,17 +235,79 @@ def test_votes_are_asked_for_again() -> None:
     assert parts(world, again) == []
 
 
-def test_branches_wait_for_all_of_theirs_again() -> None:
-    """An event for the run alone might reach the wrong one."""
-    forked = "  begin: {run: python:m.a, transitions: [{to: papers, foreach: '{{ [1, 2] }}'}]}\n"
-    world = World(FLOW.replace("nodes:\n", f"nodes:\n{forked}") % PAPERS)
+def test_an_event_that_came_before_the_run_came_to_its_wait_is_not_lost() -> None:
+    """It was sent to the failed run alone, so nobody else has it."""
+    steps = "  begin: {run: python:m.begin, transitions: [{to: paid}]}\n"
+    world = World("workflow: flow\nnodes:\n" + steps + f"  paid: {{wait: {EVENTS % 'paid'}}}\n")
+    world.steps.of["begin"] = lambda _: fails()
     run_id = world.start()
-    world.pass_time(HOUR_MS)
-    send(world, NAME, sent("cv"), run_id=run_id)
-    world.pass_time(DAY_MS)
+    send(world, "paid", {"amount": 5}, run_id=run_id, event_id="e-1")
+    assert world.header(run_id).status == "failed"
+    world.steps.of["begin"] = lambda _: None
+    told = run_now(world.service.redrive_foretold(run_id))["sent_again"]
+    assert [(one["token"], one["event"], one["document"], one["event_id"]) for one in told] == [
+        ("0", "paid", "", "e-1")
+    ]
     again = redriven(world, run_id)
     world.pass_time(HOUR_MS)
-    assert run_now(world.store.pending_events(run_topic(NAME, again), world.clock.now_ms())) == []
+    assert (world.header(again).status, world.token(again).scope["paid"]) == ("completed", {"amount": 5})
+
+
+def test_an_event_that_stays_is_not_sent_again_if_a_wait_that_is_kept_has_had_it() -> None:
+    stays = "events: {price: {consume_on_read: false}}\n"
+    flow = "workflow: flow\ntimeline:\n" + "".join(
+        f"  - {{name: {name}, wait: {{for: event, name: price, timeout: 1d}}}}\n" for name in ("first", "second")
+    )
+    world = World(flow + stays)
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    send(world, "price", 3, event_id="e-3", run_id=run_id)
+    world.pass_time(2 * DAY_MS)
+    assert world.header(run_id).status == "timed_out"
+    assert run_now(world.service.redrive_foretold(run_id))["sent_again"] == []
+
+
+@pytest.mark.parametrize("names", [("paid",), ("paid", "packed")])
+def test_a_run_that_was_cancelled_before_it_went_on_has_what_completed_its_wait(names: tuple[str, ...]) -> None:
+    """It was paused: the wait took the events, and nothing has used them."""
+    arms = ", ".join(EVENTS % name for name in names)
+    world = World(FLOW % (f"{{all: [{arms}], timeout: 1d}}" if len(names) > 1 else arms))
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    run_now(world.service.pause(run_id))
+    for name in names:
+        send(world, name, {"of": name}, key="ana")
+    run_now(world.service.cancel(run_id))
+    world.pass_time(HOUR_MS)
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert world.header(again).status == "completed"
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+def test_a_step_that_asked_for_an_event_and_failed_is_given_that_of_its_last_attempt(tries: int) -> None:
+    """It asks again, as its visit begins anew. What an attempt had before was of no use to the last one either."""
+    retry = ", retry: {max_retries: 1, initial_delay: 1s}" if tries > 1 else ""
+    world = World(f"workflow: flow\ntimeline:\n  - {{name: ask, run: python:m.ask{retry}}}\n")
+    broken, given = [True], list[Any]()
+
+    def ask(call: Any) -> Any:
+        if call.resumed is None:
+            return Outcome(pause=Pause("event", "paid", then="again"))
+        given.append(call.resumed)
+        return fails(category="transient" if len(given) < tries else "step") if broken[0] else "done"
+
+    world.steps.of["ask"] = ask
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    for number in range(tries):
+        send(world, "paid", {"number": number}, run_id=run_id)
+    assert world.header(run_id).status == "failed"
+    broken[0] = False
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    assert world.header(again).status == "completed"
+    assert [one["payload"]["number"] for one in given] == [*range(tries), tries - 1]
 
 
 def test_a_function_that_waits_for_all_of_several_has_what_came(tmp_path: Path) -> None:

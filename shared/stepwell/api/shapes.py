@@ -235,6 +235,7 @@ class RedrivePart(TypedDict):
 class SentAgainView(TypedDict):
     """An event that a failed wait had taken, and that the new run is sent."""
 
+    token: str  # the branch of the new run that it is sent to; "0" for the run
     event: str
     document: str  # "" if the wait is for events
     event_id: str

@@ -134,8 +134,14 @@ def event_key(topic: Topic, event_id: str) -> Item:
     return key(box_partition(topic), f"E#{part(event_id)}")
 
 
-def sent_sort(name: str) -> str:
-    return f"{SENT}{part(name)}"
+def sent_sort(name: str, branch: str = "") -> str:
+    return f"{SENT}{part(name)}#{part(branch)}" if branch else f"{SENT}{part(name)}"
+
+
+def unsent(sort: str) -> tuple[str, str]:
+    """Returns the event's name, and the branch, of such a sort key."""
+    name, _, branch = sort.removeprefix(SENT).partition("#")
+    return unpart(name), unpart(branch)
 
 
 def events_after(event_id: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from stepwell.aws.items import EXPIRES, event_item, event_of, text, ttl, waiter_
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table, numbers
 from stepwell.engine.records import Topic
+from stepwell.engine.waits import branch_of, branch_topic, run_topic
 from stepwell.runtime.ports import Event, Waiter
 from stepwell.runtime.stores.answers import if_readable, too_many_pending
 from stepwell.runtime.stores.blobs import for_time
@@ -91,14 +92,15 @@ class Mailbox(OnTable):
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._table.delete(waiter_key(waiter))
 
-    async def note_name(self, event: Event, run_id: str) -> None:
-        item = keys.key(keys.run_partition(run_id), keys.sent_sort(event.topic.name))
+    async def note_topic(self, event: Event, run_id: str) -> None:
+        item = keys.key(keys.run_partition(run_id), keys.sent_sort(event.topic.name, branch_of(event.topic)))
         self._table.put_new({**item, EXPIRES: ttl(event.expires_ms)}, f"{_NEW} OR {EXPIRES} < :expires",
                             ExpressionAttributeValues={":expires": ttl(event.expires_ms)})  # fmt: skip
 
-    async def names_to(self, run_id: str) -> Sequence[str]:
+    async def topics_to(self, run_id: str) -> Sequence[Topic]:
         found = self._table.query(_EVENTS, {":pk": keys.run_partition(run_id), ":kind": keys.SENT})
-        return [keys.unpart(item[keys.SORT]["S"].removeprefix(keys.SENT)) for item in found]
+        sent = (keys.unsent(item[keys.SORT]["S"]) for item in found)
+        return [branch_topic(name, run_id, branch) if branch else run_topic(name, run_id) for name, branch in sent]
 
     async def erase_topic(self, topic: Topic) -> None:
         for item in list(self._table.query("pk = :pk", {":pk": keys.box_partition(topic)})):

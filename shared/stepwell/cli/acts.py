@@ -211,7 +211,8 @@ def _kept(answer: JsonObject) -> str:
     late = answer.get("dropped", ())  # an older server does not say
     lines += [f"  again  {one['token']}  {one['step']}, which completed after the failure" for one in late]
     sent = answer.get("sent_again", ())
-    lines += [f"  sent   {one['event']}  {one['document'] or one['event_id']}, of {one['at']}" for one in sent]
+    lines += [f"  sent   {one.get('token', '0')}  {one['event']}  {one['document'] or one['event_id']}, of {one['at']}"
+              for one in sent]  # fmt: skip
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from stepwell.engine.records import ROOT, Topic
-from stepwell.engine.waits import run_topic
+from stepwell.engine.waits import branch_topic, run_topic
 from stepwell.local.database import Database
 from stepwell.local.log_files import LogFile
 from stepwell.local.notes import SELECT as SELECT_NOTE
@@ -23,9 +23,10 @@ _BENEATH = tuple(
 )
 _TAGS, _RUN = "DELETE FROM tags WHERE run_id = ?", "DELETE FROM runs WHERE run_id = ?"
 # One look-up for each name of an event, of which there are few: events have no index by key.
-_NAMES = """WITH RECURSIVE names(name) AS (SELECT min(name) FROM events UNION ALL
+_TOPICS = """WITH RECURSIVE names(name) AS (SELECT min(name) FROM events UNION ALL
     SELECT (SELECT min(name) FROM events WHERE name > names.name) FROM names WHERE names.name IS NOT NULL)
-    SELECT name FROM names WHERE EXISTS (SELECT 1 FROM events e WHERE e.name = names.name AND e.key = ?)"""
+    SELECT DISTINCT e.name, e.key FROM names JOIN events e ON e.name = names.name
+    WHERE e.key = :own OR (e.key >= :first AND e.key < :end)"""
 _EVENTS, _WAITS = "DELETE FROM events WHERE name = ? AND key = ?", "DELETE FROM waiters WHERE name = ? AND key = ?"
 _EVENT = """DELETE FROM events WHERE name = :name AND key = :key AND id = :id
     AND (:taker = '' OR substr(consumed_by, 1, length(:taker)) = :taker)"""
@@ -58,11 +59,13 @@ class SqliteErasure:
     def _gone_of(self, run_ids: set[str]) -> set[str]:
         return {row[0] for row in self._db.rows(_GONE, (json.dumps([*run_ids]),))}
 
-    async def note_name(self, event: Event, run_id: str) -> None:
-        """Does nothing: `names_to` reads the events themselves."""
+    async def note_topic(self, event: Event, run_id: str) -> None:
+        """Does nothing: `topics_to` reads the events themselves."""
 
-    async def names_to(self, run_id: str) -> Sequence[str]:
-        return [row[0] for row in self._db.rows(_NAMES, (run_topic("", run_id).key,))]
+    async def topics_to(self, run_id: str) -> Sequence[Topic]:
+        own, below = run_topic("", run_id).key, branch_topic("", run_id, "").key
+        keys = {"own": own, "first": below, "end": below[:-1] + chr(ord(below[-1]) + 1)}
+        return [Topic(name, key) for name, key in self._db.rows(_TOPICS, keys)]
 
     async def erase_topic(self, topic: Topic) -> None:
         with self._db.transaction() as execute:

@@ -323,11 +323,11 @@ class MemoryStore(MemoryItems, MemoryNotes):
     async def scrub(self) -> None:
         """There are no files."""
 
-    async def note_name(self, event: Event, run_id: str) -> None:
-        """Does nothing: `names_to` reads the events themselves."""
+    async def note_topic(self, event: Event, run_id: str) -> None:
+        """Does nothing: `topics_to` reads the events themselves."""
 
-    async def names_to(self, run_id: str) -> Sequence[str]:
-        return [topic.name for topic, events in self._events.items() if events and run_of(topic) == run_id]
+    async def topics_to(self, run_id: str) -> Sequence[Topic]:
+        return [topic for topic, events in self._events.items() if events and run_of(topic) == run_id]
 
     async def erase_topic(self, topic: Topic) -> None:
         for places in (self._events, self._pending, self._waiters):

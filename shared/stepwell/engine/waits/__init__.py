@@ -39,11 +39,19 @@ from stepwell.engine.waits.response import RESPONSE
 from stepwell.engine.waits.several import ALL, ANY
 from stepwell.engine.waits.signature import SIGNATURE
 from stepwell.engine.waits.tasks import TASKS_WAIT
-from stepwell.engine.waits.topics import callback_topic, event_topic, is_callback, run_of, run_topic
+from stepwell.engine.waits.topics import (
+    branch_of,
+    branch_topic,
+    callback_topic,
+    event_topic,
+    is_callback,
+    run_of,
+    run_topic,
+)
 
 _KINDS = (APPROVAL, RESPONSE, EVENT, DOCUMENT, SIGNATURE, TEST, CALLBACK, DELAY, SLEEP, CHILDREN, AGENT, ANY, ALL,
           LOCK_WAIT, LIMIT_WAIT, CODE_WAIT, TASKS_WAIT)  # fmt: skip
 for _kind in _KINDS:
     register(_kind)
 
-__all__ = ["callback_topic", "event_topic", "is_callback", "run_of", "run_topic"]
+__all__ = ["branch_of", "branch_topic", "callback_topic", "event_topic", "is_callback", "run_of", "run_topic"]

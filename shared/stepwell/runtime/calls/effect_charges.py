@@ -30,7 +30,7 @@ from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import TASKS, Parked, Record, Status
 from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
-from stepwell.engine.waits.topics import run_of
+from stepwell.engine.waits.topics import own_topics, run_of
 from stepwell.limits import ITEM_BYTES
 from stepwell.runtime.calls.quiet import KILOBYTE
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
@@ -58,7 +58,7 @@ def of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]:
         case Close() if token.fork is not None and len(token.fork.pages) > 1:
             yield from messages(len(token.fork.pages))
         case TakePending(parked):
-            yield "read_units", sum(len(arm.topics) for arm in parked.arms)
+            yield "read_units", sum(len(arm.topics) + len(own_topics(token, arm)) for arm in parked.arms)
         case _:
             yield from _writes_of(token, effect)
 

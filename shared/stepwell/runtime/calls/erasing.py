@@ -209,8 +209,9 @@ class Eraser:
         for topic in dict.fromkeys(wait.topic for wait in left.waits):
             if run_of(topic) == run_id or is_callback(topic):
                 await erasure.erase_topic(topic)
-        for name in {*await erasure.names_to(run_id), *output.EVENTS, *updates.EVENTS, *kin.EVENTS}:
-            await erasure.erase_topic(run_topic(name, run_id))
+        own = (run_topic(name, run_id) for name in (*output.EVENTS, *updates.EVENTS, *kin.EVENTS))
+        for topic in {*await erasure.topics_to(run_id), *own}:
+            await erasure.erase_topic(topic)
         for topic, event_id in left.offered:
             await erasure.erase_event(topic, event_id, run_id)
         for topic, event_id in left.sent:

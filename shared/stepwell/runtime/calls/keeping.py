@@ -49,6 +49,8 @@ class Plan:
     root: Kept
     logs: list[tuple[str, Record]] = field(default_factory=list)  # by token
     branches: list[Kept] = field(default_factory=list)
+    failed: dict[str, Sequence[Record]] = field(default_factory=dict)  # of these: their logs in the failed run, and
+    branch_ids: dict[str, str] = field(default_factory=dict)  # their ids there
     arrivals: list[Arrivals] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)  # whose results the tasks of the new run take
 
@@ -67,9 +69,13 @@ class Plan:
         self.logs.append((token, without_lanes(kept)))
         self._check()
 
-    def go_on(self, branch: Kept) -> None:
-        """Adds a branch that did not complete, and goes on. Raises Conflict if there are too many."""
+    def go_on(self, branch: Kept, was: str = "", failed: Sequence[Record] = ()) -> None:
+        """Adds a branch that did not complete, and goes on. Raises Conflict if there are too many.
+
+        `was`: its id in the failed run. `failed`: its log there.
+        """
         self.branches.append(branch)
+        self.branch_ids[branch.token.id], self.failed[branch.token.id] = was, failed
         self._check()
 
     def finish(self, one: Finished) -> None:
@@ -224,7 +230,7 @@ class Keeper:
                     await self._copy(name, branch.id, log, plan)
                 elif log:
                     going = kept_of_branch(f"{self._run_id}:{name}", log, branch)
-                    plan.go_on(await self._token(name, branch.id, going, plan))
+                    plan.go_on(await self._token(name, branch.id, going, plan), name, log)
 
     async def _fork(self, was: str, now: str, kept: Kept, plan: Plan) -> Fork:
         """Adds the branches of the fork in which a token failed. Returns the fork with the indexes that it keeps."""
@@ -248,7 +254,7 @@ class Keeper:
                     await self._copy(name, token.id, log, plan)
                 elif len(log) > 1 or awaited(found.fork, index).is_over(before):  # else it cannot have begun anything
                     going = kept_of_branch(f"{self._run_id}:{name}", log, Token(token.id))
-                    plan.go_on(await self._token(name, token.id, going, plan))
+                    plan.go_on(await self._token(name, token.id, going, plan), name, log)
             for page in part:
                 there = [index for index in found.fork.page_indexes(page) if index in completed]
                 if there:

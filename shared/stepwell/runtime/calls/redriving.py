@@ -21,25 +21,22 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
 from stepwell.engine.join import fan_in_of, must_tell, packed
-from stepwell.engine.left_parts import left_parts
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
-from stepwell.engine.names import iso
-from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Resumption, Status
+from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
-from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
-from stepwell.limits import YEAR_MS
 from stepwell.runtime.calls.keeping import Keeper, Plan, dropped, going_on, kept_steps
+from stepwell.runtime.calls.resending import Resender
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import Event, Joined, Ports
+from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import REDRIVE, Header, check_held
 from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
@@ -53,6 +50,7 @@ class Redriver:
     ) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
         self._door, self._advance, self.forking = door, advance, forking
+        self._resender = Resender(ports)
 
     async def redrive(self, old: Header, since: str, version: str, who: str) -> Started:
         """Creates the run that goes on, or returns the one that an earlier call created.
@@ -93,8 +91,8 @@ class Redriver:
             "again": [asdict(one) for one in going_on(plan, since)],
             "dropped": [asdict(one) for one in dropped(plan, records)],
             "sent_again": [
-                {"event": one.name, "document": one.part, "event_id": one.event_id, "at": iso(at_ms)}
-                for at_ms, one in _sent_again(old.run_id, plan, records, since)
+                one.told()
+                for one in await self._resender.due(old.run_id, redriven_id(old.run_id), plan, records, since)
             ],
         }
 
@@ -123,8 +121,8 @@ class Redriver:
             graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked, version
         )
         await self.copy(header.run_id, plan)
-        for at_ms, part in _sent_again(old.run_id, plan, records, since):
-            await self._send_again(header.run_id, at_ms, part)
+        for one in await self._resender.due(old.run_id, header.run_id, plan, records, since):
+            await self._resender.send(header.run_id, one)
         for kept in plan.branches:
             await self._go_on(header, graph, kept, records[-1], old, who)
         await self._arrive(header.run_id, graph, plan)
@@ -163,12 +161,6 @@ class Redriver:
         """Writes the records that a run keeps."""
         for token, record in plan.logs:
             await self._write(run_id, token, record)
-
-    async def _send_again(self, run_id: str, at_ms: int, part: Resumption) -> None:
-        """Puts a part of the failed wait into the mailbox, where the new wait finds it, however late it begins."""
-        expires_ms = self._ports.clock.now_ms() + YEAR_MS
-        event = Event(run_topic(part.name, run_id), part.event_id, part.payload, at_ms, expires_ms)
-        await self._ports.mailbox.put_event(event)
 
     async def mark(self, at: Standing, given: Redriven, by: str) -> Standing:
         """Records that the run, or a branch, goes on here. Returns it as it then is."""
@@ -281,11 +273,6 @@ def _branching(graph: Graph, node: str, fork: Fork) -> Json:
     rules = {rule.id: [rule.to, rule.foreach and rule.foreach.text] for rule in there.rules} if there else {}
     groups = [[group.node in graph.nodes, rules.get(group.rule)] for group in fork.groups]
     return [groups, fork.join in graph.nodes]
-
-
-def _sent_again(run_id: str, plan: Plan, records: Sequence[Record], since: str) -> list[tuple[int, Resumption]]:
-    """Returns what the failed wait had taken, with when it came: nothing if the caller names where to go on."""
-    return [] if since else left_parts(run_id, plan.root, records)
 
 
 def _error_of(last: Record) -> Failure | None:

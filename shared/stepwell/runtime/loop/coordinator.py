@@ -103,7 +103,7 @@ class Coordinator:
         elif run_id is None:
             await self._offer(event, publish, budget)
         elif not await self._offer_to_run(event, run_id, by, budget):
-            await self._ports.erasure.note_name(event, run_id)
+            await self._ports.erasure.note_topic(event, run_id)
             await self._offer(event, publish, budget)
 
     async def _kept(self, publish: Publish) -> Event | None:

@@ -275,11 +275,11 @@ class Erasure(Protocol):
     async def scrub(self) -> None:
         """Overwrites what deleted data has left in the store's files, if it has files."""
 
-    async def note_name(self, event: Event, run_id: str) -> None:
-        """Keeps the name of an event for a run that does not wait for it: else nobody would find the event."""
+    async def note_topic(self, event: Event, run_id: str) -> None:
+        """Keeps the topic of an event for a run that does not wait for it: else nobody would find the event."""
 
-    async def names_to(self, run_id: str) -> Sequence[str]:
-        """Returns the names that `note_name` kept for this run, and maybe more."""
+    async def topics_to(self, run_id: str) -> Sequence[Topic]:
+        """Returns the topics that `note_topic` kept for this run or one of its branches, and maybe more."""
 
     async def erase_topic(self, topic: Topic) -> None:
         """Deletes all events and waits of a topic. Idempotent."""

@@ -15,7 +15,8 @@ from stepwell.definition.graph import Expression
 from stepwell.engine.inputs import EventOffered
 from stepwell.engine.names import Names
 from stepwell.engine.records import Parked
-from stepwell.engine.waits import run_of
+from stepwell.engine.waits import branch_of, run_of
+from stepwell.engine.waits.topics import own_topics
 from stepwell.errors import ExpressionError
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.door import FoundInput
@@ -77,13 +78,17 @@ class Mailbox:
 
 
 def waiters_of(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
-    """Yields one wait for each topic of each arm."""
+    """Yields one wait for each topic of each arm; and for what a redrive has sent to the branch alone."""
     for index, arm in enumerate(parked.arms):
-        for topic in arm.topics:
+        for topic in (*arm.topics, *own_topics(at.token, arm)):
             yield Waiter(topic, at.run_id, at.token.id, slot, parked.since_ms, index, arm.match)
 
 
 def registered(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
-    """Returns the waits to register. Senders to the run itself read its root's log: that saves two writes."""
+    """Returns the waits to register. Senders to the run itself read its root's log: that saves two writes.
+
+    What is for one branch alone is sent before that goes on, so nobody looks for its wait.
+    """
     is_branch = at.token.branch is not None
-    return (waiter for waiter in waiters_of(at, parked, slot) if is_branch or run_of(waiter.topic) is None)
+    waiters = (one for one in waiters_of(at, parked, slot) if not branch_of(one.topic))
+    return (one for one in waiters if is_branch or run_of(one.topic) is None)
