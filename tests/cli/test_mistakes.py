@@ -10,9 +10,10 @@ import pytest
 import typer.main
 
 from stepwell import errors
-from stepwell.cli.hints import HINTS
 from stepwell.cli.main import app
 from stepwell.client import Client, Unreachable
+from stepwell.error_hints import HINTS
+from tests.api.test_hints import refusals
 from tests.docs.errors import every
 from tests.docs.options import leaves
 
@@ -266,7 +267,9 @@ def test_every_error_has_a_hint() -> None:
     kinds = {kind.code for kind in vars(errors).values() if hasattr(kind, "code") and isinstance(kind.code, str)}
     without = {one.code for one in every() if one.place == "call" and not one.hint}
     assert (without | kinds) - HINTS.keys() == set()
-    of_api = {"bad_usage", "internal_error", "run_failed"}  # which `every` does not find
+    ends = {"run_cancelled", "run_compensated", "run_failed", "run_timed_out"}
+    of_engine = {code for code, has_hint in refusals() if not has_hint}
+    of_api = {"bad_usage", "internal_error", "approval_expired", "callback_expired", *ends, *of_engine - without}
     assert HINTS.keys() - without - kinds == of_api, "a hint that is never shown"
     assert [code for code, hint in HINTS.items() if not hint.strip() or hint.endswith(".")] == []
 

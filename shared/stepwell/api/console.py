@@ -85,7 +85,8 @@ def page_for(accept: str, feed: str = "", login: Login | None = None) -> Answer:
 def file_named(name: str) -> Answer:
     """Answers with a file of the console."""
     if name not in _MEDIA or not (BUILT / name).is_file():
-        return problem(404, "unknown_route", f"the console has no file {name[:80]!r}")
+        return problem(404, "unknown_route", f"the console has no file {name[:80]!r}",
+                       hint="open the console at /")  # fmt: skip
     return Answer(200, _read(name), _MEDIA[name], _HEADERS)
 
 

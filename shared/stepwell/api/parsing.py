@@ -91,7 +91,12 @@ def _validated(model: type[M], value: Json, what: str) -> M:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         problems = tuple(Problem(one["type"], _message(one, model), path=_pointer(one["loc"])) for one in found)
         flaws = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
-        raise InvalidInput(f"the {what} is wrong: {flaws}", problems=problems) from error
+        raise InvalidInput(f"the {what} is wrong: {flaws}", hint=_takes(model, what), problems=problems) from error
+
+
+def _takes(model: type[BaseModel], what: str) -> str:
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    return f"the {what} takes {', '.join(names)}; GET /docs describes them" if names else f"this call takes no {what}"
 
 
 def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from stepwell.api.exchange import Answer
 from stepwell.definition.graph import Json
+from stepwell.error_hints import hint_for
 from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import NEWER_FORMAT_MS, SECOND_MS
 
@@ -88,14 +89,14 @@ def problem(
     headers: Mapping[str, str] | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> Answer:
-    """Builds a problem document; `more` has extra members."""
+    """Builds a problem document; `more` has extra members. Without a `hint` it has that of its code."""
     body = {
         "type": f"urn:stepwell:{code}",
         "code": code,
         "title": code.replace("_", " ").capitalize() or HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
-        "hint": hint,
+        "hint": hint or hint_for(code, status),
         "errors": [],
         **(more or {}),
     }

@@ -309,7 +309,7 @@ class ProblemView(TypedDict):
     title: str
     status: int
     detail: str
-    hint: str | None
+    hint: str
     errors: list[FieldProblem]
 
 

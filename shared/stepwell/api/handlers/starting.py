@@ -88,7 +88,8 @@ def key_of(call: Call) -> str:
         raise InvalidInput("the Idempotency-Key has characters that an HTTP header cannot carry", code="bad_key",
                            hint="take printable ASCII characters, for example a hash of it")  # fmt: skip
     if len(key) > KEY_CHARACTERS:
-        raise InvalidInput(f"the Idempotency-Key has more than {KEY_CHARACTERS} characters", code="bad_key")
+        raise InvalidInput(f"the Idempotency-Key has more than {KEY_CHARACTERS} characters", code="bad_key",
+                           hint="take a hash of it")  # fmt: skip
     return key
 
 

@@ -133,7 +133,8 @@ class Triggers:
         try:
             given = _given(schedule, self._scheduling.named(name), at_ms or now_ms)
         except ExpressionError as error:
-            raise InvalidInput(f"schedule {name} has no input: {error.message}", code=error.code) from error
+            raise InvalidInput(f"schedule {name} has no input: {error.message}", code=error.code,
+                               hint=error.hint) from error  # fmt: skip
         return await self._begin(schedule.workflow, run_id, given, schedule.version)
 
     async def _announce(self, schedule: Schedule, at_ms: int, now_ms: int) -> None:
