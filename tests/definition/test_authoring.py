@@ -44,6 +44,10 @@ def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
     assert (policy.max_retries, policy.initial_delay_ms, policy.on) == (1, 2_000, frozenset({"Busy"}))
 
 
+def test_a_retry_takes_classes_of_exceptions_by_their_names() -> None:
+    assert Retry(on=("timeout", OSError, KeyError)).policy().on == {"timeout", "OSError", "KeyError"}
+
+
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -60,6 +64,8 @@ def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
         lambda: Retry(backoff="expo"),
         lambda: Retry(jitter="some"),
         lambda: Retry(on="transient"),  # type: ignore[arg-type]  # the mistake
+        lambda: Retry(on=OSError),  # type: ignore[arg-type]  # the mistake
+        lambda: Retry(on=(OSError, int)),  # type: ignore[arg-type]  # the mistake
         lambda: Retry(initial_delay=-1),
     ],
 )

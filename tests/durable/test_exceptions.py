@@ -145,3 +145,37 @@ def test_a_replay_has_the_class_that_the_name_stands_for_now(flows: Flows) -> No
     kit.reload()
     kit.advance("1s")
     assert run.result == ["CardDeclined", "declined: 51", "51", "2.10", 1, "Expired"]
+
+
+AGAIN = """
+from stepwell import Retry, workflow
+
+tries = []
+
+class Full(OSError): ...
+
+def fill(n: int):
+    tries.append(n)
+    if len(tries) < 3:
+        raise Full(28, "no space")
+    return n
+
+@workflow
+async def flow(ctx, way: str):
+    again = Retry(3, "constant", "1s", on=(OSError,))
+    match way:
+        case "step":
+            return [await ctx.step(fill, 1, retry=again)]
+        case "run":
+            return [await ctx.run(lambda: fill(1), name="fill", retry=again)]
+        case "map":
+            return await ctx.map(fill, [1], retry=again)
+"""
+
+
+@pytest.mark.parametrize("way", ["step", "run", "map"])
+def test_a_policy_that_names_its_base_class_tries_it_again(flows: Flows, way: str) -> None:
+    kit = flows(AGAIN)
+    run = kit.start("flow", {"way": way})
+    kit.advance("2s")
+    assert run.result == [1], run.error

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from stepwell import Transient
+from stepwell import External, Invalid, Transient
 from stepwell.runtime.dispatch import dispatch
 from stepwell.testing import driver
 from stepwell.testing.backend import in_memory
@@ -137,3 +137,57 @@ def test_without_a_policy_an_attempt_that_asks_for_a_later_one_is_the_last(stepw
     stepwell.define("workflow: w\ntimeline: [{name: a, run: python:m.a}]")
     stepwell.mock("a", raises=Transient("busy", retry_after=20))
     assert stepwell.start("w").status == "failed"
+
+
+ONCE_MORE = "retry: {max_retries: 1, backoff: constant, initial_delay: 5s, on: [ON]}"
+
+
+@pytest.mark.parametrize(
+    ("on", "raises", "attempts"),
+    [
+        ("OSError", FileNotFoundError, 2),
+        ("FileNotFoundError", FileNotFoundError, 2),
+        ("FileNotFoundError", OSError, 1),
+        ("LookupError", KeyError, 2),
+        ("Exception", KeyError, 2),
+        ("StepError", External, 2),
+        ("StepError", Invalid, 1),  # whatever `on` says
+        ("object", KeyError, 1),
+    ],
+)
+def test_a_policy_that_names_a_class_takes_its_subclasses(
+    stepwell: Stepwell, on: str, raises: type[Exception], attempts: int
+) -> None:
+    stepwell.define(f"workflow: w\ntimeline: [{{name: a, run: python:m.a, {ONCE_MORE.replace('ON', on)}}}]")
+    mock = stepwell.mock("a", raises=raises("no"))
+    run = stepwell.start("w")
+    stepwell.advance("5s")
+    assert (run.status, len(mock.calls)) == ("failed", attempts)
+    assert run.error is not None
+    assert run.error["type"] == raises.__name__
+
+
+def test_a_policy_that_names_exception_takes_no_time_out(stepwell: Stepwell) -> None:
+    """The type of its error is a code, and no class."""
+    stepwell.define(f"workflow: w\ntimeline: [{{name: a, run: python:m.a, {ONCE_MORE.replace('ON', 'Exception')}}}]")
+    mock = stepwell.mock("a", times_out=True)
+    run = stepwell.start("w")
+    stepwell.advance("1h")
+    assert (run.status, len(mock.calls)) == ("failed", 1)
+
+
+def test_a_compensation_is_tried_again_after_an_error_of_a_subclass(stepwell: Stepwell) -> None:
+    undo = f"compensate: {{run: python:m.undo, {ONCE_MORE.replace('ON', 'OSError')}}}"
+    stepwell.define(f"""
+        workflow: w
+        failure_policy: compensate
+        timeline: [{{name: a, run: python:m.a, {undo}}}, {{name: b, run: python:m.b}}]
+    """)
+    stepwell.mock("a", returns=1)
+    stepwell.mock("b", raises=KeyError("no"))
+    undone = stepwell.mock("undo", raises=FileNotFoundError("no"), times=1)
+    run = stepwell.start("w")
+    assert (run.status, len(undone.calls)) == ("compensating", 1)
+    stepwell.mock("undo", returns=1)
+    stepwell.advance("5s")
+    assert run.status == "compensated"

@@ -22,7 +22,7 @@ class Receipt:
     total: int
 
 
-@step(retry=Retry(3), timeout="30s")
+@step(retry=Retry(3, on=("timeout", OSError)), timeout="30s")
 def charge(order: Order, currency: str = "EUR", *, note: str = "") -> Receipt:
     return Receipt(1)
 

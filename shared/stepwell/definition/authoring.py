@@ -31,22 +31,22 @@ _SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "max
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A retry policy; `on` names the error categories and types that are retried."""
+    """A retry policy; `on` has the categories and the classes of errors, as names or classes, that are retried."""
 
     max_retries: int = 3
     backoff: str = "exponential"
     initial_delay: Duration = "1s"
     max_delay: Duration = "60s"
     jitter: str = "none"
-    on: tuple[str, ...] = ("transient",)
+    on: tuple[str | type[BaseException], ...] = ("transient",)
 
     def __post_init__(self) -> None:
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
             raise _bad(f"`max_retries` must be a whole number of 0 or more, not {self.max_retries!r}")
         _one_of("backoff", self.backoff, BACKOFFS)
         _one_of("jitter", self.jitter, JITTERS)
-        if isinstance(self.on, str) or not all(isinstance(name, str) for name in self.on):
-            raise _bad(f"`on` must be a list of names, not {self.on!r}", 'on=("transient", "timeout")')
+        if isinstance(self.on, str | type) or not all(map(_is_of_errors, self.on)):
+            raise _bad(f"`on` must be a list of names and of classes, not {self.on!r}", 'on=("timeout", OSError)')
         self.policy()
 
     def policy(self) -> graph.Retry:
@@ -57,8 +57,12 @@ class Retry:
             initial_delay_ms=parse_duration(self.initial_delay),
             max_delay_ms=parse_duration(self.max_delay),
             jitter=self.jitter,
-            on=frozenset(self.on),
+            on=frozenset(one if isinstance(one, str) else one.__name__ for one in self.on),
         )
+
+
+def _is_of_errors(one: object) -> bool:
+    return isinstance(one, str) or (isinstance(one, type) and issubclass(one, BaseException))
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,3 +142,4 @@ class Outcome:
     started_ms: int = 0
     is_stuck: bool = False  # the step's code cannot be loaded, so nothing ran
     is_taken: bool = False  # from the run that failed, so nothing ran
+    bases: tuple[str, ...] = ()  # the names of the classes above that of the exception, which `on` may name; not stored

@@ -13,7 +13,7 @@ from stepwell.engine.compensation import undone
 from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input, step_input, visit_key
 from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
-from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
+from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms, with_bases
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import back
@@ -49,6 +49,7 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
     """Returns the record of an attempt: its output, the rules taken and the token's next node, in one."""
     token = back(token)
+    policy = None if policy is None else with_bases(policy, outcome)
     if outcome.failure is not None and action.step.throws is not None:
         outcome = replace(outcome, failure=_asked(outcome.failure, action.step.throws))
     if outcome.is_stuck and outcome.failure is not None:

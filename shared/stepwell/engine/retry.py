@@ -6,10 +6,12 @@ Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponent
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.backoff import growing_ms
 from stepwell.definition.graph import DEFAULT_POOL, NEVER_RETRIED, Retrier, Retry, Step
+from stepwell.engine.actions import Outcome
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, RetryAt
 from stepwell.engine.token import Token
@@ -67,6 +69,17 @@ def is_retried(retry: Retry, failure: Failure) -> bool:
     named = failure.category in retry.on or failure.type in retry.on
     not_now = failure.category == "external" and failure.type in RETRIED_ANSWERS
     return named or not_now or failure.category in ALWAYS_RETRIED
+
+
+def with_bases(policy: Policy, outcome: Outcome) -> Policy:
+    """Returns the policy, with the failure's own type in `on` if that names a class above the exception's.
+
+    It is decided while the exception is there: a record has the name of its class alone.
+    """
+    retry, failure = policy.retry, outcome.failure
+    if retry is None or failure is None or retry.on.isdisjoint(outcome.bases):
+        return policy
+    return replace(policy, retry=replace(retry, on=retry.on | {failure.type}))
 
 
 def backoff_ms(retry: Retry, attempt: int) -> int:

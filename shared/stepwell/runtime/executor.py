@@ -25,7 +25,15 @@ from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, masked_failure, not_loaded, reading
+from stepwell.runtime.steps.failures import (
+    CallError,
+    asked_to_wait,
+    bases_of,
+    failure_of,
+    masked_failure,
+    not_loaded,
+    reading,
+)
 from stepwell.runtime.steps.output import emitting
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.raised import described
@@ -120,7 +128,7 @@ class FunctionSteps:
         error = error or BadOutputError("the step came to no end")
         now_ms = self._clock.now_ms()
         failure = reading(error, lambda error: asked_to_wait(_failed(error, call), error, now_ms))
-        return Outcome(failure=failure, started_ms=started_ms)
+        return Outcome(failure=failure, bases=bases_of(error), started_ms=started_ms)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         return await self._sessions_of(logbook).asked(at)

@@ -35,6 +35,9 @@ class CallError(Exception):
         self.kind, self.category, self.data, self.retry_after_ms = kind, category, data, retry_after_ms
 
 
+_CODED = (AttemptTimeoutError, UserError, CallError)  # the type of these errors is a code
+
+
 class UnreadableError(CallError):
     """Stands in for an exception whose attributes or text raise when they are read."""
 
@@ -54,7 +57,11 @@ def reading(error: BaseException, read: Callable[[BaseException], T]) -> T:
 
 
 def _class_name(error: BaseException) -> str:
-    name: str = type.__getattribute__(type(error), "__name__")  # a metaclass may raise, too
+    return _name_of(type(error))
+
+
+def _name_of(kind: type) -> str:
+    name: str = type.__getattribute__(kind, "__name__")  # a metaclass may raise, too
     return name
 
 
@@ -75,6 +82,14 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
     message = _message_of(error) or type(error).__name__
     category, data = category_of(error), _data_of(error)
     return Failure(type(error).__name__, category, message, node, attempt, data, traceback=traceback_of(error))
+
+
+def bases_of(error: BaseException) -> tuple[str, ...]:
+    """Returns the names of the classes above the exception's own; of none whose type is a code of Stepwell's."""
+    kinds: tuple[type, ...] = type.__getattribute__(type(error), "__mro__")  # `isinstance` may ask the error itself
+    if any(kind is coded for kind in kinds for coded in _CODED):
+        return ()
+    return tuple(_name_of(kind) for kind in kinds[1:-1])
 
 
 def masked_failure(told: Failure) -> Failure:
