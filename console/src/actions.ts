@@ -159,11 +159,12 @@ function redriving(run: Run): Action {
     fields: [
       { name: "from", label: `From this step; empty for ${failed || stopped}`, kind: "choice", choices: steps },
       { name: "version", label: `Version of the definition; empty for ${run.pinned ? "this run's, to which it is pinned" : "the one deployed now"}` },
+      { name: "dry", label: "Only tell what it would keep, and what it would be sent again", kind: "check" },
       by(),
     ],
     path: `${base(run)}/redrive`,
-    body: ({ from, version, by }) => ({ from: from ?? "", version: version ?? "", by: by ?? "" }),
-    command: ({ from = "", version = "", by = "" }) => commandLine("redrive", run.run_id, ["--from", from], ["--version", version], ["--by", by]),
+    body: ({ from, version, dry, by }) => ({ from: from ?? "", version: version ?? "", by: by ?? "", ...(dry && { dry_run: true }) }),
+    command: ({ from = "", version = "", dry = "", by = "" }) => commandLine("redrive", run.run_id, ["--from", from], ["--version", version], ...(dry ? ["--dry-run"] : []), ["--by", by]),
   };
 }
 

@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Action } from "./actions";
 import { useLive, type Refusal } from "./api";
 import { Data } from "./data";
+import { Foretold, foretoldOf } from "./foretold";
 import type { Json, Run } from "./types";
 import { counted, plain, shortId, TERMINAL } from "./words";
 
@@ -21,6 +22,8 @@ export function failureOf(outcome: Outcome | null): { type: string; message: str
 export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] }): JSX.Element {
   if ("status" in outcome) {
     const body = (outcome.body ?? {}) as { deleted_runs?: number; status?: string; run_id?: string; workflow?: string; name?: string; kept?: number; pending?: boolean };
+    const foretold = foretoldOf(outcome.body);
+    if (foretold) return <Foretold told={foretold} />;
     if (body.workflow === BATCH && body.run_id) return <Batch id={body.run_id} />;
     const failure = failureOf(outcome);
     if (failure) return <div class="told is-refused" role="alert"><strong>{failure.type}</strong> {failure.message}</div>;
