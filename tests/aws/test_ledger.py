@@ -90,6 +90,30 @@ def test_the_ledger_is_what_was_counted(definition: str, items: int) -> None:
     assert abs(cost.queue_requests - sends - 2 * calls["DeleteMessage"]) <= 3  # a batch where only some are sent
 
 
+PAPERS = """
+workflow: flow
+timeline: [{name: papers, wait: {for: document, key: k, documents: [cv, photo, card, visa], timeout: 30d}}]
+"""
+
+
+@pytest.mark.parametrize("there", [0, 1, 2, 3])
+def test_of_events_that_a_wait_takes_at_once_one_sets_the_timer(there: int) -> None:
+    """Those that were there before it."""
+    with aws_world(PAPERS) as world:
+        run_now(world.service.cancel(world.start()))  # the first run of a version keeps its definition
+        world.pass_time(60_000)
+        world.meter.clear()
+        world.sent.clear()
+        for name in ["cv", "photo", "card"][:there]:
+            run_now(world.service.send_event("DOCUMENT_UPLOADED", {"document": name}, key="k"))
+        world.pass_time(60_000)
+        run_id = world.start()
+        world.pass_time(60_000)
+        units, schedules = world.meter.units.total(), world.sent.count("CreateSchedule")
+        cost = ledger(world, run_id)
+    assert (cost.write_units, cost.schedules) == (units, schedules)
+
+
 @pytest.mark.parametrize("definition", [FORK, TWO_STEPS, SOME_FAIL], ids=["a step", "two steps", "some fail"])
 @pytest.mark.parametrize("result", [2, 1_000, 5_000, 30_000])
 @pytest.mark.parametrize("items", [10, 100, 130])

@@ -191,7 +191,7 @@ def _of_effects(
     # the caller who ended the run performs the effects, and so does the worker that undoes it
     is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
     is_beat = record.resumption is not None and record.resumption.kind == BEAT  # a heartbeat is only written
-    for effect in () if is_beat else effects(graph, token):
+    for effect in () if is_beat or _is_passed(records, place) else effects(graph, token):
         if _is_free(graph, token, effect, is_shared=is_shared):
             continue
         if isinstance(effect, SetTimer):
@@ -201,6 +201,13 @@ def _of_effects(
         yield from _of_line(token, records, place, effect)
         for name, amount in of_effect(token, record, effect):
             yield name, 2 * amount if is_twice and name == "write_units" else amount
+
+
+def _is_passed(records: Sequence[Record], place: int) -> bool:
+    """Tells whether this is one of several events that a wait took at once: the last one's effects are those of all."""
+    record, around = records[place], records[max(place - 1, 0) : place + 2]
+    is_amid = len(around) == 3 and {one.by for one in around} == {record.by}
+    return is_amid and record.kind is Kind.RECEIVED and around[2].kind in {Kind.RECEIVED, Kind.RESUMED}
 
 
 def _until_saved(record: Record) -> int:
