@@ -29,6 +29,7 @@ class Function:
 class Module:
     """A module. `names`: what its statements bind. `imports`: full names. `stars`: of what modules it imports `*`.
 
+    `imported_twice`: names that its imports bind to one thing or another, such as in `try` and `except ImportError`.
     `values`: what its top level gives to names. `classes`: its own. `methods`: theirs, as `Class.method`.
     """
 
@@ -41,6 +42,7 @@ class Module:
     values: Mapping[str, ast.expr] = field(default_factory=dict)
     classes: Mapping[str, ast.ClassDef] = field(default_factory=dict)
     methods: Mapping[str, Function] = field(default_factory=dict)
+    imported_twice: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
         """Whether the module may have this name: one that imports `*`, or makes names when asked, may have any."""
@@ -73,19 +75,23 @@ def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
 def _module(name: str, file: str, tree: ast.Module) -> Module:
     imports: dict[str, str] = {}
     package = name.split(".")[: None if file.endswith("__init__.py") else -1]
+    twice = set[str]()
     for node in ast.walk(tree):
-        imports |= _imported(node, package)
+        made = _imported(node, package)
+        twice |= {one for one, full in made.items() if imports.get(one, full) != full}
+        imports |= made
     stars = tuple(_starred(tree, package))
     functions: dict[str, Function] = {}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     names = frozenset(_defined(tree)) | imports.keys()
     methods: dict[str, Function] = {}
-    module = Module(name, file, functions, names, imports, stars, dict(values_of(tree.body)), classes, methods)
+    module = Module(name, file, functions, names, imports, stars, dict(values_of(tree.body)), classes, methods,
+                    frozenset(twice))  # fmt: skip
     for node in tree.body:
         if isinstance(node, Def):
             functions[node.name] = Function(node.name, node, module, _mark(node))
-    for owner, made in classes.items():
-        for one in (one for one in made.body if isinstance(one, Def)):
+    for owner, its in classes.items():
+        for one in (one for one in its.body if isinstance(one, Def)):
             own = f"{owner}.{one.name}"
             methods[own] = Function(own, one, module, _mark(one), owner)
     return module

@@ -27,10 +27,9 @@ def check_targets(loaded: Loaded, file: str, code: Code, is_installed: Callable[
     return found
 
 
-def target_modules(loaded: Loaded) -> set[str]:
-    """Returns the modules that the definition's targets name."""
-    runs = (parent[key] for _, key, parent in _targets(loaded.data, ""))
-    return {run.removeprefix(_SCHEME).rpartition(".")[0] for run in runs}
+def target_functions(loaded: Loaded) -> set[str]:
+    """Returns the functions that the definition's targets name, as `module.name`."""
+    return {parent[key].removeprefix(_SCHEME) for _, key, parent in _targets(loaded.data, "")}
 
 
 def _targets(value: Json, path: str) -> Iterator[tuple[str, str, Mapping[str, Json]]]:

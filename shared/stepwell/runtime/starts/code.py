@@ -11,9 +11,11 @@ from stepwell.definition.code_checks import check_code
 from stepwell.definition.code_limits import long_timeouts_of, unknown_limits_of
 from stepwell.definition.code_names import check_names
 from stepwell.definition.code_retries import doubtful_categories_of
-from stepwell.definition.code_targets import check_targets, target_modules
+from stepwell.definition.code_targets import check_targets, target_functions
+from stepwell.definition.code_typed_dicts import typed_dicts_of
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
+from stepwell.project import project_of, this_python
 from stepwell.runtime.starts.folder import definition_files, load_limits
 from stepwell.runtime.starts.imports import check_imports
 from stepwell.runtime.starts.reading import read_text
@@ -34,10 +36,16 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
         text, _ = read_text(file)
         if text is not None:
             loaded = load_document(text)
-            targets |= target_modules(loaded)
+            targets |= target_functions(loaded)
             problems += check_targets(loaded, str(file), code, lambda name: _is_there(name, texts))
             problems += check_names(loaded, text, str(file), code, own)
-    return (*problems, *check_imports(code, texts, targets))
+    problems += typed_dicts_of(code, targets, _oldest_python(path))
+    return (*problems, *check_imports(code, texts, {one.rpartition(".")[0] for one in targets}))
+
+
+def _oldest_python(path: Path) -> tuple[int, ...]:
+    """Returns the version of this Python, or that of the project's functions, if it is older."""
+    return min(tuple(map(int, one.split("."))) for one in (this_python(), project_of(path).python))
 
 
 def read_folder_code(path: Path, packages: Collection[Path] = ()) -> Code:
