@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.definition.compiler import compile_definition
+from stepwell.errors import Conflict
 from stepwell.limits import CLAIM_CHECK_BYTES
 from stepwell.local.folder import claim_folder
 from stepwell.local.wiring import open_local
@@ -85,3 +86,14 @@ def test_a_folder_whose_mode_cannot_be_changed_is_used_with_a_warning(
     monkeypatch.setattr(Path, "chmod", refuse)
     with caplog.at_level(logging.WARNING), claim_folder(tmp_path):
         assert f"others may read the data folder {tmp_path}" in caplog.text
+
+
+@pytest.mark.parametrize(("left", "is_told"), [("4711\n", False), ("4711 serves\n", True), ("", False)])
+def test_a_folder_of_an_older_release_tells_of_no_killed_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, left: str, is_told: bool
+) -> None:
+    """Its servers left their ids, however they ended."""
+    (tmp_path / "owner.lock").write_text(left)
+    with claim_folder(tmp_path), pytest.raises(Conflict, match=rf"in use by process {os.getpid()} \("):
+        claim_folder(tmp_path)
+    assert ("process 4711, was killed" in caplog.text) is is_told

@@ -20,6 +20,7 @@ log = logging.getLogger("stepwell.dev")
 
 LOCK_FILE = "owner.lock"
 KEY_FILE = "links.key"
+_SERVES = "serves"  # behind the id of an owner that empties the file as it ends: those of older releases left their ids
 LOGS_FILE = "logs.jsonl"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 # The files and folders of Stepwell in a data folder; other files in it are left alone.
@@ -60,7 +61,7 @@ def claim_folder(path: str | Path) -> Claim:
     folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     taken = not _try_lock(descriptor)
-    owner = os.read(descriptor, 20).decode(errors="replace").strip()
+    owner, _, mark = os.read(descriptor, 40).decode(errors="replace").strip().partition(" ")
     if taken:
         os.close(descriptor)
         raise Conflict(
@@ -68,11 +69,11 @@ def claim_folder(path: str | Path) -> Claim:
             code="folder_in_use",
             hint="end that `stepwell dev`, or keep other data: stepwell dev --data DIR",
         )
-    if owner:
+    if mark == _SERVES:
         log.warning("the last server here, process %s, was killed, or its machine stopped; its runs go on", owner)
     os.ftruncate(descriptor, 0)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
+    os.write(descriptor, f"{os.getpid()} {_SERVES}\n".encode())
     _keep_private(folder)
     return Claim(folder, descriptor)
 
