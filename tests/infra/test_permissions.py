@@ -289,7 +289,12 @@ States:
     Resource: arn:aws:states:::dynamodb:putItem
     Parameters: {TableName.$: $.table, Item: {}}
     Next: Own
-  Own: {Type: Task, Resource: "arn:aws:states:::aws-sdk:s3:getObject", Parameters: {Bucket: b, Key: k}, End: true}
+  Own: {Type: Task, Resource: "arn:aws:states:::aws-sdk:s3:getObject", Parameters: {Bucket: b, Key: k}, Next: Any}
+  Any:
+    Type: Task
+    Resource: arn:aws:states:::lambda:invoke
+    Parameters: {FunctionName: orders, Qualifier.$: $.version}
+    End: true
 """
 
 
@@ -300,6 +305,8 @@ def test_a_worker_may_do_what_the_tasks_of_state_machines_name_on_what_they_writ
            for resource, actions in allowed(stack, "worker-default").items()
            if "orders" in resource or "event-bus" in resource}  # fmt: skip
     assert may == {
+        "function:orders": {"lambda:InvokeFunction"},
+        "function:orders:*": {"lambda:InvokeFunction"},
         "table/orders": {"dynamodb:GetItem", "dynamodb:Query"},
         "table/orders/index/by-day": {"dynamodb:Query"},
         "arn:aws:sqs:eu-west-1:123456789012:orders": {"sqs:SendMessage"},

@@ -103,7 +103,7 @@ class Handler(Construct):
             reserved_concurrent_executions=shape.concurrency,
             recursive_loop=lambda_.RecursiveLoop.ALLOW if shape.recursive else None,
             environment=environment,
-            role=self._role(handler, [*place.resources.statements(handler, own)], extra),
+            role=self._role(handler, own, extra),
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE if props.tracing else None,
             vpc=props.vpc,
@@ -118,15 +118,15 @@ class Handler(Construct):
         """What is called in the function's place: only a published version has a snapshot."""
         return lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
 
-    def _role(
-        self, handler: str, statements: Sequence[iam.PolicyStatement], extra: Sequence[iam.PolicyStatement]
-    ) -> iam.Role:
+    def _role(self, handler: str, own: Mapping[str, Sequence[str]], extra: Sequence[iam.PolicyStatement]) -> iam.Role:
+        statements = [*self._place.resources.statements(handler, own)]
         policies = {"engine": iam.PolicyDocument(statements=statements)}
         if extra:
             policies["pool"] = iam.PolicyDocument(statements=list(extra))
         service = iam.ServicePrincipal("lambda.amazonaws.com")
         role = iam.Role(self, "Role", assumed_by=service, inline_policies=policies)
-        nag.acknowledge(role, {**self._place.findings(handler), **nag.about_pool(extra)})
+        found = {**self._place.findings(handler), **nag.about_calls(self, own), **nag.about_pool(extra)}
+        nag.acknowledge(role, found)
         return role
 
     def take_from(self, construct_id: str, queue: sqs.Queue, *, batch: int, concurrency: int | None) -> None:
