@@ -55,6 +55,23 @@ def test_a_call_of_a_service_takes_its_time_and_calls_nothing() -> None:
     assert (counts(found), found.p50_seconds) == ({"completed": 5}, 2)
 
 
+def test_a_map_that_catches_errors_has_items_even_if_they_are_not_known() -> None:
+    text = """
+StartAt: A
+States:
+  A: {Type: Task, Resource: "arn:aws:states:::sqs:sendMessage", Next: E}
+  E:
+    Type: Map
+    ItemsPath: $.none
+    ItemProcessor: {StartAt: b, States: {b: {Type: Pass, End: true}}}
+    Catch: [{ErrorEquals: [States.ALL], Next: Z}]
+    End: true
+  Z: {Type: Fail}
+"""
+    found = simulated(text, runs=5)
+    assert (counts(found), found.assumed["items E"][:2]) == ({"completed": 5}, "3,")
+
+
 THROTTLED = """
 nodes:
   fork: {fan_out: all, transitions: [{to: work, foreach: "{{ [1, 2, 3, 4] }}", as: item}]}

@@ -11,7 +11,20 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from stepwell.definition.graph import CALLS, Call, Collection, Expression, Graph, Json, Node, Rule, Step, Wait
+from stepwell.definition.graph import (
+    CALLS,
+    MADE,
+    Call,
+    Collection,
+    Expression,
+    Graph,
+    Json,
+    Node,
+    Rule,
+    Shaping,
+    Step,
+    Wait,
+)
 from stepwell.errors import ExpressionError
 from stepwell.simulation.assumptions import UNKNOWN, Assumptions
 from stepwell.values import dataclass
@@ -117,6 +130,26 @@ class Many(_Around[Collection]):
         return [UNKNOWN] * (ITEMS if self.given is None else self.given)
 
 
+@dataclass(frozen=True)
+class Unread:
+    """Leaves what came to a node as it is, where the items of a fork are not known: so many are guessed.
+
+    Such a node reads the items, forks over them, or makes the input of one.
+    """
+
+    inner: Shaping
+    is_step: bool  # beside whose items the node's own input stands
+
+    def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
+        """The node's result and writes."""
+        if not _is_unknown(brought):
+            with suppress(ExpressionError):  # it asks more of the values than is known of them
+                return self.inner.shape(names, brought)
+        if not self.is_step:
+            return brought, {}
+        return names["result"] if MADE in names["scope"] else names["input"], {MADE: True}
+
+
 def _reads_unknown(expression: Expression, names: Mapping[str, Json]) -> bool:
     """Whether it reads a result that is not given, or a part of the scope that has one."""
     for name in expression.names & names.keys():
@@ -157,8 +190,14 @@ def _node(node: Node, given: Assumptions, luck: Luck, known: frozenset[str]) -> 
         wait=None if node.wait is None else _wait(node.wait, node.name),
         compensate=_step(node.compensate),
         rules=tuple(_rules(node, given, luck)),
+        shaping=_shaping(node),
         lock=None,
     )
+
+
+def _shaping(node: Node) -> Shaping | None:
+    """Its shaping; of a node that the compiler added, one that does without what is not known."""
+    return Unread(node.shaping, node.step is not None) if node.shaping and node.is_made else node.shaping
 
 
 def _step(step: Step | None) -> Step | None:
@@ -194,7 +233,8 @@ def _rules(node: Node, given: Assumptions, luck: Luck) -> Sequence[Rule]:
         when = rule.when
         if when is not None:
             when = Chance(when, rule.id, given.rules.get(rule.id), otherwise, luck)
-        foreach = rule.foreach and Many(rule.foreach, node.name, given.items.get(node.name), luck)
+        name = node.part_of or node.name
+        foreach = rule.foreach and Many(rule.foreach, name, given.items.get(name), luck)
         made.append(replace(rule, when=when, foreach=foreach, bounds=None))
     return made
 

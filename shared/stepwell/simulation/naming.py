@@ -19,7 +19,7 @@ def names_of(graphs: Iterable[Graph]) -> Mapping[str, Sequence[str]]:
         "steps": list(_steps(nodes)),
         "waits": [name for name, node in nodes.items() if node.wait is not None or _is_answered(node)],
         "rules": [rule.id for node in nodes.values() for rule in node.rules],
-        "items": [name for name, node in nodes.items() if any(rule.foreach for rule in node.rules)],
+        "items": [node.part_of or name for name, node in nodes.items() if any(rule.foreach for rule in node.rules)],
     }
 
 
@@ -42,6 +42,6 @@ def _steps(nodes: Mapping[str, Node]) -> Iterator[str]:
     for name, node in nodes.items():
         waiting = node.wait or node.call
         if node.step is not None or node.call is not None or (waiting is not None and waiting.timeout_actions):
-            yield name
+            yield node.part_of or name
         if node.compensate is not None:
             yield from (name, f"{name}.compensate")

@@ -77,7 +77,7 @@ class SimulatedSteps:
 
     async def run(self, call: StepCall) -> Outcome:
         """Lets the attempt's time pass."""
-        node, rng = call.node.removesuffix(_COMPENSATION), self._luck.rng
+        node, rng = (call.shown or call.node).removesuffix(_COMPENSATION), self._luck.rng
         self._luck.met.update((call.node, node))
         guess = self._given.steps.get(call.node) or self._given.step(node)
         is_late = rng.random() < guess.times_out

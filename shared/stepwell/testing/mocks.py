@@ -71,7 +71,7 @@ class Mock:
 
 
 class MockedSteps:
-    """The real executor, except for steps with a mock, by node name, function name or `run`."""
+    """The real executor, except for steps with a mock, by the name of the node or the function, or by `run`."""
 
     def __init__(
         self, folder: Path, clock: VirtualClock, links: Links, sessions: int, calls: Calls | None = None
@@ -122,7 +122,7 @@ class MockedSteps:
         return await self._real.updated(at, logbook, asked, write)
 
     def _mock_for(self, call: StepCall) -> Mock | None:
-        names = (call.node, call.run, call.run.rpartition(".")[2])
+        names = (call.node, call.shown, call.run, call.run.rpartition(".")[2])
         self.met.update(names)
         for name in names:
             mock = self._mocks.get(name)

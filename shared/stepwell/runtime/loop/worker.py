@@ -334,18 +334,20 @@ class Worker:
         late_ms, late = self._late(at, turn)
         limit_ms = deadline_ms(at.graph, at.run, at.token)
         left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
+        node = action.node if action.undo is None else f"{action.node}.compensate"
         return StepCall(
             run=action.step.run,
             input=action.input,
             run_id=at.run_id,
             workflow=at.run.workflow,
             token=at.token.id,
-            node=action.node if action.undo is None else f"{action.node}.compensate",
+            node=node,
             attempt=action.attempt,
             key=action.key,
             timeout_ms=min(policy.timeout_ms, left_ms),
             resumed=action.resumed,
             state=state_of(at.token),
+            shown=at.graph.seen_as(node),
             request=action.request,
             trace=_trace(at),
             emit=self._outputs.of(at, action).emit,

@@ -31,6 +31,7 @@ class StepCall:
     timeout_ms: int
     resumed: Json
     state: Json
+    shown: str = ""  # the node that people see for this one
     request: Json = None  # of an HTTP step
     emit: Callable[[Json], None] | None = None  # writes to the readers of the run's output
     trace: str = ""  # the `traceparent` for systems that the step calls
