@@ -94,6 +94,7 @@ HEADER_CHARACTERS = 8_000  # of one header that it sends: `bad_header`
 HEADERS = 50  # that it sends: `bad_header`
 ANSWER_BYTES = 1_000_000  # of the body that comes back, or of a Lambda function's answer: `answer_too_large`
 PAYLOAD_BYTES = 6_000_000  # what Lambda takes in a synchronous call: `payload_too_large`
+READ_BYTES = 5_000_000  # of a file that an ItemReader reads; a list of objects is cut off there: `dataset_too_large`
 CONNECT_MS = 10 * SECOND_MS  # one address of a host that does not answer, before the next one is tried
 
 # Webhooks that came in, of sources with `keep`

@@ -77,6 +77,27 @@ def test_a_call_that_a_service_does_not_have_is_told_at_its_place(
     assert found == problems
 
 
+@pytest.mark.parametrize(
+    ("call", "given", "problems"),
+    [
+        ("s3:getObject", {"Bucket": "b", "Key.$": "$.k", "VersionId": "1"}, []),
+        ("s3:listObjectsV2", {"Bucket": "b", "Prefix": "p"}, []),
+        ("s3:getObject", {"Bucket": "b", "Kee": "k"},
+         [("missing_parameter", "", "add Key"), ("unknown_parameter", "/Kee", "did you mean `Key`?")]),
+    ],
+)  # fmt: skip
+def test_what_reads_the_items_of_a_map_is_checked(
+    tmp_path: Path, call: str, given: Any, problems: list[tuple[str, str, str]]
+) -> None:
+    inner = {"StartAt": "B", "States": {"B": {"Type": "Task", "Resource": f"{OF}sqs:sendMesage", "End": True}}}
+    reader = {"Resource": f"{OF}{call}", "Parameters": given}
+    state = {"Type": "Map", "ItemReader": reader, "ItemProcessor": inner, "End": True}
+    (tmp_path / "m.asl.json").write_text(json.dumps({"StartAt": "A", "States": {"A": state}}))
+    found = [(one.code, one.path.removeprefix("/States/A/ItemReader/Parameters"), one.hint)
+             for one in check_services(tmp_path)]  # fmt: skip
+    assert found == problems
+
+
 def test_a_problem_has_its_line(tmp_path: Path) -> None:
     told(tmp_path, "dynamodb:getItem", {"TableName": "t", "Key": {}, "Kee": 1})
     (problem,) = check_services(tmp_path / "m.asl.json")

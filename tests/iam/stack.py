@@ -30,7 +30,7 @@ from tests.iam.template import ACCOUNT, REGION, Template
 from tests.infra.kit import VPC
 
 WORKFLOWS = Path(__file__).parent / "workflows"
-THEIRS = "theirs"  # a table and a bus of the user's
+THEIRS = "theirs"  # a table, a bucket and a bus of the user's
 SECRET = "a secret of the stack, long enough to sign"  # noqa: S105
 KEY_ARN = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-1111-1111-1111-111111111111"
 HTTP_HOSTS = ["calls.example.com"]
@@ -86,7 +86,9 @@ class Stack(Deployment):
         self._open_live(clients["dynamodb"])
         clients["dynamodb"].create_table(TableName=THEIRS, **SHAPE)
         clients["events"].create_event_bus(Name=THEIRS)
-        called = [self.cloud.service(name) for name in ("dynamodb", "events")]  # by tasks of a state machine
+        clients["s3"].create_bucket(Bucket=THEIRS)
+        clients["s3"].put_object(Bucket=THEIRS, Key="in/items.json", Body=b"[1]")
+        called = [self.cloud.service(name) for name in ("dynamodb", "events", "s3")]  # by tasks of a state machine
         for client in (*clients.values(), *called, self.cloud.clients._made["apigatewaymanagementapi"]):
             self.recorder.listen(client)
         self.cloud.heard = self.recorder.hear

@@ -294,6 +294,25 @@ States:
     Type: Task
     Resource: arn:aws:states:::lambda:invoke
     Parameters: {FunctionName: orders, Qualifier.$: $.version}
+    Next: File
+  File:
+    Type: Map
+    ItemReader:
+      Resource: arn:aws:states:::s3:getObject
+      ReaderConfig: {InputType: JSON}
+      Parameters: {Bucket: inbox, Key.$: $.key}
+    ItemProcessor:
+      ProcessorConfig: {Mode: DISTRIBUTED}
+      StartAt: One
+      States: {One: {Type: Pass, End: true}}
+    Next: List
+  List:
+    Type: Map
+    ItemReader: {Resource: "arn:aws:states:::s3:listObjectsV2", Parameters: {Bucket: inbox, Prefix: in/}}
+    ItemProcessor:
+      ProcessorConfig: {Mode: DISTRIBUTED}
+      StartAt: Two
+      States: {Two: {Type: Pass, End: true}}
     End: true
 """
 
@@ -303,7 +322,7 @@ def test_a_worker_may_do_what_the_tasks_of_state_machines_name_on_what_they_writ
     stack = made({"folder": str(tmp_path)})
     may = {resource.rpartition("<AWS::AccountId>:")[2]: actions
            for resource, actions in allowed(stack, "worker-default").items()
-           if "orders" in resource or "event-bus" in resource}  # fmt: skip
+           if "orders" in resource or "event-bus" in resource or "inbox" in resource}  # fmt: skip
     assert may == {
         "function:orders": {"lambda:InvokeFunction"},
         "function:orders:*": {"lambda:InvokeFunction"},
@@ -313,6 +332,8 @@ def test_a_worker_may_do_what_the_tasks_of_state_machines_name_on_what_they_writ
         "arn:aws:sns:eu-west-1:123456789012:orders": {"sns:Publish"},
         "event-bus/default": {"events:PutEvents"},
         "event-bus/shop": {"events:PutEvents"},
+        "arn:<AWS::Partition>:s3:::inbox/*": {"s3:GetObject"},
+        "arn:<AWS::Partition>:s3:::inbox": {"s3:ListBucket"},
     }
 
 

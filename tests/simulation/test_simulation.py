@@ -55,6 +55,35 @@ def test_a_call_of_a_service_takes_its_time_and_calls_nothing() -> None:
     assert (counts(found), found.p50_seconds) == ({"completed": 5}, 2)
 
 
+READING = """
+StartAt: A
+States:
+  A:
+    Type: Map
+    ItemReader:
+      Resource: arn:aws:states:::s3:getObject
+      ReaderConfig: {InputType: JSON}
+      Parameters: {Bucket: b, Key: k}
+    ItemProcessor:
+      ProcessorConfig: {Mode: DISTRIBUTED}
+      StartAt: b
+      States: {b: {Type: Task, Resource: "arn:aws:states:::sqs:sendMessage", End: true}}
+    Catch: [{ErrorEquals: [States.ItemReaderFailed], Next: Z}]
+    End: true
+  Z: {Type: Wait, Seconds: 100, End: true}
+"""
+
+
+def test_items_that_are_read_are_guessed_or_given_under_the_name_of_their_state() -> None:
+    found = simulated(READING, {"steps": {"A": {"takes": "2s"}, "b": {"takes": "3s"}}}, runs=5)
+    assert (counts(found), found.p50_seconds, found.per_run["steps"]) == ({"completed": 5}, 5, 4)
+    assert found.assumed["items A"].startswith("3,")
+    assert simulated(READING, {"items": {"A": 9}}, runs=5).per_run["steps"] == 10
+    assert simulated(READING, {"steps": {"A": {"returns": "[1, 2]"}}}, runs=5).per_run["steps"] == 3
+    failing: Json = {"steps": {"A": {"takes": "2s", "fails": "100%"}}}
+    assert simulated(READING, failing, runs=5).p50_seconds == 102
+
+
 def test_a_map_that_catches_errors_has_items_even_if_they_are_not_known() -> None:
     text = """
 StartAt: A

@@ -194,6 +194,40 @@ def test_a_map_whose_items_are_not_there_is_entered_and_left_by_its_catcher() ->
     assert json.loads(_details(events[2])["output"])["Error"] == "States.ParameterPathFailure"
 
 
+READING = """
+workflow: reading
+StartAt: Each
+States:
+  Each:
+    Type: Map
+    ItemReader:
+      Resource: read
+      ReaderConfig: {InputType: JSON}
+      Parameters: {Key: k}
+    ItemProcessor:
+      ProcessorConfig: {Mode: DISTRIBUTED}
+      StartAt: One
+      States: {One: {Type: Pass, End: true}}
+    Catch: [{ErrorEquals: [States.ItemReaderFailed], Next: Over}]
+    End: true
+  Over: {Type: Succeed}
+resources: {read: python:m.read}
+"""
+
+
+@pytest.mark.parametrize("items", [[7], "no"])
+def test_a_map_that_reads_its_items_is_entered_before_and_once(items: Any) -> None:
+    world = World(READING)
+    world.steps.functions["python:m.read"] = lambda call: Outcome(items)
+    client = sfn_of(world.app, world.drain)
+    events = events_of(client, started(client, "reading"))
+    over = ["MapStateExited Each", "SucceedStateEntered Over", "SucceedStateExited Over"]
+    run = ["MapStateStarted", "MapIterationStarted Each", "PassStateEntered One", "PassStateExited One",
+           "MapIterationSucceeded Each", "MapStateSucceeded", "MapStateExited Each"]  # fmt: skip
+    assert told(events)[1:-1] == ["MapStateEntered Each", *(over if items == "no" else run)]
+    assert json.loads(_details(events[1])["input"]) == {}
+
+
 def test_an_iteration_that_never_began_is_not_told(world: World, client: Any) -> None:
     """The first one fails, so that the Map ends before the second begins."""
     arn = started(client, "lines", '["busy", "b"]')

@@ -17,11 +17,17 @@ async def states_entered(service: Service, at: Standing) -> list[str]:
     """Reads the names of the states of the run and its branches, by the time when each was entered."""
     found: list[str] = []
     again: set[tuple[str, str]] = set()  # what a retrier leads back to has been entered before
+    reading: set[tuple[str, str]] = set()  # states whose items are read, before they fork
     async for entry in (await service.node_narrator(at.run_id)).entries():
         node = at.graph.nodes.get(entry.step or "")
         if node is not None and node.is_made and entry.type == "sleep.started":
             again.add((entry.token, node.part_of))
         name = None if node is None else _entered(node, entry)
+        if node is not None and name is not None and (entry.token, name) in reading and node.step is None:
+            reading.remove((entry.token, name))
+            continue
+        if node is not None and name is not None and node.is_made and node.step is not None:
+            reading.add((entry.token, name))
         if name is not None and (entry.token, name) in again:
             again.remove((entry.token, name))
         elif name is not None:
@@ -34,6 +40,8 @@ async def states_entered(service: Service, at: Standing) -> list[str]:
 def _entered(node: Node, entry: Entry) -> str | None:
     """Returns the state that this entry tells the beginning of; None if it tells of none."""
     if node.is_made:
+        if node.step is not None:  # that reads the items
+            return node.part_of if entry.type in _BEGINS else None
         is_unforked = entry.type == "step.failed" and any(rule.foreach for rule in node.rules)  # its items failed
         return node.part_of if is_unforked or entry.type == "fork.opened" else None
     if entry.type in _BEGINS:

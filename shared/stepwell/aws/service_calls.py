@@ -37,24 +37,38 @@ class ServiceCalls:
         """Calls the service and returns its answer. Raises CallError."""
         from stepwell.aws import service_shapes as shapes  # noqa: PLC0415 - only where a machine calls a service
 
-        prefix, what = _prefix(call), f"{call.service}:{call.action}"
+        told = self._asked(
+            call,
+            lambda ask, request, model: shapes.answer_of(model.output_shape, ask(**request), is_native=call.is_native),
+        )
+        if len(json.dumps(told)) > ANSWER_BYTES:
+            raise CallError("answer_too_large", "step", f"{_what(call)} answered with more than {ANSWER_BYTES} bytes")
+        if call.is_native and isinstance(told, dict) and told.get("FailedEntryCount"):
+            raise CallError(f"{_prefix(call)}.FailedEntry", "step", f"{_what(call)}: {_reasons(told)}", told)
+        return told
+
+    def read(self, call: ServiceCall) -> Json:
+        """Reads a dataset whole. Raises CallError."""
+        from stepwell.aws import service_reads as reads  # noqa: PLC0415 - only where a machine reads items
+
+        read = reads.read_list if call.action == "listObjectsV2" else reads.read_object
+        return self._asked(call, lambda ask, request, model: read(ask, request))
+
+    def _asked(self, call: ServiceCall, then: Callable[[Callable[..., Any], Any, Any], Json]) -> Json:
+        """Returns what `then` makes of the method that calls the service, the request and the operation's model."""
+        from stepwell.aws.service_shapes import request_of  # noqa: PLC0415 - only where a machine calls a service
+
         try:
             client, model = self._modelled(call)
             given = {} if call.given is None else call.given
             if not isinstance(given, dict):
-                raise CallError("bad_parameters", "validation", f"the parameters of {what} are to be an object")
-            request = shapes.request_of(model.input_shape, given, takes_json=call.is_native)
-            answer = _method(client, model.name)(**request)
-            told = shapes.answer_of(model.output_shape, answer, is_native=call.is_native)
+                raise CallError("bad_parameters", "validation", f"the parameters of {_what(call)} are to be an object")
+            request = request_of(model.input_shape, given, takes_json=call.is_native)
+            return then(_method(client, model.name), request, model)
         except CallError:
             raise
         except Exception as error:
-            raise _failed(error, prefix, what) from error
-        if len(json.dumps(told)) > ANSWER_BYTES:
-            raise CallError("answer_too_large", "step", f"{what} answered with more than {ANSWER_BYTES} bytes")
-        if call.is_native and isinstance(told, dict) and told.get("FailedEntryCount"):
-            raise CallError(f"{prefix}.FailedEntry", "step", f"{what}: {_reasons(told)}", told)
-        return told
+            raise _failed(error, _prefix(call), _what(call)) from error
 
     def _modelled(self, call: ServiceCall) -> tuple[Any, Any]:
         """Returns the client and the operation's model. Raises CallError if there is no such operation."""
@@ -81,6 +95,10 @@ class ServiceCalls:
 def _method(client: Any, name: str) -> Any:
     names = {operation: method for method, operation in client.meta.method_to_api_mapping.items()}
     return getattr(client, names[name])
+
+
+def _what(call: ServiceCall) -> str:
+    return f"{call.service}:{call.action}"
 
 
 def _prefix(call: ServiceCall) -> str:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stepwell.definition.asl.services import HTTP, INVOKE, call_name, in_sdk, is_service
+from stepwell.definition.asl.services import HTTP, INVOKE, READS, call_name, in_sdk, is_service
 from stepwell.definition.graph import Json
 from stepwell.definition.loader import load_document
 from stepwell.definition.states_language import is_named, with_resources
@@ -58,8 +58,11 @@ def _of_file(file: Path, resources: Mapping[str, Json]) -> Iterator[Problem]:
 
 
 def _tasks(value: Json, path: str) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    """Yields each task that calls a service, with its place."""
+    """Yields each task that calls a service, and what reads the items of a Map, with its place."""
     if isinstance(value, dict):
+        reader = value.get("ItemReader") if value.get("Type") == "Map" else None
+        if isinstance(reader, dict) and _call(str(reader.get("Resource"))) in READS:
+            yield f"{path}/ItemReader", reader
         resource = value.get("Resource")
         if value.get("Type") == "Task" and isinstance(resource, str) and ":states:" in resource:
             if is_service(_call(resource)) or _call(resource) in _OWN:

@@ -61,6 +61,9 @@ OF_CALLS = (
     "dynamodb:Scan",
     "dynamodb:UpdateItem",
     "events:PutEvents",
+    "s3:GetObject",
+    "s3:GetObjectVersion",
+    "s3:ListBucket",
     "sns:Publish",
     "sqs:SendMessage",
 )

@@ -27,10 +27,12 @@ def lambda_arn(name: str, stack: cdk.Stack) -> str:
 
 
 def resource_arn(name: str, stack: cdk.Stack) -> str:
-    """Returns the ARN of a table, queue, topic or event bus from `SERVICE:KIND/NAME` or its ARN."""
+    """Returns the ARN of a table, queue, topic, event bus or object from `SERVICE:KIND/NAME` or its ARN."""
     if name.startswith("arn:"):
         return name
     service, _, resource = name.partition(":")
+    if service == "s3":  # a bucket's name is its own in all the world
+        return f"arn:{stack.partition}:s3:::{resource}"
     kind, _, own = resource.partition("/")
     return _arn(stack, service, kind, own, cdk.ArnFormat.SLASH_RESOURCE_NAME)
 

@@ -17,6 +17,7 @@ END = "end"  # the target that ends the run
 CALLBACK_MARK = "stepwell-task-token-"  # and the run's id, in a step's input: where its callback's token is put in
 DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
 MADE, ITEM, RETRIES = "$made", "$item", "$retries"  # in a scope, for added nodes. MADE: the result is the output
+READ = "$read"  # as well: what a node has read for the fork after it
 PART = "."  # in the name of each node that a compiler adds as a part of another
 NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors, whatever a retry policy names
 
@@ -141,6 +142,7 @@ class Step:
     limits: Expression | None = None  # {timeout, heartbeat} in seconds, for an attempt; else what is written
     callback: Wait | None = None  # what it returns is dropped: its result is what comes by the token in its input
     throws: Throws | None = None  # whether its function threw a failure of this type and category, with this data
+    fails_as: str = ""  # the type of every failure of its attempts; "": each has its own
 
 
 @dataclass(frozen=True, slots=True)

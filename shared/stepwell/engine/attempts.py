@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.graph import Json, Node, Step, Throws
+from stepwell.definition.graph import Graph, Json, Node, Step, Throws
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.answered import limited, pause_for
@@ -56,6 +56,8 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         node = moment.graph.start if moment.turn else action.node
         is_unbegun = token.last is not None and token.last.kind is Kind.BEGAN
         return wait_for_code(moment, token, outcome.failure, node, is_unbegun=is_unbegun)
+    if outcome.failure is not None and action.step.fails_as and action.key:
+        outcome = replace(outcome, failure=_renamed(moment.graph, action, outcome.failure))
     if action.undo is not None:
         return undone(moment, token, action, outcome, policy)
     if action.action:
@@ -83,6 +85,12 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
 
 def _asked(failure: Failure, throws: Throws) -> Failure:
     return replace(failure, is_thrown=throws(failure.type, failure.category, failure.data))
+
+
+def _renamed(graph: Graph, action: RunStep, failure: Failure) -> Failure:
+    """Returns the failure of an attempt whose failures are all of one type. Its message has the type that it had."""
+    message = f"{failure.type}: {failure.message}"
+    return replace(failure, type=action.step.fails_as, message=message, step=graph.seen_as(action.node))
 
 
 def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:

@@ -84,7 +84,7 @@ class Events:
         kind = self._kinds.of(state)
         if entry.type in _FORKS:
             yield from self._forked(entry, state, kind, data)
-        elif entry.type in _BEGIN and not is_made:
+        elif entry.type in _BEGIN and (not is_made or self._kinds.is_step(entry.step)):
             yield from self._entered(entry, state, kind)
             if entry.type in {"step.started", "children.started"} and kind == "Task":
                 yield self._event(entry, "TaskScheduled", self._scheduled(state, data))

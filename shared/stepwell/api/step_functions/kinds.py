@@ -31,12 +31,21 @@ class Kinds:
         node = self._graph.nodes.get(name)
         return node is not None and node.is_made
 
+    def is_step(self, name: str) -> bool:
+        """Tells whether the node runs a step: of those that the compiler made, one that reads a Map's items."""
+        node = self._graph.nodes.get(name)
+        return node is not None and node.step is not None
+
     def is_between(self, name: str) -> bool:
-        """Tells whether the compiler made a node that its state goes on from: where it forks, or is tried again."""
+        """Tells whether the compiler made a node that its state goes on from.
+
+        It reads the items there, forks, or pauses before it is tried again.
+        """
         node = self._graph.nodes.get(name)
         if node is None or not node.is_made:
             return False
-        return node.wait is not None or node.fan_out == "all" or any(rule.foreach for rule in node.rules)
+        is_plain = node.step is None and node.wait is None and node.fan_out != "all"
+        return not is_plain or any(rule.foreach for rule in node.rules)
 
     def is_sleep(self, name: str) -> bool:
         """Tells whether the node is a Wait state as written. A node of its own makes its output, if it has any."""

@@ -112,9 +112,9 @@ def _selected(path: Query | None, frame: Frame, data: Json) -> Json:
 
 _PAYLOADS = ("Parameters", "ResultSelector", "ItemSelector", "Assign")
 _ANSWERS = ("Arguments", "Output", "ItemSelector", "Assign", "Items", "Seconds", "Timestamp", "Error", "Cause",
-            *COMPUTED)  # fmt: skip
+            "MaxItems", *COMPUTED)  # fmt: skip
 _PATHS = ("InputPath", "OutputPath", "ItemsPath", "SecondsPath", "TimestampPath", "ErrorPath", "CausePath",
-          *(f"{name}Path" for name in COMPUTED))  # fmt: skip
+          "MaxItemsPath", *(f"{name}Path" for name in COMPUTED))  # fmt: skip
 
 
 def field_errors(fields: Fields, path: str, *, is_jsonata: bool) -> Iterator[tuple[str, ExpressionError]]:

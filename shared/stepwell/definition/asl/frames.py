@@ -12,7 +12,8 @@ from functools import cached_property
 from stepwell.definition import graph
 from stepwell.definition.asl.names import EXECUTION
 from stepwell.definition.asl.paths import Scope
-from stepwell.definition.graph import CALLBACK_MARK, ITEM, RETRIES, Json
+from stepwell.definition.graph import CALLBACK_MARK, ITEM, READ, RETRIES, Json
+from stepwell.errors import ExpressionError
 
 VARIABLES = "$variables"  # names in the scope that no state can have
 MADE: Mapping[str, Json] = {graph.MADE: True}  # what each state writes: the token's result is a state's output
@@ -46,6 +47,13 @@ class Frame:
         found: Mapping[str, Json] = self._written.get(VARIABLES, {})
         return found
 
+    def read(self, what: str) -> Json:
+        """What the state's ItemReader has read: its `items`, or their `source`."""
+        found: Mapping[str, Json] | None = self._written.get(READ)
+        if found is None:
+            raise ExpressionError(f"{self.state} has read no items")
+        return found[what]
+
     def retries(self) -> list[int]:
         """How often each retrier of this state has been used since the state was entered."""
         found: Mapping[str, list[int]] = self._written.get(RETRIES, {})
@@ -70,7 +78,7 @@ class Frame:
                           "StartTime": run["started_at"], "RoleArn": "", "RedriveCount": 0},
             "State": {"Name": self.state, "EnteredTime": now, "RetryCount": self._tries()},
             "StateMachine": {"Id": run["workflow"], "Name": run["workflow"]},
-            **({"Map": {"Item": item}} if item is not None else {}),
+            **({"Map": {"Item": {"Source": "STATE_DATA", **item}}} if item is not None else {}),
             **({"Task": {"Token": CALLBACK_MARK + run["id"]}} if self.has_token else {}),
         }  # fmt: skip
 

@@ -23,6 +23,7 @@ from stepwell.definition.asl.fields import (
     machine_problems,
 )
 from stepwell.definition.asl.frames import Frame
+from stepwell.definition.asl.readers import reader_errors, reader_of, reader_problems
 from stepwell.definition.asl.rules import catches, choices, is_wrong, retriers
 from stepwell.definition.asl.tasks import Target, Unsupported, target_of
 from stepwell.definition.asl.values import (
@@ -81,8 +82,7 @@ class _Machine:
         entries: dict[str, str] = {}
         for name, state in states.items():
             self._check_name(name, state, f"{path}/States/{pointer_part(name)}")
-            forks = isinstance(state, dict) and state.get("Type") in ("Parallel", "Map")
-            entries[name] = f"{name}.fork" if forks else name
+            entries[name] = _entry(name, state)
         for name, state in states.items():
             if isinstance(state, dict):
                 place = f"{path}/States/{pointer_part(name)}"
@@ -121,13 +121,18 @@ class _State:
         self.name, self.state, self.path = name, state, path
         self.entries, self.end = entries, end
         self.language = language_of(state, machine.language)
+        self.reads = "ItemReader" in state
 
     def compile(self) -> None:
         problems = list(field_problems(self.state, self.path, self.language))
         if not problems and "ItemBatcher" in self.state:
             problems += batcher_problems(self.state["ItemBatcher"], f"{self.path}/ItemBatcher", self.language)
+        if not problems and "ItemReader" in self.state:
+            problems += reader_problems(self.state, self.path, self.language)
         self.context.problems += problems
         wrong = list(field_errors(self.state, self.path, is_jsonata=self.language == ANSWERS))
+        if not problems and "ItemReader" in self.state:
+            wrong += reader_errors(self.state, self.path, self.language)
         for place, error in wrong:
             self.context.add_error(error, place)
         self.machine.places[self.name] = self.path
@@ -282,9 +287,8 @@ class _State:
         key = "ItemProcessor" if "ItemProcessor" in state else "Iterator"
         first = f"{self.name}.item"
         start = self.machine.compile(state[key], f"{self.path}/{key}", self.name)
-        select = item_value(state, self.language)
-        self._add(Node(first, shaping=parts.ItemShaped(self.name, select), is_made=True,
-                       rules=(Rule(f"{first}.Next", "transition", to=start),)))  # fmt: skip
+        shaping = parts.ItemShaped(self.name, item_value(state, self.language), has_read=self.reads)
+        self._add(Node(first, shaping=shaping, is_made=True, rules=(Rule(f"{first}.Next", "transition", to=start),)))
         items = parts.Computed(self.name, "items", items_value(self.name, state, self.language))
         most, count, percent = (_written(state, name) for name in _BOUNDS.values())
         bounds = numbers_value(self.name, state, _BOUNDS, self.language)
@@ -298,11 +302,25 @@ class _State:
         if caught:  # they take what the items and the bounds fail with, too
             forks = replace(forks, fan_out="first_match", rules=(rule, *caught), shaping=parts.Tried(items, bounds))
         self._add(forks)
+        if self.reads:
+            self._read(caught, forks.name)
+
+    def _read(self, caught: tuple[Rule, ...], forks: str) -> None:
+        """Adds the node that reads the items, before the one that forks. The state's own rules take its failures."""
+        found = reader_of(self.name, self.state, self.language, self.machine.resources)
+        if isinstance(found, Unsupported):
+            place = f"{self.path}/ItemReader/Resource"
+            self.context.add("unsupported_resource", found.message, place, found.hint)
+            return
+        name = self.entries[self.name]
+        self._add(Node(name, step=found.step, shaping=found.shaping, is_made=True,
+                       rules=(*caught, Rule(f"{name}.Next", "transition", to=forks))))  # fmt: skip
 
     def _met(self, fan_in: FanIn) -> tuple[Rule, ...]:
         """Adds the node where the branches meet, which makes the state's output. Returns its ways on."""
         rules = self._rules(retriers(self.context, self.state, self.path))
-        self._add(Node(self.name, fan_in=fan_in, shaping=parts.Shaped(self.name, self._dialect()), rules=rules))
+        shaping = parts.Shaped(self.name, self._dialect(), has_read=self.reads)
+        self._add(Node(self.name, fan_in=fan_in, shaping=shaping, rules=rules))
         return rules
 
     # -- shared
@@ -330,8 +348,8 @@ class _State:
         for at, (errors, dialect, to) in enumerate(caught):
             made = f"{self.name}.Catch[{at}]"
             target = self._target(to, f"{self.path}/Catch/{at}/Next")
-            self._add(Node(made, shaping=parts.Caught(self.name, dialect), is_made=True,
-                           rules=(Rule(f"{made}.Next", "transition", to=target),)))  # fmt: skip
+            shaping = parts.Caught(self.name, dialect, has_read=self.reads)
+            self._add(Node(made, shaping=shaping, is_made=True, rules=(Rule(f"{made}.Next", "transition", to=target),)))
             when = parts.OnError(self.name, f"Catch[{at}]", partial(_takes, errors))
             rules.append(Rule(f"{self.name}.Catch[{at}]", "transition", when, made))
         to = self._target(self.state["Next"], f"{self.path}/Next") if "Next" in self.state else self.end
@@ -355,6 +373,14 @@ class _State:
         message = f"`{name}` is no state of this machine or branch"
         self.context.add("unknown_target", message, path, hint)
         return self.end
+
+
+def _entry(name: str, state: Json) -> str:
+    """Returns the node where a state begins."""
+    kind = state.get("Type") if isinstance(state, dict) else None
+    if kind == "Map" and "ItemReader" in state:
+        return f"{name}.reader"
+    return f"{name}.fork" if kind in ("Parallel", "Map") else name
 
 
 def _written(state: State, name: str) -> float | None:

@@ -8,7 +8,7 @@ from stepwell.definition.asl.dialects import Dialect, key_and_value
 from stepwell.definition.asl.frames import MADE, Frame
 from stepwell.definition.asl.names import TOO_WIDE, cause_of, name_of, takes
 from stepwell.definition.backoff import growing_ms
-from stepwell.definition.graph import ITEM, Json, Retrier
+from stepwell.definition.graph import ITEM, READ, Json, Retrier
 from stepwell.errors import ExpressionError
 from stepwell.limits import FORK_WIDTH
 from stepwell.values import dataclass
@@ -55,15 +55,26 @@ class OnError(Computed):
 class Shaped:
     """Makes a state's output, and what it assigns."""
 
-    def __init__(self, state: str, dialect: Dialect, wrap: Callable[[Frame, Json], Json] | None = None) -> None:
-        """`wrap`: makes of what came what the state takes for its result, such as `{"Payload": …}`."""
+    def __init__(
+        self,
+        state: str,
+        dialect: Dialect,
+        wrap: Callable[[Frame, Json], Json] | None = None,
+        *,
+        has_read: bool = False,
+    ) -> None:
+        """`wrap`: makes of what came what the state takes for its result, such as `{"Payload": …}`.
+
+        `has_read`: the items that a node of it has read are let go.
+        """
         self._state, self._dialect, self._wrap = state, dialect, wrap
+        self._left = {READ: None} if has_read else {}
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         frame = Frame(names, self._state)
         came = brought if self._wrap is None else self._wrap(frame, brought)
         beside = {**MADE, **frame.assigned(self._dialect.assigned(frame, came)), **frame.with_retries([])}
-        return self._dialect.output(frame, came), beside
+        return self._dialect.output(frame, came), {**beside, **self._left}
 
 
 class Tried:
@@ -95,26 +106,29 @@ class Given:
 class Caught:
     """Makes the output of a state whose error a catcher has taken."""
 
-    def __init__(self, state: str, dialect: Dialect) -> None:
+    def __init__(self, state: str, dialect: Dialect, *, has_read: bool = False) -> None:
         self._state, self._dialect = state, dialect
+        self._left = {READ: None} if has_read else {}
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         frame = Frame(names, self._state)
         error = error_output(names["error"])
         beside = frame.assigned(self._dialect.assigned(frame, error, is_error=True))
-        return self._dialect.caught(frame, error), {**MADE, **beside, **frame.with_retries([])}
+        return self._dialect.caught(frame, error), {**MADE, **beside, **frame.with_retries([]), **self._left}
 
 
 class ItemShaped:
     """Makes the input of a branch of a Map state from its item."""
 
-    def __init__(self, state: str, select: Callable[[Frame, Json], Json]) -> None:
-        self._state, self._select = state, select
+    def __init__(self, state: str, select: Callable[[Frame, Json], Json], *, has_read: bool = False) -> None:
+        self._state, self._select, self._has_read = state, select, has_read
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         branch = names["branch"]
         data, value, is_field = key_and_value(branch["item"])
         item = {"Index": branch["index"], **({"Key": data["Key"]} if is_field else {}), "Value": value}
+        if self._has_read:
+            item["Source"] = Frame(names, self._state).read("source")
         frame = Frame(_WithItem(names, item), self._state)
         return self._select(frame, data), {**MADE, ITEM: item}
 

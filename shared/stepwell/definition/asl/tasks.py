@@ -76,9 +76,14 @@ def target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target |
     return replace(found, wrap=None, has_token=True)
 
 
-def _target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
+def mapped_to(resource: str, mapped: Mapping[str, str]) -> str | None:
+    """Returns what `resources` has in place of a resource: first of all by its whole name."""
     own = next((run for name, run in mapped.items() if name == resource), None)
-    own = own or next((run for name, run in mapped.items() if is_named(resource, name)), None)
+    return own or next((run for name, run in mapped.items() if is_named(resource, name)), None)
+
+
+def _target_of(resource: str, given: Json, mapped: Mapping[str, str]) -> Target | Unsupported:
+    own = mapped_to(resource, mapped)
     if own is not None:
         return Target(own)
     if _LAMBDA.fullmatch(resource):

@@ -68,8 +68,13 @@ def _code(language: str) -> str | None:
 Number = Callable[[Frame], float]
 
 
-def number_value(name: str, state: State, field: str, language: str, most: float = YEAR_MS / 1000) -> Number | None:
-    """A number of the state that is computed; None where it is written, or where there is none."""
+def number_value(
+    name: str, state: State, field: str, language: str, most: float = YEAR_MS / 1000, failed: str | None = None
+) -> Number | None:
+    """A number of the state that is computed; None where it is written, or where there is none.
+
+    `failed`: the code of one that is no such number, if it has one of its own.
+    """
     if language == ANSWERS and not isinstance(state.get(field), str):
         return None
     if language != ANSWERS and f"{field}Path" not in state:
@@ -81,7 +86,7 @@ def number_value(name: str, state: State, field: str, language: str, most: float
         least = 1e-3 if field.endswith("Seconds") else 0.0
         if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found <= most:
             message = f"the {field} of {name} is {found!r:.100}, not a number from {least:g} to {most:g}"
-            raise ExpressionError(message, code=_code(language))
+            raise ExpressionError(message, code=failed or _code(language))
         return found
 
     return compute
@@ -145,7 +150,9 @@ def items_value(name: str, state: State, language: str) -> Callable[[Frame], Seq
 
     def compute(frame: Frame) -> list[Json]:
         given = data(frame)
-        if answer is not None:
+        if "ItemReader" in state:
+            found = frame.read("items")
+        elif answer is not None:
             found = answer.value(frame.states({}), frame.variables, frame.seed(answer.text))
         else:
             found = given if path is None else path.value(frame.scope(given))

@@ -22,9 +22,13 @@ class ShownNodes:
 
     def _entry(self, entry: Entry) -> Entry:
         node = self.graph.nodes.get(entry.step)
-        is_passed = node is not None and bool(node.part_of) and entry.type == "step.completed"
-        kind = "node.passed" if is_passed else entry.type
-        return replace(entry, type=kind, step=self.graph.seen_as(entry.step), data=self._data(entry.data))
+        kind, data = entry.type, self._data(entry.data)
+        if node is not None and node.part_of and entry.type == "step.completed":
+            if node.step is None:
+                kind = "node.passed"
+            elif isinstance(data, dict):  # it reads the items of a fork, beside the result before it
+                data = {name: value for name, value in data.items() if name != "output"}
+        return replace(entry, type=kind, step=self.graph.seen_as(entry.step), data=data)
 
     def _data(self, data: Json) -> Json:
         if not isinstance(data, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stepwell.definition.asl.services import NATIVE, call_name, in_sdk
+from stepwell.definition.asl.services import NATIVE, READS, call_name, in_sdk
 from stepwell.definition.graph import Json
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.port import StepCall
@@ -25,6 +25,9 @@ class Services(Protocol):
     def call(self, call: ServiceCall) -> Json:
         """Calls the service and returns its answer. Raises CallError."""
 
+    def read(self, call: ServiceCall) -> Json:
+        """Reads a dataset: the text of an object, or a list of objects, from all pages. Raises CallError."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceSteps:
@@ -38,5 +41,5 @@ class ServiceSteps:
         if self.services is None:
             message = f"{name} is a call of AWS, which nothing makes here (in a test, mock the state or its resource)"
             raise CallError("aws_not_here", "step", message)
-        service, action = in_sdk(name)
-        return self.services.call(ServiceCall(service, action, call.input, name in NATIVE))
+        made = ServiceCall(*in_sdk(name), call.input, name in NATIVE)
+        return self.services.read(made) if name in READS else self.services.call(made)
