@@ -20,7 +20,7 @@ def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: 
     reached = _reached(following, [start])
     for name in nodes:
         if name not in reached:
-            hint = f"add a rule that leads to it, or remove it; the run starts at `{start}`"
+            hint = f"add a rule that leads to it, or remove it; the run starts at `{nodes[start].part_of or start}`"
             context.add("unreachable", f"no rule leads to `{name}`", paths[name], hint)
     _check_way_out(context, nodes, following, reached, paths)
 
@@ -57,7 +57,8 @@ def _check_way_out(
     free = _reached(leading, ends)
     caught = [name for name in nodes if name in reached and name not in free]
     if caught:
-        message = f"a run that reaches {', '.join(f'`{name}`' for name in caught[:5])} can never end"
+        seen = [*dict.fromkeys(nodes[name].part_of or name for name in caught)]
+        message = f"a run that reaches {', '.join(f'`{name}`' for name in seen[:5])} can never end"
         context.add("no_way_out", message, paths[caught[0]], "add a rule that leaves the loop")
 
 

@@ -126,6 +126,14 @@ def test_a_state_that_nothing_leads_to_is_told() -> None:
     assert found(machine(A=DONE, B=DONE)) == [("unreachable", "/States/B")]
 
 
+def test_a_problem_names_states_and_none_of_their_parts() -> None:
+    each = {"Type": "Map", "ItemProcessor": machine(B=DONE)}
+    (problem,) = compiled(machine(A={**each, "End": True}, Z=DONE)).errors
+    assert problem.hint.endswith("the run starts at `A`")
+    (problem,) = compiled(machine(A={**each, "Next": "P"}, P={"Type": "Pass", "Next": "A"})).errors
+    assert (problem.code, problem.message) == ("no_way_out", "a run that reaches `A`, `B`, `P` can never end")
+
+
 def test_retriers_keep_their_numbers() -> None:
     one = {"ErrorEquals": ["E"], "IntervalSeconds": 2, "MaxAttempts": 7, "BackoffRate": 1.5, "MaxDelaySeconds": 9,
            "JitterStrategy": "FULL"}  # fmt: skip
