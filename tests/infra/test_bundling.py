@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -23,7 +24,7 @@ from tests.infra.kit import ORDER, ROOT
 # Unpacked, without bytecode; Lambda takes 262,144,000.
 PACKAGE_BYTES = 12_400_000
 WORKER_MORE_BYTES = 2_500_000  # the user's code, and the parts of Powertools and pydantic that it may import
-OWN_BYTES = 3_100_000
+OWN_BYTES = 3_150_000
 ARM64 = 183  # e_machine of an ELF file
 RUNTIME_HAS = {"boto3", "botocore"}
 # Of the Tracer, which is imported where traces are asked for; of the client, for steps whose project has httpx; of the
@@ -119,6 +120,17 @@ def test_what_is_hidden_in_a_folder_stays_there(bundles: Bundles) -> None:
 def test_what_no_function_reads_is_left_out(bundles: Bundles, name: str) -> None:
     ours = [bundles.engine, bundles.engine / "stepwell", bundles.engine / "stepwell" / "functions"]
     assert not [place for place in ours if (place / name).exists()]
+
+
+def test_the_engines_package_knows_all_time_zones(bundles: Bundles) -> None:
+    """Lambda's system has none, so it reads those of the package, without the tables beside them."""
+    done = subprocess.run(
+        [sys.executable, "-SBc", "from zoneinfo import *\nprint(len(available_timezones()), ZoneInfo('Asia/Tokyo'))"],
+        env={"PYTHONTZPATH": "", "PYTHONPATH": str(bundles.engine)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    count, zone = done.stdout.split()
+    assert int(count) > 400
+    assert zone == "Asia/Tokyo"
 
 
 def test_everybody_may_read_a_package_whoever_may_read_the_project(bundles: Bundles) -> None:

@@ -14,15 +14,15 @@ from stepwell.cdk.bundling import Bundles
 from stepwell.project import Project
 from tests.infra.kit import ORDER, ROOT
 
-# Of the engine's package, zipped, as Lambda loads it. Measured 7,850,000.
+# Of the engine's package, zipped, as Lambda loads it. Measured 7,970,000.
 MOST_BYTES = 8_000_000
 MOST_OF = {
-    "stepwell": 3_480_000,
+    "stepwell": 3_540_000,
     "re2": 550_000,
     "pydantic_core": 2_150_000,
     "pydantic": 900_000,
     "yaml": 290_000,
-    "tzdata": 260_000,
+    "tzdata": 210_000,
     "aws_lambda_powertools": 240_000,
 }
 MOST_OF_THE_REST = 450_000

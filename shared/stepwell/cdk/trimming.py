@@ -36,6 +36,7 @@ UNREAD_BY_OURS = (
     "pydantic/experimental",
     "pydantic/mypy.py",
     "pydantic/v1",
+    *(f"tzdata/zoneinfo/{name}" for name in ("*.tab", "tzdata.zi", "leapseconds")),  # zoneinfo reads the zones alone
 )  # fmt: skip
 # Those of ours that are built with them: a fifth to four fifths of their size.
 _WITH_SYMBOLS = ("re2", "yaml")
