@@ -54,7 +54,6 @@ from stepwell.values import dataclass
 
 _logger = logging.getLogger("stepwell.worker")
 
-
 Spending: TypeAlias = Callable[[Standing, float], Awaitable[Spent]]
 Tokens: TypeAlias = Callable[[Standing, RunStep], RunStep]
 
