@@ -84,16 +84,24 @@ def test_a_call_that_a_service_does_not_have_is_told_at_its_place(
         ("s3:listObjectsV2", {"Bucket": "b", "Prefix": "p"}, []),
         ("s3:getObject", {"Bucket": "b", "Kee": "k"},
          [("missing_parameter", "", "add Key"), ("unknown_parameter", "/Kee", "did you mean `Key`?")]),
+        ("s3:putObject", {"Bucket": "b", "Prefix.$": "$.p"}, []),
+        ("s3:putObject", {"Prefx": "p"},
+         [("missing_parameter", "", "add Bucket"), ("unknown_parameter", "/Prefx", "did you mean `Prefix`?")]),
     ],
 )  # fmt: skip
-def test_what_reads_the_items_of_a_map_is_checked(
+def test_what_a_map_reads_and_writes_is_checked(
     tmp_path: Path, call: str, given: Any, problems: list[tuple[str, str, str]]
 ) -> None:
     inner = {"StartAt": "B", "States": {"B": {"Type": "Task", "Resource": f"{OF}sqs:sendMesage", "End": True}}}
-    reader = {"Resource": f"{OF}{call}", "Parameters": given}
-    state = {"Type": "Map", "ItemReader": reader, "ItemProcessor": inner, "End": True}
+    field = "ResultWriter" if call == "s3:putObject" else "ItemReader"
+    state = {
+        "Type": "Map",
+        field: {"Resource": f"{OF}{call}", "Parameters": given},
+        "ItemProcessor": inner,
+        "End": True,
+    }
     (tmp_path / "m.asl.json").write_text(json.dumps({"StartAt": "A", "States": {"A": state}}))
-    found = [(one.code, one.path.removeprefix("/States/A/ItemReader/Parameters"), one.hint)
+    found = [(one.code, one.path.removeprefix(f"/States/A/{field}/Parameters"), one.hint)
              for one in check_services(tmp_path)]  # fmt: skip
     assert found == problems
 

@@ -309,6 +309,7 @@ States:
   List:
     Type: Map
     ItemReader: {Resource: "arn:aws:states:::s3:listObjectsV2", Parameters: {Bucket: inbox, Prefix: in/}}
+    ResultWriter: {Resource: "arn:aws:states:::s3:putObject", Parameters: {Bucket: inbox, Prefix: out}}
     ItemProcessor:
       ProcessorConfig: {Mode: DISTRIBUTED}
       StartAt: Two
@@ -334,6 +335,7 @@ def test_a_worker_may_do_what_the_tasks_of_state_machines_name_on_what_they_writ
         "event-bus/shop": {"events:PutEvents"},
         "arn:<AWS::Partition>:s3:::inbox/*": {"s3:GetObject"},
         "arn:<AWS::Partition>:s3:::inbox": {"s3:ListBucket"},
+        "arn:<AWS::Partition>:s3:::inbox/out/*": {"s3:PutObject"},
     }
 
 

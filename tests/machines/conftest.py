@@ -15,6 +15,7 @@ import pytest
 from stepwell.runtime.steps.calls import Calls
 from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.kit import Run, Stepwell
+from tests.contract.emulated import Cloud
 from tests.scenarios.conftest import on_aws, on_sqlite
 
 MODULE = """
@@ -72,6 +73,7 @@ RESOURCES = {"resources": {name: f"python:work.{name}" for name in ("echo", "plu
 RESOURCES["resources"]["arn:x:early.waitForTaskToken"] = "python:work.early"
 Machine = dict[str, Any]
 Begin = Callable[..., Run]
+Put = Callable[[str, str | bytes], None]
 
 
 def machine(**states: Machine) -> Machine:
@@ -91,6 +93,26 @@ BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {
     "sqlite": on_sqlite,
     "aws": on_aws,
 }
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    return Cloud()
+
+
+@pytest.fixture
+def put(cloud: Cloud) -> Iterator[Put]:
+    """Puts an object into the bucket `data`, which is emulated."""
+    s3 = cloud.service("s3")
+    s3.create_bucket(Bucket="data")
+
+    def put(key: str, body: str | bytes) -> None:
+        s3.put_object(Bucket="data", Key=key, Body=body)
+
+    yield put
+    for one in s3.list_objects_v2(Bucket="data").get("Contents", ()):
+        s3.delete_object(Bucket="data", Key=one["Key"])
+    s3.delete_bucket(Bucket="data")
 
 
 @pytest.fixture

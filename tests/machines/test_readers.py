@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.services import ServiceSteps
 from stepwell.testing.kit import Stepwell
 from tests.contract.emulated import Cloud
-from tests.machines.conftest import Begin, Machine, advance, machine, task
+from tests.machines.conftest import Begin, Machine, Put, advance, machine, task
 from tests.machines.test_shown_nodes import got, history
 
 GET, LIST = "arn:aws:states:::s3:getObject", "arn:aws:states:::s3:listObjectsV2"
@@ -28,30 +27,8 @@ GIVEN = {"at": {"bucket": "data", "key": "in.json"}, "most": 2}
 
 
 @pytest.fixture
-def cloud() -> Cloud:
-    return Cloud()
-
-
-@pytest.fixture
 def calls(cloud: Cloud) -> Calls:
     return Calls(services=ServiceSteps(ServiceCalls(cloud.service)))
-
-
-Put = Callable[[str, str | bytes], None]
-
-
-@pytest.fixture
-def put(cloud: Cloud) -> Iterator[Put]:
-    s3 = cloud.service("s3")
-    s3.create_bucket(Bucket="data")
-
-    def put(key: str, body: str | bytes) -> None:
-        s3.put_object(Bucket="data", Key=key, Body=body)
-
-    yield put
-    for one in s3.list_objects_v2(Bucket="data").get("Contents", ()):
-        s3.delete_object(Bucket="data", Key=one["Key"])
-    s3.delete_bucket(Bucket="data")
 
 
 def reading(states: Machine | None = None, *, reader: Machine | None = None, **fields: Any) -> Machine:
@@ -138,6 +115,7 @@ def test_a_list_has_the_objects_of_a_prefix(begin: Begin, put: Put, cloud: Cloud
         ({"InputType": "JSON"}, "[1", "the file is no JSON: "),
         ({"InputType": "JSON"}, "NaN", "the file is no JSON: NaN is no number of JSON"),
         ({"InputType": "JSON"}, "[" * 80 + "]" * 80, "the file is nested deeper than 64 levels"),
+        ({"InputType": "JSON"}, '["\\ud83d\\ude00", "\\ud83d"]', "the file has half a surrogate pair"),
         ({"InputType": "JSON"}, "7", "what the file has there is int, not a list"),
         ({"InputType": "JSON", "ItemsPointer": "/a/2"}, '{"a": [1]}', "the file has nothing at the ItemsPointer /a/2"),
         ({"InputType": "JSON", "MaxItemsPath": "$.at"}, "[1]", "the MaxItems of A is "),

@@ -84,6 +84,13 @@ def test_items_that_are_read_are_guessed_or_given_under_the_name_of_their_state(
     assert simulated(READING, failing, runs=5).p50_seconds == 102
 
 
+def test_results_that_are_written_take_the_time_of_their_step() -> None:
+    writer = '    ResultWriter: {Resource: "arn:aws:states:::s3:putObject", Parameters: {Bucket: b}}\n    Catch'
+    given: Json = {"steps": {"A": {"takes": "2s"}, "b": {"takes": "3s"}}}
+    found = simulated(READING.replace("    Catch", writer), given, runs=5)
+    assert (counts(found), found.p50_seconds, found.per_run["steps"]) == ({"completed": 5}, 7, 5)
+
+
 def test_a_map_that_catches_errors_has_items_even_if_they_are_not_known() -> None:
     text = """
 StartAt: A

@@ -228,6 +228,25 @@ def test_a_map_that_reads_its_items_is_entered_before_and_once(items: Any) -> No
     assert json.loads(_details(events[1])["input"]) == {}
 
 
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_map_that_writes_its_results_is_left_when_they_are_written(is_written: bool) -> None:
+    writer = "ResultWriter: {Resource: write, Parameters: {Bucket: b}}"
+    text = READING.replace("resources: {", "resources: {write: python:m.write, ")
+    world = World(text.replace("    Catch", f"    {writer}\n    Catch"))
+    world.steps.functions["python:m.read"] = lambda call: Outcome([7])
+    failed = Outcome(failure=Failure("Busy", "step", "try later"))
+    world.steps.functions["python:m.write"] = lambda call: Outcome(None) if is_written else failed
+    client = sfn_of(world.app, world.drain)
+    events = events_of(client, started(client, "reading"))
+    run = ["MapStateEntered Each", "MapStateStarted", "MapIterationStarted Each", "PassStateEntered One",
+           "PassStateExited One", "MapIterationSucceeded Each", "MapStateSucceeded"]  # fmt: skip
+    assert told(events)[1:-1] == [*run, *(["MapStateExited Each"] if is_written else [])]
+    if is_written:
+        assert json.loads(_details(events[-2])["output"]).keys() == {"MapRunArn", "ResultWriterDetails"}
+    else:
+        assert _details(events[-1])["error"] == "States.ResultWriterFailed"
+
+
 def test_an_iteration_that_never_began_is_not_told(world: World, client: Any) -> None:
     """The first one fails, so that the Map ends before the second begins."""
     arn = started(client, "lines", '["busy", "b"]')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.definition.graph import Node
+from stepwell.definition.graph import PART, Graph, Node
 from stepwell.engine.entries import Entry
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.standing import Standing
@@ -22,7 +22,7 @@ async def states_entered(service: Service, at: Standing) -> list[str]:
         node = at.graph.nodes.get(entry.step or "")
         if node is not None and node.is_made and entry.type == "sleep.started":
             again.add((entry.token, node.part_of))
-        name = None if node is None else _entered(node, entry)
+        name = None if node is None or _is_last_part(at.graph, node) else _entered(node, entry)
         if node is not None and name is not None and (entry.token, name) in reading and node.step is None:
             reading.remove((entry.token, name))
             continue
@@ -35,6 +35,11 @@ async def states_entered(service: Service, at: Standing) -> list[str]:
         if len(found) == MOST:
             break
     return found
+
+
+def _is_last_part(graph: Graph, node: Node) -> bool:
+    """Tells whether a state's own node comes after others of it: it writes the results of a Map."""
+    return node.step is not None and not node.is_made and f"{node.name}{PART}fork" in graph.nodes
 
 
 def _entered(node: Node, entry: Entry) -> str | None:

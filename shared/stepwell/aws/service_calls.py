@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from stepwell.aws.failures import code_of, is_of_botocore, response_of
@@ -54,6 +55,15 @@ class ServiceCalls:
         read = reads.read_list if call.action == "listObjectsV2" else reads.read_object
         return self._asked(call, lambda ask, request, model: read(ask, request))
 
+    def write(self, call: ServiceCall) -> Json:
+        """Writes `Objects`, each {Key, Body}, to the `Bucket`. Raises CallError."""
+        bucket, place = call.given["Bucket"], {}
+        for one in call.given["Objects"]:
+            place = {"Bucket": bucket, "Key": one["Key"]}
+            given = {**place, "Body": one["Body"], "ContentType": "application/json"}
+            self._asked(replace(call, given=given), _called)
+        return place
+
     def _asked(self, call: ServiceCall, then: Callable[[Callable[..., Any], Any, Any], Json]) -> Json:
         """Returns what `then` makes of the method that calls the service, the request and the operation's model."""
         from stepwell.aws.service_shapes import request_of  # noqa: PLC0415 - only where a machine calls a service
@@ -95,6 +105,10 @@ class ServiceCalls:
 def _method(client: Any, name: str) -> Any:
     names = {operation: method for method, operation in client.meta.method_to_api_mapping.items()}
     return getattr(client, names[name])
+
+
+def _called(ask: Callable[..., Any], request: Any, model: Any) -> None:
+    ask(**request)
 
 
 def _what(call: ServiceCall) -> str:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stepwell.definition.asl.services import HTTP, INVOKE, READS, call_name, in_sdk, is_service
+from stepwell.definition.asl.services import HTTP, INVOKE, READS, WRITE, call_name, in_sdk, is_service
 from stepwell.definition.graph import Json
 from stepwell.definition.loader import load_document
 from stepwell.definition.states_language import is_named, with_resources
@@ -19,6 +19,7 @@ from stepwell.errors import Problem
 from stepwell.runtime.starts.folder import definition_files, load_resources
 from stepwell.runtime.starts.reading import read_text
 
+_WRITTEN = ("Bucket", "Prefix")  # of a ResultWriter
 _START = ("StateMachineArn", "Input", "Name", "TraceHeader")
 # Of the integrations that Stepwell runs itself: the parameters they must have, and all that they may have.
 _OWN: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
@@ -26,10 +27,12 @@ _OWN: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
            ("ApiEndpoint", "Method", "Headers", "QueryParameters", "RequestBody", "Transform",
             "Authentication", "InvocationConfig")),  # the compiler reports the last two
     INVOKE: ((), ("FunctionName", "Payload", "InvocationType", "Qualifier", "ClientContext", "LogType")),
+    WRITE: (("Bucket",), _WRITTEN),
     "states:startExecution": ((), _START),
     "states:startExecution.sync": ((), _START),
     "states:startExecution.sync:2": ((), _START),
 }  # fmt: skip
+_OF_MAPS: Mapping[str, Sequence[str]] = {"ItemReader": READS, "ResultWriter": (WRITE,)}
 _ANSWERED = ".waitForTaskToken"
 _COMPUTED = ".$"
 
@@ -58,11 +61,12 @@ def _of_file(file: Path, resources: Mapping[str, Json]) -> Iterator[Problem]:
 
 
 def _tasks(value: Json, path: str) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    """Yields each task that calls a service, and what reads the items of a Map, with its place."""
+    """Yields each task that calls a service, and what reads or writes for a Map, with its place."""
     if isinstance(value, dict):
-        reader = value.get("ItemReader") if value.get("Type") == "Map" else None
-        if isinstance(reader, dict) and _call(str(reader.get("Resource"))) in READS:
-            yield f"{path}/ItemReader", reader
+        for field, calls in _OF_MAPS.items() if value.get("Type") == "Map" else ():
+            part = value.get(field)
+            if isinstance(part, dict) and _call(str(part.get("Resource"))) in calls:
+                yield f"{path}/{field}", part
         resource = value.get("Resource")
         if value.get("Type") == "Task" and isinstance(resource, str) and ":states:" in resource:
             if is_service(_call(resource)) or _call(resource) in _OWN:

@@ -64,6 +64,7 @@ OF_CALLS = (
     "s3:GetObject",
     "s3:GetObjectVersion",
     "s3:ListBucket",
+    "s3:PutObject",
     "sns:Publish",
     "sqs:SendMessage",
 )

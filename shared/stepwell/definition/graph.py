@@ -17,7 +17,8 @@ END = "end"  # the target that ends the run
 CALLBACK_MARK = "stepwell-task-token-"  # and the run's id, in a step's input: where its callback's token is put in
 DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
 MADE, ITEM, RETRIES = "$made", "$item", "$retries"  # in a scope, for added nodes. MADE: the result is the output
-READ = "$read"  # as well: what a node has read for the fork after it
+# So are what a node has read for the fork after it, what its branches came to for a node after that, a branch's input.
+READ, KEPT, GIVEN = "$read", "$kept", "$given"
 PART = "."  # in the name of each node that a compiler adds as a part of another
 NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors, whatever a retry policy names
 
@@ -242,7 +243,9 @@ class FanIn:
 
     policy: str = "all"  # all | any | m_of_n
     need: int = 0  # of m_of_n
-    merge: str = "append"  # append | merge_object | keyed_by_branch | last_wins | results (of the branches, in order)
+    # append | merge_object | keyed_by_branch | last_wins | results (of the branches, in order)
+    # | outcomes (of all of them: {index, given, output or error})
+    merge: str = "append"
     target: str = ""  # the name in the scope; the compiler fills in the node's own
     on_early_complete: str = "cancel"  # cancel | abandon: the branches that still run when the join has fired
     tolerate_count: int | None = None

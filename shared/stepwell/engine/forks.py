@@ -37,7 +37,7 @@ def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[st
     """
     groups = tuple(_group(rule, names) for rule in rules if rule.to not in (None, END))
     met = graph.nodes.get(node.join)
-    by_result = met is not None and met.fan_in is not None and met.fan_in.merge == "results"
+    by_result = met is not None and met.fan_in is not None and met.fan_in.merge in ("results", "outcomes")
     by_arrival = any(group.max_concurrency for group in groups)
     fork = Fork(groups, node.join, by_arrival=by_arrival, by_result=by_result)
     if fork.width > FORK_WIDTH:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from stepwell.definition.graph import FanIn, Graph, Json
+from stepwell.definition.graph import GIVEN, FanIn, Graph, Json
 from stepwell.engine.codec import told_failure
 from stepwell.engine.forks import share_of, with_needs
 from stepwell.engine.names import Moment
@@ -119,6 +119,7 @@ class Arrival:
     without_output: bool  # it completed, and not at the join
     member: Token | None  # the whole of it, where it is one of a node's members
     slot: int = -1  # of the branch's last record, if that holds the output as it is; else -1
+    given: Json = None  # the branch's input, if it kept that
 
 
 def arrival_of(fork: Fork, branch: Token) -> Arrival:
@@ -138,6 +139,7 @@ def arrival_of(fork: Fork, branch: Token) -> Arrival:
         without_output=not is_failed and not end.at_join,
         member=branch if fork.needs else None,
         slot=last.slot if last.output == output else -1,
+        given=branch.scope.get(GIVEN),
     )
 
 
@@ -175,7 +177,8 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
     failed = [one for one in ended if one.error]
     merged, failure, timed_out = _chosen(fan_in, fork, ended), None, False
     if len(failed) > tolerated(fan_in, fork.width):
-        failure, timed_out = _told(fan_in, fork, failed, name), failed[0].timed_out and fan_in.tells != "unmet"
+        seen = moment.graph.seen_as(name)
+        failure, timed_out = _told(fan_in, fork, failed, seen), failed[0].timed_out and fan_in.tells != "unmet"
     elif len(merged) < (needed(fan_in, fork.width) if fan_in.policy != "all" else 0):
         message = f"{len(merged)} of {fork.width} branches came to {name}; it needs {needed(fan_in, fork.width)}"
         failure = Failure("join_unmet", "step", message, step=name)
@@ -201,6 +204,7 @@ def _by_time(arrival: Arrival) -> tuple[int, int]:
 def _chosen(fan_in: FanIn, fork: Fork, ended: Sequence[Arrival]) -> list[Arrival]:
     """Returns the branches to merge: all that arrived, or the first ones."""
     is_collected = fan_in.on_branch_failure == "collect" or (fork.is_awaited and fan_in.tolerate_count is not None)
+    is_collected = is_collected or fan_in.merge == "outcomes"
     arrived = [one for one in ended if one.error is None or is_collected]
     if fan_in.policy == "all":
         return arrived
@@ -229,12 +233,19 @@ def _told(fan_in: FanIn, fork: Fork, failed: Sequence[Arrival], name: str) -> Fa
     return _failure_of(failed[0], error, len(failed), fork.width, name)
 
 
+def _outcome(one: Arrival) -> Json:
+    came = {"output": one.output} if one.error is None else {"error": told_failure(one.error)}
+    return {"index": one.index, "given": one.given, **came}
+
+
 def _merged(fan_in: FanIn, branches: Sequence[Arrival], at_join: bool) -> Json:
     """Merges the outputs as the join's `merge` says."""
     with_output = [one for one in branches if not (at_join and one.without_output)]
     match fan_in.merge:
         case "merge_object":
             return {name: value for one in with_output for name, value in one.output.items()}
+        case "outcomes":
+            return [_outcome(one) for one in branches]
         case "keyed_by_branch":
             return {str(one.index): one.output for one in with_output}
         case "last_wins":

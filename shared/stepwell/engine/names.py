@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from stepwell.definition.graph import ITEM, MADE, READ, RETRIES, Graph, Json, Step
+from stepwell.definition.graph import GIVEN, ITEM, KEPT, MADE, READ, RETRIES, Graph, Json, Step
 from stepwell.engine.codec import told_failure
 from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, RunInfo
@@ -62,7 +62,7 @@ class Moment:
     lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
 
-_OWN = frozenset({MADE, ITEM, READ, RETRIES})
+_OWN = frozenset({MADE, ITEM, READ, KEPT, GIVEN, RETRIES})
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
 
 

@@ -139,10 +139,11 @@ class Unread:
 
     inner: Shaping
     is_step: bool  # beside whose items the node's own input stands
+    is_join: bool  # that keeps what has come, whatever it is
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         """The node's result and writes."""
-        if not _is_unknown(brought):
+        if self.is_join or not _is_unknown(brought):
             with suppress(ExpressionError):  # it asks more of the values than is known of them
                 return self.inner.shape(names, brought)
         if not self.is_step:
@@ -197,7 +198,9 @@ def _node(node: Node, given: Assumptions, luck: Luck, known: frozenset[str]) -> 
 
 def _shaping(node: Node) -> Shaping | None:
     """Its shaping; of a node that the compiler added, one that does without what is not known."""
-    return Unread(node.shaping, node.step is not None) if node.shaping and node.is_made else node.shaping
+    if node.shaping is None or not node.is_made:
+        return node.shaping
+    return Unread(node.shaping, node.step is not None, node.fan_in is not None)
 
 
 def _step(step: Step | None) -> Step | None:

@@ -39,12 +39,12 @@ class Kinds:
     def is_between(self, name: str) -> bool:
         """Tells whether the compiler made a node that its state goes on from.
 
-        It reads the items there, forks, or pauses before it is tried again.
+        It reads the items there, forks, keeps the results to write them, or pauses before it is tried again.
         """
         node = self._graph.nodes.get(name)
         if node is None or not node.is_made:
             return False
-        is_plain = node.step is None and node.wait is None and node.fan_out != "all"
+        is_plain = not (node.step or node.wait or node.fan_in) and node.fan_out != "all"
         return not is_plain or any(rule.foreach for rule in node.rules)
 
     def is_sleep(self, name: str) -> bool:

@@ -63,7 +63,18 @@ def _parsed(text: str, what: str) -> Json:
         raise failed(f"{what} is no JSON: {error}") from None
     if _is_deeper(value, JSON_DEPTH):
         raise failed(f"{what} is nested deeper than {JSON_DEPTH} levels")
+    if "\\u" in text and _has_half_a_pair(value):
+        raise failed(f"{what} has half a surrogate pair")
     return value
+
+
+def _has_half_a_pair(value: Json) -> bool:
+    """Tells whether a text in the value is none that a store can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _no_constant(name: str) -> Json:

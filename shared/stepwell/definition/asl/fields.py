@@ -48,7 +48,6 @@ TYPES = tuple(_BY_PATHS)
 
 _UNSUPPORTED = {  # each with what to do in its place
     "Credentials": "give the permissions to the pool that runs the step",
-    "ResultWriter": "write the results in a Task after it",
 }
 COMPUTED = ("TimeoutSeconds", "HeartbeatSeconds", "MaxConcurrency", "ToleratedFailureCount",
             "ToleratedFailurePercentage")  # fmt: skip

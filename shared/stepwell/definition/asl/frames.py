@@ -12,7 +12,7 @@ from functools import cached_property
 from stepwell.definition import graph
 from stepwell.definition.asl.names import EXECUTION
 from stepwell.definition.asl.paths import Scope
-from stepwell.definition.graph import CALLBACK_MARK, ITEM, READ, RETRIES, Json
+from stepwell.definition.graph import CALLBACK_MARK, ITEM, KEPT, READ, RETRIES, Json
 from stepwell.errors import ExpressionError
 
 VARIABLES = "$variables"  # names in the scope that no state can have
@@ -52,6 +52,13 @@ class Frame:
         found: Mapping[str, Json] | None = self._written.get(READ)
         if found is None:
             raise ExpressionError(f"{self.state} has read no items")
+        return found[what]
+
+    def kept(self, what: str) -> Json:
+        """What the state's ResultWriter writes: the `outcomes` of the branches, and the `id` of them all."""
+        found: Mapping[str, Json] | None = self._written.get(KEPT)
+        if found is None:
+            raise ExpressionError(f"{self.state} has kept no results")
         return found[what]
 
     def retries(self) -> list[int]:

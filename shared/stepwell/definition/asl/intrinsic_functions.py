@@ -171,7 +171,8 @@ def _split(text: Json, marks: Json) -> Json:
     return [part for part in alike.split(one) if part]
 
 
-def _uuid(seed: str) -> str:
+def uuid_of(seed: str) -> str:
+    """Returns the UUID that chance draws by this seed."""
     return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
 
 
@@ -236,5 +237,5 @@ FUNCTIONS: dict[str, Function] = {
     "States.MathRandom": Function(2, 3, _random, seeded=True),
     "States.MathAdd": Function(2, 2, _add),
     "States.StringSplit": Function(2, 2, _split),
-    "States.UUID": Function(0, 0, _uuid, seeded=True),
+    "States.UUID": Function(0, 0, uuid_of, seeded=True),
 }

@@ -1,7 +1,7 @@
 """Compiles a state machine of Amazon States Language to nodes.
 
 a state            a node of its name; what a catcher, a retrier or a rule makes of the data, nodes of their own
-Parallel, Map P    the node `P.fork`, whose branches meet at the node `P`
+Parallel, Map P    the node `P.fork`, whose branches meet at the node `P`; `maps` has the others of a Map
 Next, Catch        rules that lead on; in a branch, `End` leads to the node where its branches meet
 """
 
@@ -23,17 +23,12 @@ from stepwell.definition.asl.fields import (
     machine_problems,
 )
 from stepwell.definition.asl.frames import Frame
-from stepwell.definition.asl.readers import reader_errors, reader_of, reader_problems
+from stepwell.definition.asl.maps import MapNodes, begins_at, meets_at, written
+from stepwell.definition.asl.readers import reader_errors, reader_problems
 from stepwell.definition.asl.rules import catches, choices, is_wrong, retriers
 from stepwell.definition.asl.tasks import Target, Unsupported, target_of
-from stepwell.definition.asl.values import (
-    fail_value,
-    item_value,
-    items_value,
-    number_value,
-    numbers_value,
-    seconds_value,
-)
+from stepwell.definition.asl.values import fail_value, number_value, numbers_value, seconds_value
+from stepwell.definition.asl.writers import writer_errors, writer_problems
 from stepwell.definition.calls import check_workflow
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Call, Child, FanIn, Json, Node, Retrier, Rule, Step, Wait
@@ -44,9 +39,9 @@ from stepwell.limits import NAME_CHARACTERS, STEP_TIMEOUT_MS
 VISITS = 1_000_000  # of a state: a machine's loops end by its own rules, or by the records that a run may have
 SCHEME = "workflow:"
 _LIMITS = {"timeout": "TimeoutSeconds", "heartbeat": "HeartbeatSeconds"}
-_BOUNDS = {"concurrency": "MaxConcurrency", "count": "ToleratedFailureCount", "percent": "ToleratedFailurePercentage"}
 
 State = Mapping[str, Json]
+_OWN = (("ItemReader", reader_problems, reader_errors), ("ResultWriter", writer_problems, writer_errors))
 
 
 def compile_machine(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
@@ -127,12 +122,11 @@ class _State:
         problems = list(field_problems(self.state, self.path, self.language))
         if not problems and "ItemBatcher" in self.state:
             problems += batcher_problems(self.state["ItemBatcher"], f"{self.path}/ItemBatcher", self.language)
-        if not problems and "ItemReader" in self.state:
-            problems += reader_problems(self.state, self.path, self.language)
+        own = [(find, errors) for field, find, errors in _OWN if field in self.state and not problems]
+        problems += [one for find, _ in own for one in find(self.state, self.path, self.language)]
         self.context.problems += problems
         wrong = list(field_errors(self.state, self.path, is_jsonata=self.language == ANSWERS))
-        if not problems and "ItemReader" in self.state:
-            wrong += reader_errors(self.state, self.path, self.language)
+        wrong += [one for _, errors in own if not problems for one in errors(self.state, self.path, self.language)]
         for place, error in wrong:
             self.context.add_error(error, place)
         self.machine.places[self.name] = self.path
@@ -261,18 +255,20 @@ class _State:
         self._add(Node(self.name, failing=fail_value(self.name, self.state, self.language)))
 
     def _parallel(self) -> None:
-        rules = []
+        branches = []
         for at, branch in enumerate(self.state["Branches"]):
             path, which = f"{self.path}/Branches/{at}", f"{self.name}.Branches[{at}]"
             if not isinstance(branch, dict):
                 self.context.add("wrong_type", "a branch must be an object", path)
                 continue
             start = self._begun(which, self.machine.compile(branch, path, self.name))
-            rules.append(Rule(which, "transition", to=start))
-        if not rules:
+            branches.append(Rule(which, "transition", to=start))
+        if not branches:
             self.context.add("bad_state", "`Branches` is empty", f"{self.path}/Branches", "write at least one")
-        self._add(Node(f"{self.name}.fork", fan_out="all", rules=tuple(rules), join=self.name, is_made=True))
-        self._met(FanIn(merge="results", target=self.name, tells="error"))
+        self._add(Node(f"{self.name}.fork", fan_out="all", rules=tuple(branches), join=self.name, is_made=True))
+        rules = self._rules(retriers(self.context, self.state, self.path))
+        fan_in = FanIn(merge="results", target=self.name, tells="error")
+        self._add(Node(self.name, fan_in=fan_in, shaping=parts.Shaped(self.name, self._dialect()), rules=rules))
 
     def _begun(self, which: str, start: str) -> str:
         """Returns where a branch begins: at a node that makes its input, if that is not the state's own."""
@@ -283,45 +279,12 @@ class _State:
         return which
 
     def _map(self) -> None:
-        state = self.state
-        key = "ItemProcessor" if "ItemProcessor" in state else "Iterator"
-        first = f"{self.name}.item"
-        start = self.machine.compile(state[key], f"{self.path}/{key}", self.name)
-        shaping = parts.ItemShaped(self.name, item_value(state, self.language), has_read=self.reads)
-        self._add(Node(first, shaping=shaping, is_made=True, rules=(Rule(f"{first}.Next", "transition", to=start),)))
-        items = parts.Computed(self.name, "items", items_value(self.name, state, self.language))
-        most, count, percent = (_written(state, name) for name in _BOUNDS.values())
-        bounds = numbers_value(self.name, state, _BOUNDS, self.language)
-        rule = Rule(f"{self.name}.items", "transition", to=first, foreach=items, bounds=bounds,
-                    max_concurrency=int(most or 0) or None)  # fmt: skip
-        is_tolerant = any(name.startswith("Tolerated") for name in state)
-        fan_in = FanIn(merge="results", target=self.name, tells="unmet" if is_tolerant else "error",
-                       tolerate_count=None if count is None else int(count), tolerate_percent=percent)  # fmt: skip
-        forks = Node(f"{self.name}.fork", fan_out="all", rules=(rule,), join=self.name, is_made=True)
-        caught = self._met(fan_in)[:-1]
-        if caught:  # they take what the items and the bounds fail with, too
-            forks = replace(forks, fan_out="first_match", rules=(rule, *caught), shaping=parts.Tried(items, bounds))
-        self._add(forks)
-        if self.reads:
-            self._read(caught, forks.name)
-
-    def _read(self, caught: tuple[Rule, ...], forks: str) -> None:
-        """Adds the node that reads the items, before the one that forks. The state's own rules take its failures."""
-        found = reader_of(self.name, self.state, self.language, self.machine.resources)
-        if isinstance(found, Unsupported):
-            place = f"{self.path}/ItemReader/Resource"
-            self.context.add("unsupported_resource", found.message, place, found.hint)
-            return
-        name = self.entries[self.name]
-        self._add(Node(name, step=found.step, shaping=found.shaping, is_made=True,
-                       rules=(*caught, Rule(f"{name}.Next", "transition", to=forks))))  # fmt: skip
-
-    def _met(self, fan_in: FanIn) -> tuple[Rule, ...]:
-        """Adds the node where the branches meet, which makes the state's output. Returns its ways on."""
+        key = "ItemProcessor" if "ItemProcessor" in self.state else "Iterator"
+        start = self.machine.compile(self.state[key], f"{self.path}/{key}", meets_at(self.name, self.state))
         rules = self._rules(retriers(self.context, self.state, self.path))
-        shaping = parts.Shaped(self.name, self._dialect(), has_read=self.reads)
-        self._add(Node(self.name, fan_in=fan_in, shaping=shaping, rules=rules))
-        return rules
+        found = MapNodes(self.name, self.state, self.language, self._dialect(), rules, self.machine.resources)
+        for node in found.compile(self.context, self.path, start):
+            self._add(node)
 
     # -- shared
 
@@ -348,7 +311,7 @@ class _State:
         for at, (errors, dialect, to) in enumerate(caught):
             made = f"{self.name}.Catch[{at}]"
             target = self._target(to, f"{self.path}/Catch/{at}/Next")
-            shaping = parts.Caught(self.name, dialect, has_read=self.reads)
+            shaping = parts.Caught(self.name, dialect, has_read=self.reads, has_kept="ResultWriter" in self.state)
             self._add(Node(made, shaping=shaping, is_made=True, rules=(Rule(f"{made}.Next", "transition", to=target),)))
             when = parts.OnError(self.name, f"Catch[{at}]", partial(_takes, errors))
             rules.append(Rule(f"{self.name}.Catch[{at}]", "transition", when, made))
@@ -378,19 +341,13 @@ class _State:
 def _entry(name: str, state: Json) -> str:
     """Returns the node where a state begins."""
     kind = state.get("Type") if isinstance(state, dict) else None
-    if kind == "Map" and "ItemReader" in state:
-        return f"{name}.reader"
-    return f"{name}.fork" if kind in ("Parallel", "Map") else name
-
-
-def _written(state: State, name: str) -> float | None:
-    """Returns a number that is written, not computed."""
-    value = state.get(name)
-    return None if isinstance(value, str) else value
+    if kind == "Map":
+        return begins_at(name, state)
+    return f"{name}.fork" if kind == "Parallel" else name
 
 
 def _milliseconds(state: State, name: str) -> int | None:
-    seconds = _written(state, name)
+    seconds = written(state, name)
     return None if seconds is None else int(seconds * 1000)
 
 

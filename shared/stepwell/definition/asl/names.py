@@ -33,6 +33,7 @@ _NAMED: Mapping[str, str] = {
     "branch_failed": "States.BranchFailed",
     "child_failed": TASK_FAILED,
     "item_reader_failed": "States.ItemReaderFailed",
+    "result_writer_failed": "States.ResultWriterFailed",
     TOO_WIDE: TOO_WIDE,
     "join_unmet": "States.ExceedToleratedFailureThreshold",
     "payload_too_large": TOO_LARGE,
@@ -53,7 +54,6 @@ KNOWN = frozenset(
         RUNTIME,
         "States.Http.Socket",
         "States.Permissions",
-        "States.ResultWriterFailed",
         *_NAMED.values(),
     }
 )

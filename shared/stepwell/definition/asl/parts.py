@@ -8,7 +8,7 @@ from stepwell.definition.asl.dialects import Dialect, key_and_value
 from stepwell.definition.asl.frames import MADE, Frame
 from stepwell.definition.asl.names import TOO_WIDE, cause_of, name_of, takes
 from stepwell.definition.backoff import growing_ms
-from stepwell.definition.graph import ITEM, READ, Json, Retrier
+from stepwell.definition.graph import GIVEN, ITEM, KEPT, READ, Json, Retrier
 from stepwell.errors import ExpressionError
 from stepwell.limits import FORK_WIDTH
 from stepwell.values import dataclass
@@ -62,13 +62,14 @@ class Shaped:
         wrap: Callable[[Frame, Json], Json] | None = None,
         *,
         has_read: bool = False,
+        has_kept: bool = False,
     ) -> None:
         """`wrap`: makes of what came what the state takes for its result, such as `{"Payload": …}`.
 
-        `has_read`: the items that a node of it has read are let go.
+        `has_read`, `has_kept`: the items that a node of it has read, the results that one has kept, are let go.
         """
         self._state, self._dialect, self._wrap = state, dialect, wrap
-        self._left = {READ: None} if has_read else {}
+        self._left = _left(has_read=has_read, has_kept=has_kept)
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         frame = Frame(names, self._state)
@@ -106,9 +107,9 @@ class Given:
 class Caught:
     """Makes the output of a state whose error a catcher has taken."""
 
-    def __init__(self, state: str, dialect: Dialect, *, has_read: bool = False) -> None:
+    def __init__(self, state: str, dialect: Dialect, *, has_read: bool = False, has_kept: bool = False) -> None:
         self._state, self._dialect = state, dialect
-        self._left = {READ: None} if has_read else {}
+        self._left = _left(has_read=has_read, has_kept=has_kept)
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         frame = Frame(names, self._state)
@@ -120,8 +121,11 @@ class Caught:
 class ItemShaped:
     """Makes the input of a branch of a Map state from its item."""
 
-    def __init__(self, state: str, select: Callable[[Frame, Json], Json], *, has_read: bool = False) -> None:
-        self._state, self._select, self._has_read = state, select, has_read
+    def __init__(
+        self, state: str, select: Callable[[Frame, Json], Json], *, has_read: bool = False, is_kept: bool = False
+    ) -> None:
+        """`is_kept`: the input stays in the branch's scope, for those who look at it after its end."""
+        self._state, self._select, self._has_read, self._is_kept = state, select, has_read, is_kept
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         branch = names["branch"]
@@ -130,7 +134,12 @@ class ItemShaped:
         if self._has_read:
             item["Source"] = Frame(names, self._state).read("source")
         frame = Frame(_WithItem(names, item), self._state)
-        return self._select(frame, data), {**MADE, ITEM: item}
+        given = self._select(frame, data)
+        return given, {**MADE, ITEM: item, **({GIVEN: given} if self._is_kept else {})}
+
+
+def _left(*, has_read: bool, has_kept: bool) -> Mapping[str, Json]:
+    return {**({READ: None} if has_read else {}), **({KEPT: None} if has_kept else {})}
 
 
 class _WithItem(Mapping[str, Json]):

@@ -27,6 +27,7 @@ NATIVE: Mapping[str, str] = {  # the services' names in the SDK
 }
 LIST = "s3:listObjectsV2"
 READS = ("s3:getObject", LIST)  # what an ItemReader calls
+WRITE = "s3:putObject"  # what a ResultWriter calls
 HTTP = "http:invoke"
 INVOKE = "lambda:invoke"  # of a function that is computed, or that is not waited for
 SDK = "aws-sdk:"
@@ -49,7 +50,7 @@ def is_service(call: str) -> bool:
 
 def in_sdk(call: str) -> tuple[str, str]:
     """Returns the service and the action of a call of AWS, as the SDK names them."""
-    if call in NATIVE or call in READS:
+    if call in NATIVE or call in (*READS, WRITE):
         service, _, action = call.partition(":")
         return NATIVE.get(call, service), action
     _, service, action = call.split(":")
@@ -88,8 +89,8 @@ def uses(call: str, given: Json) -> Uses:
         name = literal(given, "FunctionName")
         versions = ("", ":*") if isinstance(given, dict) and given.keys() & {"Qualifier", "Qualifier.$"} else ("",)
         return (("aws_own", call),) if name is None else tuple(("lambda", f"{name}{one}") for one in versions)
-    if call in READS:
-        return _read(call, given)
+    if call in (*READS, WRITE):
+        return _of_bucket(call, given)
     service, action = in_sdk(call)
     find = _RESOURCES.get((service, action))
     found = [] if find is None else list(find(given))
@@ -99,13 +100,16 @@ def uses(call: str, given: Json) -> Uses:
     return tuple(("aws", f"{iam} {resource}") for resource in dict.fromkeys(found))
 
 
-def _read(call: str, given: Json) -> Uses:
+def _of_bucket(call: str, given: Json) -> Uses:
     """A key that is computed may be any of its bucket, if that is written out."""
     bucket = literal(given, "Bucket")
     if bucket is None:
         return (("aws_own", call),)
     if call == LIST:
         return (("aws", f"s3:ListBucket s3:{bucket}"),)
+    if call == WRITE:
+        prefix = (literal(given, "Prefix") or "").rstrip("/")
+        return (("aws", f"s3:PutObject s3:{bucket}/{prefix}{'/' if prefix else ''}*"),)
     version = "Version" if given.keys() & {"VersionId", "VersionId.$"} else ""
     return (("aws", f"s3:GetObject{version} s3:{bucket}/{literal(given, 'Key') or '*'}"),)
 

@@ -36,6 +36,8 @@ class ShownNodes:
         data = dict(data)
         if isinstance(data.get("next"), str):
             data["next"] = self._led_to(data["next"])
+        if isinstance(data.get("join"), str):
+            data["join"] = self.graph.seen_as(data["join"])
         if isinstance(data.get("groups"), list):
             data["groups"] = [{**one, "node": self._led_to(one["node"])} for one in data["groups"]]
         if isinstance(error := data.get("error"), dict) and "step" in error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stepwell.definition.asl.services import NATIVE, READS, call_name, in_sdk
+from stepwell.definition.asl.services import NATIVE, READS, WRITE, call_name, in_sdk
 from stepwell.definition.graph import Json
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.port import StepCall
@@ -28,6 +28,9 @@ class Services(Protocol):
     def read(self, call: ServiceCall) -> Json:
         """Reads a dataset: the text of an object, or a list of objects, from all pages. Raises CallError."""
 
+    def write(self, call: ServiceCall) -> Json:
+        """Writes objects to a bucket, one after the other. Returns where the last one is. Raises CallError."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceSteps:
@@ -42,4 +45,6 @@ class ServiceSteps:
             message = f"{name} is a call of AWS, which nothing makes here (in a test, mock the state or its resource)"
             raise CallError("aws_not_here", "step", message)
         made = ServiceCall(*in_sdk(name), call.input, name in NATIVE)
+        if name == WRITE:
+            return self.services.write(made)
         return self.services.read(made) if name in READS else self.services.call(made)

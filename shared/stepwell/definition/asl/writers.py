@@ -1,0 +1,194 @@
+"""ResultWriter: a Map that writes the results of its items to S3.
+
+    A.join   keeps the results, and draws the id under which they are written
+    A        writes them: a file of those that succeeded, one of those that failed, and the manifest at last
+
+The writing is a step. Its retries write the same files again. What it fails with is `States.ResultWriterFailed`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from stepwell.definition.asl import services
+from stepwell.definition.asl.dialects import Answers, Dialect, Paths, field_errors
+from stepwell.definition.asl.fields import ANSWERS
+from stepwell.definition.asl.frames import MADE, Frame
+from stepwell.definition.asl.intrinsic_functions import uuid_of
+from stepwell.definition.asl.names import cause_of, name_of
+from stepwell.definition.asl.parts import Computed
+from stepwell.definition.asl.tasks import Unsupported, mapped_to
+from stepwell.definition.graph import KEPT, Json, Step
+from stepwell.definition.text import closest, pointer_part
+from stepwell.errors import ExpressionError, Problem
+from stepwell.values import dataclass
+
+State = Mapping[str, Json]
+FAILED = "result_writer_failed"
+_SUCCESS, _FAILURE = "SUCCEEDED", "FAILED"
+_CHOICES: Mapping[str, Sequence[str]] = {"Transformation": ("NONE", "COMPACT", "FLATTEN"), "OutputType": ("JSON",)}
+_UNSUPPORTED: Mapping[str, Sequence[str]] = {"OutputType": ("JSONL",)}
+_NEEDS = "write Resource: arn:aws:states:::s3:putObject, and Parameters with the Bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A Map's ResultWriter, compiled."""
+
+    step: Step
+    keeping: Kept
+    told: Callable[[Frame, Json], Json]
+
+
+def writer_of(name: str, state: State, language: str, mapped: Mapping[str, str]) -> Writer | Unsupported:
+    """Compiles a ResultWriter without mistakes. `mapped`: what runs in place of resources."""
+    writer: State = state["ResultWriter"]
+    resource, field = writer["Resource"], "Arguments" if language == ANSWERS else "Parameters"
+    own = mapped_to(resource, mapped)
+    if own is None and services.call_name(resource) != services.WRITE:
+        message = f"a ResultWriter cannot write by the resource {resource[:120]!r} in this version"
+        return Unsupported(message, closest(resource, [f"arn:aws:states:::{services.WRITE}"]))
+    if own is not None and own.startswith("workflow:"):
+        return Unsupported("a ResultWriter cannot write by a workflow", "name a Python function in resources.yaml")
+    fields = {**({"InputPath": state["InputPath"]} if "InputPath" in state else {}), field: writer.get(field, {})}
+    dialect: Dialect = Answers(fields) if language == ANSWERS else Paths(fields)
+    made = _Files(state.get("Label", name), writer.get("WriterConfig", {}).get("Transformation", "NONE"), dialect)
+    uses = services.uses(services.WRITE, writer.get(field)) if own is None else ()
+    step = Step(own or resource, Computed(name, "ResultWriter", made.given), uses=uses, fails_as=FAILED)
+    return Writer(step, Kept(name), made.told)
+
+
+class Kept:
+    """Keeps what the branches of a Map came to, beside the state's input, until it is written."""
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+
+    def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
+        frame = Frame(names, self._state)
+        return frame.input, {**MADE, KEPT: {"id": uuid_of(frame.seed("ResultWriter")), "outcomes": brought}}
+
+
+class _Files:
+    """The files of one Map's results, in the words of Step Functions."""
+
+    def __init__(self, label: str, transformation: str, dialect: Dialect) -> None:
+        self._label, self._transformation, self._dialect = label, transformation, dialect
+
+    def given(self, frame: Frame) -> Json:
+        """Returns what the step is called with: the bucket, and each object's key and text, the manifest last."""
+        bucket, folder = self._place(frame)
+        outcomes = frame.kept("outcomes")
+        good = [one for one in outcomes if one.get("error") is None]
+        bad = [one for one in outcomes if one.get("error") is not None]
+        files = {
+            **({_SUCCESS: self._results(frame, good)} if good else {}),
+            **({_FAILURE: [self._record(frame, one) for one in bad]} if bad else {}),
+        }
+        objects = [{"Key": f"{folder}{name}_0.json", "Body": _json(results)} for name, results in files.items()]
+        listed: dict[str, Json] = {_FAILURE: [], "PENDING": [], _SUCCESS: []}
+        for name, one in zip(files, objects, strict=True):
+            listed[name] = [{"Key": one["Key"], "Size": len(one["Body"].encode())}]
+        manifest = {"DestinationBucket": bucket, "MapRunArn": self._arn(frame), "ResultFiles": listed}
+        return {"Bucket": bucket, "Objects": [*objects, {"Key": f"{folder}manifest.json", "Body": _json(manifest)}]}
+
+    def told(self, frame: Frame, brought: Json) -> Json:
+        """Returns the state's result. `brought`: where the manifest was written; else where it was to be."""
+        bucket, folder = self._place(frame)
+        place = brought if isinstance(brought, dict) and brought.keys() >= {"Bucket", "Key"} else {}
+        details = {"Bucket": place.get("Bucket", bucket), "Key": place.get("Key", f"{folder}manifest.json")}
+        return {"MapRunArn": self._arn(frame), "ResultWriterDetails": details}
+
+    def _place(self, frame: Frame) -> tuple[str, str]:
+        given = self._dialect.given(frame)
+        bucket = given.get("Bucket") if isinstance(given, dict) else None
+        prefix = given.get("Prefix", "") if isinstance(given, dict) else None
+        if not isinstance(bucket, str) or not isinstance(prefix, str):
+            raise ExpressionError(f"the Bucket and the Prefix of {frame.state} are to be texts", code=FAILED)
+        return bucket, f"{prefix}{'/' if prefix and not prefix.endswith('/') else ''}{frame.kept('id')}/"
+
+    def _results(self, frame: Frame, outcomes: Sequence[State]) -> list[Json]:
+        if self._transformation == "NONE":
+            return [self._record(frame, one) for one in outcomes]
+        outputs = [one["output"] for one in outcomes]
+        if self._transformation == "COMPACT":
+            return outputs
+        return [part for one in outputs for part in (one if isinstance(one, list) else [one])]
+
+    def _record(self, frame: Frame, outcome: State) -> Json:
+        """Returns the execution of one item, as far as it is one here."""
+        error = outcome.get("error")
+        status, name = _SUCCESS if error is None else _FAILURE, f"{frame.kept('id')}.{outcome['index']}"
+        machine = f"{frame.names['run']['workflow']}/{self._label}"
+        came = {"Output": _json(outcome.get("output")), "OutputDetails": {"Included": True}}
+        if error is not None:
+            came = {"Error": name_of(error), "Cause": cause_of(error)}
+        return {
+            "ExecutionArn": f"arn:aws:states:::execution:{machine}:{name}",
+            "Input": _json(outcome.get("given")),
+            "InputDetails": {"Included": True},
+            "Name": name,
+            **came,
+            "RedriveCount": 0,
+            "RedriveStatus": "NOT_REDRIVABLE",
+            "RedriveStatusReason": f"Execution is {status} and cannot be redriven",
+            "StateMachineArn": f"arn:aws:states:::stateMachine:{machine}",
+            "Status": status,
+        }
+
+    def _arn(self, frame: Frame) -> str:
+        return f"arn:aws:states:::mapRun:{frame.names['run']['workflow']}/{self._label}:{frame.kept('id')}"
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# -- mistakes
+
+
+def writer_problems(state: State, path: str, language: str) -> Iterator[Problem]:
+    """Yields what is wrong with a `ResultWriter`, and where it stands."""
+    writer, place = state["ResultWriter"], f"{path}/ResultWriter"
+    if not isinstance(writer, dict):
+        yield Problem("wrong_type", "`ResultWriter` must be an object", place)
+        return
+    field, other = ("Arguments", "Parameters") if language == ANSWERS else ("Parameters", "Arguments")
+    known = ("Resource", "WriterConfig", field)
+    if other in writer:
+        message = f"`{other}` is for the other query language; this state's is {language}"
+        yield Problem("misplaced_key", message, f"{place}/{other}", f"write {field}")
+    for name in writer.keys() - {*known, other}:
+        hint = closest(name, known)
+        yield Problem("unknown_key", f"`ResultWriter` has no field `{name}`", f"{place}/{pointer_part(name)}", hint)
+    if not isinstance(writer.get("Resource"), str):
+        yield Problem("missing_key", "`ResultWriter` needs `Resource`", place, _NEEDS)
+    processor = state.get("ItemProcessor")
+    if not isinstance(processor, dict) or (processor.get("ProcessorConfig") or {}).get("Mode") != "DISTRIBUTED":
+        hint = "write ItemProcessor: {ProcessorConfig: {Mode: DISTRIBUTED}, …}"
+        yield Problem("bad_state", "`ResultWriter` is for a Map in the mode DISTRIBUTED", place, hint)
+    config = writer.get("WriterConfig", {})
+    if not isinstance(config, dict):
+        yield Problem("wrong_type", "`WriterConfig` must be an object", f"{place}/WriterConfig")
+        return
+    yield from _config_problems(config, f"{place}/WriterConfig")
+
+
+def _config_problems(config: State, place: str) -> Iterator[Problem]:
+    for name, value in config.items():
+        here = f"{place}/{pointer_part(name)}"
+        if value in _UNSUPPORTED.get(name, ()):
+            hint = "write JSON, or write the results in a Task after it"
+            yield Problem("unsupported", f"`{name}: {value}` is not supported in this version", here, hint)
+        elif name not in _CHOICES:
+            yield Problem("unknown_key", f"`WriterConfig` has no field `{name}`", here, closest(name, _CHOICES))
+        elif value not in _CHOICES[name]:
+            yield Problem("bad_value", f"`{name}` cannot be {value!r:.50}", here, f"one of {', '.join(_CHOICES[name])}")
+
+
+def writer_errors(state: State, path: str, language: str) -> Iterator[tuple[str, ExpressionError]]:
+    """Yields what is wrong in the expressions of a `ResultWriter`, each with its JSON pointer."""
+    writer = state["ResultWriter"]
+    given = {name: writer[name] for name in ("Parameters", "Arguments") if name in writer}
+    yield from field_errors(given, f"{path}/ResultWriter", is_jsonata=language == ANSWERS)
