@@ -10,6 +10,7 @@ from stepwell.engine.waits import branch_topic
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
+from tests.aws.ledger_kit import metered
 from tests.engine.golden_logs import WORKFLOWS
 from tests.lifecycle.kills import killed
 from tests.lifecycle.test_redrive import redriven
@@ -55,6 +56,18 @@ async def order(ctx):
 """
 
 
+LATER = """
+async def two(ctx):
+    return [await ctx.event("paid"), await ctx.event("packed")]
+
+@workflow
+async def later(ctx):
+    found = await asyncio.gather(billed(ctx, "ana"), two(ctx), return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
+"""
 CVS = {"ana": "cv/1", "bea": "cv/2"}
 
 
@@ -238,4 +251,49 @@ def test_a_task_that_waited_when_another_failed_keeps_its_events(tmp_path: Path)
     again = run.redrive()
     again.event("packed", {"boxes": 1})
     assert (again.status, again.result) == ("completed", [[{"of": "paid"}, {"boxes": 1}], "billed ana"])
+    kit.close()
+
+
+def test_what_came_for_the_failed_run_before_its_wait_is_found_on_aws() -> None:
+    """There a note names the event; the other stores look for it among all of them."""
+    with metered() as world:
+        kit = Stepwell(FOLDER, world.backend)
+        kit.define(
+            "workflow: flow\ntimeline:\n  - {name: nap, sleep: 1h}\n  - {name: pack, run: python:m.pack}\n"
+            "  - {name: paid, wait: {for: event, name: paid, timeout: 1d}}\n"
+        )
+        kit.mock("pack", raises=ValueError("no box"), times=1)
+        run = kit.start("flow", {})
+        kit.settle()
+        run.event("paid", {"amount": 5}, event_id="e-1")
+        kit.advance("2h")
+        assert run.status == "failed"
+        kit.mock("pack", returns="packed")
+        again = run.redrive()
+        assert (again.status, again.state["paid"]) == ("completed", {"amount": 5})
+
+
+def test_a_wait_that_a_task_began_after_the_failure_begins_anew(tmp_path: Path) -> None:
+    """It has no place in the new run before that gets there. What it had in the failed run is to be sent again."""
+    (tmp_path / "orders.py").write_text(FUNCTION + LATER)
+    kit, broken = Stepwell(tmp_path), [ValueError("no bill today")]
+
+    def bill(given: dict[str, str]) -> str:
+        if broken:
+            raise broken[0]
+        return f"billed {given['who']}"
+
+    kit.mock("bill", returns=bill)
+    run = kit.start("later")
+    kit.settle()
+    for name in ("go", "paid", "packed"):  # the step fails before the other task waits for `packed`
+        run.event(name, name)
+        kit.settle()
+    assert run.status == "failed"
+    broken.clear()
+    again = run.redrive()
+    kit.settle()
+    assert (again.status, again.waiting_for) == ("waiting", "event")
+    again.event("packed", "again")
+    assert (again.status, again.result) == ("completed", ["billed ana", ["paid", "again"]])
     kit.close()
