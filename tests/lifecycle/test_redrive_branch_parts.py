@@ -231,6 +231,25 @@ def test_steps_of_a_dag_keep_documents_and_ask_for_votes_again(stepwell: Stepwel
     assert (again.state["papers"]["cv"], again.state["deed"]["deed"]) == ("cv/1", "deed/1")
 
 
+def test_an_event_that_is_not_consumed_is_there_for_all_branches_again() -> None:
+    """It is sent to the run once, as it was. A branch of its own two times might take it for two events."""
+    arms = "{all: [{for: event, name: price}, {for: event, name: %s}], timeout: 1d}"
+    steps = "".join(f"  - {{name: {name}, wait: {arms % name}}}\n" for name in ("bread", "milk"))
+    world = World(f"workflow: flow\nevents: {{price: {{consume_on_read: false}}}}\nsteps:\n{steps}")
+    run_id = world.start()
+    world.pass_time(HOUR_MS)
+    send(world, "price", 3, run_id=run_id, event_id="e-3")
+    world.pass_time(DAY_MS)
+    assert world.header(run_id).status == "timed_out"
+    told = run_now(world.service.redrive_foretold(run_id))["sent_again"]
+    assert [(one["token"], one["event_id"]) for one in told] == [("0", "e-3")]
+    again = redriven(world, run_id)
+    world.pass_time(HOUR_MS)
+    for name in ("bread", "milk"):
+        send(world, name, 1, run_id=again)
+    assert world.header(again).status == "completed"
+
+
 def test_a_task_that_waited_when_another_failed_keeps_its_events(tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text(FUNCTION)
     kit, broken = Stepwell(tmp_path), [ValueError("no bill today")]

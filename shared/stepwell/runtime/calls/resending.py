@@ -8,7 +8,7 @@ Each goes to the new run alone, or to the branch whose wait had taken it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from stepwell.definition.event_names import is_own
@@ -50,15 +50,16 @@ class Resender:
         Nothing of a wait that the caller names with `since`.
         """
         expires_ms = self._ports.clock.now_ms() + YEAR_MS
-        had = list(_had(was, now, plan, [] if since else records, expires_ms))
-        return had + await self._unread(was, now, plan, {(one.event.topic, one.event.id) for one in had})
+        took = _had(was, now, plan, [] if since else records, expires_ms)
+        had = {(one.event.topic, one.event.id): one for one in took}
+        return [*had.values(), *await self._unread(was, now, plan, had.keys())]
 
     async def send(self, run_id: str, again: Again) -> None:
         """Puts the event into the mailbox, where a wait of the new run finds it, however late that begins."""
         await self._ports.mailbox.put_event(again.event)
         await self._ports.erasure.note_topic(again.event, run_id)
 
-    async def _unread(self, was: str, now: str, plan: Plan, had: set[tuple[Topic, str]]) -> list[Again]:
+    async def _unread(self, was: str, now: str, plan: Plan, had: Set[tuple[Topic, str]]) -> list[Again]:
         """Returns what was sent to the failed run alone, or to a branch of it, and its waits had not taken."""
         tokens = {before: after for after, before in plan.branch_ids.items()} | {ROOT: ROOT}
         taken = {record.resumption.event_id for token, record in plan.logs if token == ROOT and record.resumption}
@@ -75,11 +76,11 @@ class Resender:
 
 
 def _had(was: str, now: str, plan: Plan, records: Sequence[Record], expires_ms: int) -> Iterator[Again]:
-    """Yields what the failed waits had taken."""
+    """Yields what the failed waits had taken. One that is not consumed is for all waits of the run, as it was."""
     logs: Mapping[str, Sequence[Record]] = {ROOT: records} | plan.failed
     for kept in (plan.root, *plan.branches):
-        token = kept.token.id
-        for at_ms, part in left_parts(was, kept, logs[token]):
+        for at_ms, part in left_parts(was, kept, logs[kept.token.id]):
+            token = ROOT if part.seen else kept.token.id
             event = Event(_topic(part.name, now, token), part.event_id, part.payload, at_ms, expires_ms)
             yield Again(token, event, part.part)
 
