@@ -450,6 +450,21 @@ await ctx.map(own, [1], {given})
     assert run.error["type"] == "bad_value"
 
 
+@pytest.mark.parametrize(
+    "together", ["ctx.map(double, [1, 2, 3], ", "ctx.all(ctx.step(double, 1), ctx.step(double, 2), "]
+)
+@pytest.mark.parametrize("at_once", ["5", 2.5, 5.0, -1, True])
+def test_a_number_of_operations_at_once_that_is_none_fails_the_run_and_breaks_it_for_nobody(
+    flows: Flows, together: str, at_once: object
+) -> None:
+    kit = flows(flow(f"await {together}max_concurrency=at_once)", ", at_once"))
+    run = kit.start("flow", {"at_once": at_once})
+    assert run.error is not None
+    assert (run.status, run.error["type"]) == ("failed", "bad_value")
+    assert f"not {at_once!r}" in run.error["message"]
+    assert "fork.opened" not in [entry["type"] for entry in run.history]
+
+
 def test_what_cannot_be_awaited_together_is_told(flows: Flows) -> None:
     kit = flows(
         HEAD

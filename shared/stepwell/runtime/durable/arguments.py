@@ -82,6 +82,16 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
     return max(int(given.get("count", 0)), int(width * given.get("percent", 0) // 100))
 
 
+def at_once_of(max_concurrency: int | None) -> int:
+    """Returns how many operations may run at once; 0: all. Raises InvalidInput: it may come from the run's input."""
+    if max_concurrency is None:
+        return 0
+    if isinstance(max_concurrency, bool) or not isinstance(max_concurrency, int) or max_concurrency < 0:
+        raise InvalidInput(f"`max_concurrency` must be a whole number, not {max_concurrency!r:.80}", code="bad_value",
+                           hint="write how many may run at once; 0 for all of them")  # fmt: skip
+    return max_concurrency
+
+
 def limit_ms_of(what: str, given: Duration | timedelta) -> int:
     """Returns the duration in ms. Raises InvalidInput above a year, UserError if it is no duration."""
     limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)

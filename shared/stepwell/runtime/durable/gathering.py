@@ -18,6 +18,7 @@ from stepwell.engine.turns import Asked
 from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
 from stepwell.limits import CHILDREN, FORK_CHUNK, ITEMS_COMPARED, WAIT_ARMS
+from stepwell.runtime.durable.arguments import at_once_of
 from stepwell.runtime.durable.failures import raised
 from stepwell.runtime.durable.operations import Operation, Reader
 from stepwell.runtime.durable.racing import Gathered, Joined, all_of, first_of
@@ -86,29 +87,30 @@ def made_of(
 
 
 def together(
-    awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0, tolerated: int = 0
+    awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int | None = 0, tolerated: int = 0
 ) -> Operation[list[Any]]:
     """Returns an operation for all of them, recorded as one wait, as one set of child runs, as branches or as tasks.
 
-    `tolerated`: this many may fail, and stand as exceptions among the results.
+    `tolerated`: this many may fail, and stand as exceptions among the results. Raises InvalidInput.
     """
+    at_once = at_once_of(max_concurrency)
     if not awaited:
         return Nothing()
     operations, need_tasks = _taken(awaited), _need_tasks(awaited)
-    if len(operations) == len(awaited) and not (max_concurrency or tolerated or need_tasks):
+    if len(operations) == len(awaited) and not (at_once or tolerated or need_tasks):
         if _are_one_set(operations):
             return _children(operations)
         if _are_one_wait(operations) and _have_one_limit(operations):
             return _all_waits(operations)
-    asked = Asked("all", name, branches=awaited, max_concurrency=max_concurrency, tolerated=tolerated,
+    asked = Asked("all", name, branches=awaited, max_concurrency=at_once, tolerated=tolerated,
                   is_apart=len(awaited) <= FORK_CHUNK)  # fmt: skip
 
     def read(values: Json) -> list[Any]:
         return [_read(one, value) for one, value in zip(awaited, values, strict=True)]
 
     if need_tasks:
-        return Gathered(asked, read, lambda: all_of(awaited, max_concurrency, tolerated))
-    return Joined(asked, read, operations, lambda: all_of(awaited, max_concurrency, tolerated))
+        return Gathered(asked, read, lambda: all_of(awaited, at_once, tolerated))
+    return Joined(asked, read, operations, lambda: all_of(awaited, at_once, tolerated))
 
 
 def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
