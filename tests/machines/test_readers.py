@@ -113,6 +113,7 @@ def test_a_list_has_the_objects_of_a_prefix(begin: Begin, put: Put, cloud: Cloud
     [
         ({"InputType": "JSON"}, None, "S3.NoSuchKeyException: s3:getObject: "),
         ({"InputType": "JSON"}, "[1", "the file is no JSON: "),
+        ({"InputType": "JSON"}, "[1e999]", "the file is no JSON: 1e999 is no number of JSON"),
         ({"InputType": "JSON"}, "NaN", "the file is no JSON: NaN is no number of JSON"),
         ({"InputType": "JSON"}, "[" * 80 + "]" * 80, "the file is nested deeper than 64 levels"),
         ({"InputType": "JSON"}, '["\\ud83d\\ude00", "\\ud83d"]', "the file has half a surrogate pair"),

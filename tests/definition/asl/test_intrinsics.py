@@ -132,6 +132,7 @@ def test_a_seed_of_ones_own_decides_a_random_number() -> None:
         ("States.StringToJson('{')", "no JSON"),
         ("States.StringToJson('NaN')", "NaN"),
         ("States.StringToJson('1e999')", "inf"),
+        (r"""States.StringToJson('"\\ud800"')""", "half a surrogate pair"),
         ("States.StringToJson($.one)", "an object"),
         ("States.ArrayPartition('x', 1)", "`x`"),
         ("States.ArrayPartition($.items, 0)", "is 0"),

@@ -10,10 +10,13 @@ A list of a bucket's objects has no text.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from stepwell.definition.asl.dialects import list_of
+from stepwell.definition.asl.weights import has_half_a_pair
 from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 from stepwell.limits import JSON_DEPTH
@@ -58,27 +61,25 @@ def _listed(value: Json, config: Mapping[str, Json]) -> Sequence[Json]:
 
 def _parsed(text: str, what: str) -> Json:
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise failed(f"{what} is no JSON: {error}") from None
     if _is_deeper(value, JSON_DEPTH):
         raise failed(f"{what} is nested deeper than {JSON_DEPTH} levels")
-    if "\\u" in text and _has_half_a_pair(value):
+    if "\\u" in text and has_half_a_pair(value):
         raise failed(f"{what} has half a surrogate pair")
     return value
 
 
-def _has_half_a_pair(value: Json) -> bool:
-    """Tells whether a text in the value is none that a store can hold."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _no_constant(name: str) -> Json:
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        _no_constant(text)
+    return value
 
 
 def _is_deeper(value: Json, depth: int) -> bool:

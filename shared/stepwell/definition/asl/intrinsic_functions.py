@@ -13,7 +13,7 @@ from typing import Any
 
 from stepwell.definition.asl.cursor import shown
 from stepwell.definition.asl.path_steps import kind
-from stepwell.definition.asl.weights import is_number, key_of
+from stepwell.definition.asl.weights import has_half_a_pair, is_number, key_of
 from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
@@ -76,9 +76,12 @@ def _shown(value: Json) -> str:
 
 def _string_to_json(text: Json) -> Json:
     try:
-        return json.loads(_text(text, "the argument"), parse_constant=_no_constant)
+        value = json.loads(_text(text, "the argument"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise failure(f"the text is no JSON: {error}") from None
+    if "\\u" in text and has_half_a_pair(value):
+        raise failure("the text has half a surrogate pair")
+    return value
 
 
 def _no_constant(name: str) -> Json:

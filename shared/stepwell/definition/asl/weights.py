@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Hashable
 
@@ -42,6 +43,15 @@ def check_weight(value: Json, budget: Budget, depth: int = 0) -> None:
                 f"the result is larger than {EXPRESSION_RESULT_BYTES} bytes",
                 hint="keep large values in a step's output",
             )
+
+
+def has_half_a_pair(value: Json) -> bool:
+    """Tells whether a text in the value has half a surrogate pair, which no store can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def is_number(value: Json) -> bool:
