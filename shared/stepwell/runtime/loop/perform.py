@@ -28,7 +28,6 @@ from stepwell.engine.effect_kinds import (
 from stepwell.engine.effects import effects
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.pushing import is_stale
-from stepwell.engine.records import Kind
 from stepwell.engine.token import Locks as HeldLocks
 from stepwell.engine.token import Permit
 from stepwell.engine.waits import event_topic
@@ -159,13 +158,6 @@ class Performer:
             await self.forking.showing.show_root(at, effect)
         else:
             await self.forking.showing.show(at)
-
-    async def show_wait_over(self, at: Standing) -> None:
-        """Shows the end of a wait that came while the run is paused: its other effects may wait until it goes on."""
-        if at.token.last is not None and at.token.last.kind is Kind.RESUMED:
-            for effect in effects(at.graph, at.token):
-                if isinstance(effect, ShowStatus):
-                    await self._show(at, effect)
 
     async def _announce(self, at: Standing, effect: Announce) -> None:
         now_ms = self._ports.clock.now_ms()

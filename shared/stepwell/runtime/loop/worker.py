@@ -138,7 +138,6 @@ class Worker:
     async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
         """Moves the token one record further after the last record's effects. Records in an open batch have none."""
         if is_held(at.run, at.token) and can_move(at.token):
-            await self._performer.show_wait_over(at)
             return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.ended:  # nothing follows an end but its effects
