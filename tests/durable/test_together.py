@@ -477,10 +477,10 @@ async def flow(ctx, which: int):
     ][which]()
 """
     )
-    for which, code in enumerate(["bad_value", "bad_value", "bad_value", "TypeError"]):
+    for which in range(4):
         run = kit.start("flow", {"which": which})
         assert run.error is not None
-        assert (run.status, run.error["type"]) == ("failed", code)
+        assert (run.status, run.error["type"]) == ("failed", "bad_value")
 
 
 def test_a_cancel_ends_what_the_branches_do(flows: Flows) -> None:

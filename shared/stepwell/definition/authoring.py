@@ -108,7 +108,7 @@ def step(
         raise _bad(f"`at_most_once` must be True or False, not {at_most_once!r}")
     defaults = StepDefaults(
         name=None if name is None else _name("name", name),
-        retry=None if retry is None else _retry(retry).policy(),
+        retry=None if retry is None else retry_of(retry).policy(),
         timeout_ms=None if timeout is None else _step_timeout(timeout),
         at_most_once=at_most_once,
         pool=None if pool is None else _name("pool", pool),
@@ -291,7 +291,8 @@ def _then(then: str) -> str:
     return _one_of("then", then, ("next", "again"))
 
 
-def _retry(retry: Retry | Mapping[str, Any]) -> Retry:
+def retry_of(retry: Retry | Mapping[str, Any]) -> Retry:
+    """Returns the policy, which may be given as a dict. Raises DefinitionError."""
     if isinstance(retry, Retry):
         return retry
     if not isinstance(retry, Mapping):

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, TypedDict
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
+from stepwell.definition.context_options import OPTIONS, meant
+from stepwell.definition.context_values import check_need, late_heartbeat
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
-from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Approvers, Json, Step, Throttle
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.engine.turns import Given
-from stepwell.errors import ExpressionError, InvalidInput
+from stepwell.errors import InvalidInput
 from stepwell.limits import APPROVERS, FORK_WIDTH, NAME_CHARACTERS, YEAR_MS
-from stepwell.runtime.durable.operations import input_of, reader_of, result_reader, stored
+from stepwell.runtime.durable.operations import in_force, input_of, reader_of, result_reader, stored
+
+_HEARTBEAT = "stepwell:heartbeat"  # a patch, as a record has it; no name that users can give
 
 
 def called(
@@ -26,13 +29,13 @@ def called(
     """Returns a child run's input, its workflow's name, and the reader of its result. Raises InvalidInput."""
     if isinstance(workflow, str):
         if named or len(args) > 1:
-            raise InvalidInput(f"child run {workflow} takes one input", code="step_input",
-                               hint="give it as a dict, or give the workflow's function")  # fmt: skip
+            hint = meant(named, OPTIONS["child"]) or "give it as a dict, or give the workflow's function"
+            raise InvalidInput(f"child run {workflow} takes one input", code="step_input", hint=hint)
         return stored(args[0] if args else None, f"the input of {workflow}"), checked_name(workflow), reader_of(hint)
     name = getattr(workflow, WORKFLOW_MARK, None)
     if name is None:
         raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint="mark it with @workflow, or name it")
-    return input_of(workflow, args, named), name, reader_of(hint) if hint else result_reader(workflow)
+    return input_of(workflow, args, named, OPTIONS["child"]), name, reader_of(hint) if hint else result_reader(workflow)
 
 
 @lru_cache(maxsize=1_024)
@@ -106,14 +109,11 @@ def timeout_ms_of(what: str, given: Duration | timedelta | None) -> int | None:
     return None if given is None else limit_ms_of(what, given)
 
 
-@lru_cache(maxsize=1_024)
-def condition(text: str) -> str:
-    """Returns the text of a condition. Raises InvalidInput if it is not CEL, since no event could satisfy it."""
-    try:
-        compile_expression(text)
-    except ExpressionError as error:
-        raise InvalidInput(f"`match` cannot be read: {error.message}", code=error.code, hint=error.hint) from error
-    return text
+def check_heartbeat(beat_ms: int | None, limit_ms: int | None) -> None:
+    """Raises InvalidInput for a heartbeat that is due after its wait. Runs of earlier releases may wait with one."""
+    error = late_heartbeat(beat_ms, limit_ms)
+    if error is not None and in_force(_HEARTBEAT):
+        raise error
 
 
 def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
@@ -142,11 +142,16 @@ def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:
     """Returns who may approve, and how many must; None if anybody alone may. Raises InvalidInput for too few names."""
     if names is None:
         most, of = APPROVERS, None
-    elif isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+    elif (
+        isinstance(names, str)
+        or not isinstance(names, Iterable)
+        or not all(isinstance(name, str) and name for name in names)
+    ):
         raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{names!r:.80}]")
     else:
         of = list(dict.fromkeys(names))
         most = len(of)
+    check_need(need)
     if most > APPROVERS or not 1 <= need <= most:
         who = "approvers" if of is None else f"{most} approvers"
         raise InvalidInput(f"{need} of {who} cannot be asked for", code="bad_value",

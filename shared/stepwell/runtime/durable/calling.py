@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
+from stepwell.definition.context_options import OPTIONS
 from stepwell.definition.graph import Retry, Step
 from stepwell.engine.journal import RUN
 from stepwell.engine.turns import IN_SESSION, Asked
@@ -14,7 +15,7 @@ from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.arguments import checked_name, limit_ms_of
 from stepwell.runtime.durable.held import limited_by
 from stepwell.runtime.durable.kept import check_rebinding
-from stepwell.runtime.durable.operations import Operation, Reader, result_reader
+from stepwell.runtime.durable.operations import Operation, Reader, misnamed, result_reader
 from stepwell.runtime.durable.variables import within
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.runtime.steps.registry import defaults_of
@@ -37,6 +38,8 @@ def called_here(
     if not callable(function) or hasattr(function, WORKFLOW_MARK):
         raise InvalidInput(f"{function!r:.80} cannot be run as a step", code="bad_step",
                            hint="give a function, a method or a lambda; run a workflow with ctx.child")  # fmt: skip
+    if named and (hint := misnamed(function, named, OPTIONS[RUN])):
+        raise InvalidInput(f"{function!r:.80} does not take {', '.join(named)}", code="step_input", hint=hint)
     given = partial(function, *args, **named)
     check_rebinding(given, "lost_in_branch")
     own = defaults_of(function)

@@ -14,14 +14,16 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_WIDTH, SECOND_MS
 from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_name, is_of_module, tolerated_of
 from stepwell.runtime.durable.failures import WaitTimedOut
-from stepwell.runtime.durable.gathering import First, Mapped, made_of, race, together, with_name
+from stepwell.runtime.durable.gathering import First, Mapped, check_options, made_of, race, together, with_name
 from stepwell.runtime.durable.held import Limit, limited_by
+from stepwell.runtime.durable.misfits import telling
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import check_own, going_on
 
 T = TypeVar("T")
 
 
+@telling
 class Combining:
     """The part of `ctx` that combines operations."""
 
@@ -79,11 +81,14 @@ class Combining:
         Coroutines are tasks of the function.
         """
         check_own(self.run_id)
+        if not isinstance(items, Iterable):
+            raise InvalidInput(f"`map` takes the items of a list, not {items!r:.80}", code="bad_value")
         found = list(items)
         if len(found) > FORK_WIDTH:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
         tolerated = tolerated_of(tolerate, len(found), is_every=return_exceptions)
         if is_of_module(function):
+            check_options(function, options)
             shown, throttle = checked_name(name or function.__name__), limited_by(options.pop("throttle", None))
             given = options if throttle is None else {**options, "throttle": Limit(throttle)}
             awaited: Sequence[Awaitable[Any]] = Mapped(

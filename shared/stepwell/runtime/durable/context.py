@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
+from stepwell.definition.context_values import condition, policy_of
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Call, Child, Json, Step, Wait
+from stepwell.definition.text import STEP_OPTIONS
 from stepwell.engine.copying import changed
 from stepwell.engine.session import CURRENT
 from stepwell.engine.transact import TableWrite
@@ -22,8 +24,8 @@ from stepwell.limits import KEY_CHARACTERS, LOCKS, YEAR_MS
 from stepwell.runtime.durable.arguments import (
     approvers_of,
     called,
+    check_heartbeat,
     checked_name,
-    condition,
     event_name,
     limit_ms_of,
     step_of,
@@ -33,6 +35,7 @@ from stepwell.runtime.durable.arguments import (
 from stepwell.runtime.durable.calling import RunOptions, called_here
 from stepwell.runtime.durable.combining import Combining
 from stepwell.runtime.durable.held import Callback, Handler, Limit, Lock, limited_by, nothing
+from stepwell.runtime.durable.misfits import telling
 from stepwell.runtime.durable.operations import (
     Operation,
     input_of,
@@ -51,6 +54,7 @@ _logger = logging.getLogger("stepwell.workflow")
 Url = Callable[[str, int], str]  # makes a callback's URL from its id and its expiry in ms
 
 
+@telling
 @dataclass(frozen=True, slots=True)
 class Context(Combining):
     """One run of a durable function, seen from inside."""
@@ -66,7 +70,7 @@ class Context(Combining):
         function: Callable[..., Any],
         *args: Any,
         name: str | None = None,
-        retry: Retry | None = None,
+        retry: Retry | Mapping[str, Any] | None = None,
         timeout: Duration | None = None,
         at_most_once: bool | None = None,
         pool: str | None = None,
@@ -83,9 +87,9 @@ class Context(Combining):
         known, own = step_of(function)
         step = changed(
             known,
-            input=Given(input_of(function, args, named)),
+            input=Given(input_of(function, args, named, STEP_OPTIONS)),
             timeout_ms=timeout_ms_of("a step", timeout),
-            retry=None if retry is None else retry.policy(),
+            retry=policy_of(retry),
             at_most_once=at_most_once,
             pool=pool,
             throttle=limited_by(throttle),
@@ -97,7 +101,7 @@ class Context(Combining):
         function: Callable[..., Any],
         *args: Any,
         name: str | None = None,
-        retry: Retry | None = None,
+        retry: Retry | Mapping[str, Any] | None = None,
         timeout: Duration | None = None,
         at_most_once: bool | None = None,
         **named: Any,
@@ -107,8 +111,7 @@ class Context(Combining):
         A replay matches it by its name and does not call it again, so changes that it makes outside itself are lost.
         """
         check_own(self.run_id)
-        given = None if retry is None else retry.policy()
-        return called_here(function, args, named, name, RunOptions(given, timeout, at_most_once))
+        return called_here(function, args, named, name, RunOptions(policy_of(retry), timeout, at_most_once))
 
     def sleep(self, duration: Duration | timedelta) -> Operation[None]:
         """Sleeps, at no cost. A number means seconds; at most a year."""
@@ -179,6 +182,7 @@ class Context(Combining):
         own = f"{session.place}|f{session.callbacks}"
         limit_ms = timeout_ms_of("a callback", timeout)
         beat_ms = None if heartbeat is None else parse_duration(heartbeat)
+        check_heartbeat(beat_ms, limit_ms)
         wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
         asked = Asked("callback", checked_name(name), wait=wait, callbacks=(own,))
         return Callback(asked, reader_of(type), lambda: self._url_of(session, own, limit_ms or YEAR_MS))

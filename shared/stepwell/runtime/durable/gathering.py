@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from zlib import crc32
 
 from stepwell.definition.child_names import child_names
+from stepwell.definition.context_options import MAP_OPTIONS
 from stepwell.definition.graph import Call, Json, Wait
+from stepwell.definition.text import STEP_OPTIONS
 from stepwell.engine.join import FAILED
 from stepwell.engine.records import Failure
 from stepwell.engine.turns import Asked
@@ -20,7 +22,7 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import CHILDREN, FORK_CHUNK, ITEMS_COMPARED, WAIT_ARMS
 from stepwell.runtime.durable.arguments import at_once_of
 from stepwell.runtime.durable.failures import raised
-from stepwell.runtime.durable.operations import Operation, Reader
+from stepwell.runtime.durable.operations import Operation, Reader, misnamed
 from stepwell.runtime.durable.racing import Gathered, Joined, all_of, first_of
 from stepwell.runtime.steps.binding import copy_of
 
@@ -84,6 +86,13 @@ def made_of(
             raise InvalidInput(f"{function!r:.80} is no step, and gives no coroutine", code="bad_step",
                                hint="map a function of a module, or one that gives ctx.run(…)")  # fmt: skip
     return made
+
+
+def check_options(function: Callable[..., Any], options: Mapping[str, object]) -> None:
+    """Raises InvalidInput for what is no parameter of a step, and close to an option of `map`."""
+    named = [name for name in options if name not in STEP_OPTIONS]
+    if hint := misnamed(function, named, MAP_OPTIONS):
+        raise InvalidInput(f"`map` and {function.__name__} have no {', '.join(named)}", code="step_input", hint=hint)
 
 
 def together(

@@ -10,8 +10,10 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Collection,
     Coroutine,
     Generator,
+    Iterable,
     Iterator,
     Sequence,
 )
@@ -21,6 +23,7 @@ from typing import Any, TypeVar
 
 from pydantic import PydanticUserError, ValidationError
 
+from stepwell.definition.context_options import meant
 from stepwell.definition.graph import Json
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked
@@ -203,8 +206,13 @@ class Operation(Coroutine[Any, Any, T]):
 
 def is_once() -> bool:
     """Tells whether an operation that is a part of another one is done once. Logs of earlier releases have it twice."""
+    return in_force(_ONCE)
+
+
+def in_force(patch: str) -> bool:
+    """Tells whether a rule of a later release applies: to what the log does not hold yet, or holds with this patch."""
     session = CURRENT.get(None)
-    return isinstance(session, Session) and session.in_force(_ONCE)
+    return isinstance(session, Session) and session.in_force(patch)
 
 
 def cut_off(asked: Asked) -> InvalidInput:
@@ -221,8 +229,10 @@ def _is_cancel(error: BaseException | None) -> bool:
 # -- types
 
 
-def input_of(function: Callable[..., object], args: tuple[object, ...], named: dict[str, object]) -> dict[str, Json]:
-    """Returns a call's arguments by name, as JSON. Raises InvalidInput if they do not fit."""
+def input_of(
+    function: Callable[..., object], args: tuple[object, ...], named: dict[str, object], options: Sequence[str] = ()
+) -> dict[str, Json]:
+    """Returns a call's arguments by name, as JSON. Raises InvalidInput if they do not fit; `options`: its others."""
     signature, plain = _signature(function)
     if not named and len(args) <= len(plain):
         arguments: dict[str, Any] = dict(zip(plain, args, strict=False))
@@ -230,7 +240,8 @@ def input_of(function: Callable[..., object], args: tuple[object, ...], named: d
         try:
             arguments = dict(signature.bind_partial(*args, **named).arguments)
         except TypeError as error:
-            raise InvalidInput(f"the arguments do not fit {_name_of(function)}: {error}", code="step_input") from error
+            raise InvalidInput(f"the arguments do not fit {_name_of(function)}: {error}", code="step_input",
+                               hint=misnamed(function, named, options) or None) from error  # fmt: skip
         for one in signature.parameters.values():
             if one.kind is one.VAR_KEYWORD:
                 arguments |= arguments.pop(one.name, {})
@@ -238,6 +249,17 @@ def input_of(function: Callable[..., object], args: tuple[object, ...], named: d
         if not _is_plain(value):
             arguments[key] = stored(value, f"{_name_of(function)}: {key}")
     return arguments
+
+
+def misnamed(function: Callable[..., object], named: Iterable[str], options: Collection[str]) -> str:
+    """Returns the option that is meant by a name which the function does not take, as a hint; "" if there is none."""
+    try:
+        own = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # nothing tells what it takes
+        return ""
+    if any(one.kind is one.VAR_KEYWORD for one in own.values()):
+        return ""
+    return meant([name for name in named if name not in own], options)
 
 
 def _name_of(function: Callable[..., object]) -> str:

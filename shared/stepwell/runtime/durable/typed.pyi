@@ -26,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 
 class RunOptions(TypedDict, total=False):
     name: str | None
-    retry: Retry | None
+    retry: Retry | Mapping[str, Any] | None
     timeout: Duration | None
     at_most_once: bool | None
 
