@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from stepwell.definition.at_import import AtImport
 from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
-from stepwell.definition.context_names import bad_durations, lacking_in_context
+from stepwell.definition.context_calls import wrong_calls
+from stepwell.definition.context_names import lacking_in_context
+from stepwell.definition.context_options import OPTIONS
 from stepwell.definition.full_names import FullNames
 from stepwell.definition.kept_outside import Inner, changes, is_container, is_object, lost_of, rebound
 from stepwell.definition.nondeterminism import source_of
@@ -19,7 +21,6 @@ from stepwell.definition.signatures import CONTEXT, misfit
 from stepwell.definition.text import STEP_OPTIONS, closest, option_hint
 from stepwell.errors import Problem
 
-_CHILD_OPTIONS = ("timeout", "type", "detached")
 _OPERATIONS = frozenset({
     "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
     "lock", "until", "start", "send", "limit",
@@ -113,8 +114,8 @@ class _Body:
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
         for read, hint in lacking_in_context(self._function):
             yield self._problem("unknown_operation", f"ctx has no {read.attr!r}", hint, read)
-        for text, error in bad_durations(self._function):
-            yield self._problem("bad_duration", error.message, error.hint or "", text)
+        for wrong, code, message, hint in wrong_calls(self._function, self._given):
+            yield self._problem(code, message, hint, wrong)
         yield from self._never_awaited()
         yield from self._at_import()
         yield from self._changed_outside()
@@ -194,6 +195,11 @@ class _Body:
             one for one in ast.walk(self._function.node) if isinstance(one, Def) and one is not self._function.node
         )
         return next((one for one in found if isinstance(node, ast.Name) and one.name == node.id), None)
+
+    def _given(self, node: ast.expr) -> Def | ast.Lambda | None:
+        """The function that an operation is given."""
+        called = self._called(node)
+        return node if isinstance(node, ast.Lambda) else self._inner(node) or (called.node if called else None)
 
     def _meant(self, node: ast.expr) -> bool:
         root = node
@@ -307,7 +313,7 @@ class _Body:
         if function is not None and function.mark != "workflow":
             yield self._problem("bad_value", f"{function.name} is no workflow", "mark it with @workflow", target)
         elif function is not None:
-            yield from self._of_arguments(node, function, _CHILD_OPTIONS)
+            yield from self._of_arguments(node, function, OPTIONS["child"])
 
     def _of_arguments(self, node: ast.Call, function: Function, options: tuple[str, ...]) -> Iterator[Problem]:
         given, names = node.args[1:], [one.arg for one in node.keywords]

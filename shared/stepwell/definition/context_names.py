@@ -6,10 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from stepwell.definition.code import Function
-from stepwell.definition.durations import parse_duration
 from stepwell.definition.signatures import CONTEXT
 from stepwell.definition.text import closest
-from stepwell.errors import UserError
 
 CONTEXT_NAMES = frozenset({
     "all", "approval", "as_completed", "callback", "child", "continue_as", "event", "first", "limit", "lock", "log",
@@ -24,7 +22,7 @@ def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]
 
     Only where `ctx` is a workflow's for certain: in a `@workflow` function, or by its annotation.
     """
-    if function.mark != "workflow" and not _is_annotated(function.node.args):
+    if not _is_workflows(function):
         return
     for node in ast.walk(function.node):
         match node:
@@ -33,20 +31,9 @@ def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]
                     yield node, _meant(attr)
 
 
-def bad_durations(function: Function) -> Iterator[tuple[ast.Constant, UserError]]:
-    """Yields the texts that the function gives `ctx` for a duration and that are none, each with its error."""
-    for node in ast.walk(function.node):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(name), attr=attr)) if name == CONTEXT:
-                given = [one.value for one in node.keywords if one.arg == "timeout"]
-                if attr == "sleep":
-                    given += node.args[:1]
-                for value in given:
-                    if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                        try:
-                            parse_duration(value.value)
-                        except UserError as error:
-                            yield value, error
+def may_be_workflows(function: Function) -> bool:
+    """Tells whether `ctx` may be a workflow's in a function that a workflow calls: it is not annotated otherwise."""
+    return _is_workflows(function) or _annotation(function.node.args) is None
 
 
 def _meant(name: str) -> str:
@@ -56,6 +43,11 @@ def _meant(name: str) -> str:
     return guess or "docs/functions.md lists what `ctx` has"
 
 
-def _is_annotated(args: ast.arguments) -> bool:
+def _is_workflows(function: Function) -> bool:
+    return function.mark == "workflow" or _TYPE in (_annotation(function.node.args) or "")
+
+
+def _annotation(args: ast.arguments) -> str | None:
+    """Returns how `ctx` is annotated; None if it is not."""
     given = (one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.arg == CONTEXT)
-    return any(one.annotation is not None and _TYPE in ast.unparse(one.annotation) for one in given)
+    return next((ast.unparse(one.annotation) for one in given if one.annotation is not None), None)
