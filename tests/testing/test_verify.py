@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,7 +13,9 @@ import pytest
 
 from stepwell.errors import UserError
 from stepwell.memory.inbox import Delivery
-from stepwell.testing.verify import Report, Verdict, verify
+from stepwell.memory.queue import MemoryQueue
+from stepwell.runtime.ports import Lane
+from stepwell.testing.verify import Report, Verdict, chaos, verify
 from stepwell.testing.verify.chaos import ShuffledQueue
 
 STEPS = """
@@ -244,6 +248,61 @@ def test_an_engine_that_loses_a_message_when_a_worker_dies_does_not_hold(folder:
 
 
 def test_the_time_is_bounded_and_the_rest_is_said(folder: Path) -> None:
+    """Where it was too short for any schedule, nothing is proven."""
     report = verified(folder, chain("once"), seconds=0)
     assert report.left > 0
     assert any("too short" in note for note in report.notes)
+    assert report.verdict == "proves nothing: its undisturbed run took all of the time"
+
+
+ESCALATED = """
+timeline:
+  - name: ask
+    wait:
+      for: approval
+      timeout: 1d
+      approvers: {need: 2, of: [ana, leo]}
+      escalate: {after: 4h, to: [boss]}
+"""
+
+
+def test_a_timer_that_looks_again_every_15_minutes_does_not_double_each_time(folder: Path) -> None:
+    """The escalation's timers look again until the wait's time limit: 2 ** 80 messages, if each came twice."""
+    with mock.patch.object(chaos, "MOST_STOPS", 1_000):
+        report = verified(folder, ESCALATED, answers=[{"approve": {"by": "ana"}}], most_crashes=0)
+    assert (report.shuffles, report.left) == (4, 0)
+    assert report.broken == ()
+
+
+def test_an_answer_that_was_refused_is_given_again_though_its_worker_died(folder: Path) -> None:
+    """In the schedule of seed 3, a worker dies in the call of the boss, who is not asked yet."""
+    report = verified(folder, ESCALATED, answers=[{"approve": {"by": "ana"}}, {"approve": {"by": "boss"}}])
+    assert report.undisturbed["status"] == "completed"
+    assert report.holds, report
+
+
+def test_a_schedule_that_outlasts_the_time_is_left_out(folder: Path) -> None:
+    """Here messages double without end, and each look at the clock takes a millisecond."""
+    clock = (number / 1_000 for number in count())
+
+    def doubled(self: ShuffledQueue, lane: Lane, text: str, due_ms: int) -> None:
+        for _ in range(self._copies):
+            MemoryQueue._put(self, lane, text, due_ms)
+
+    with (
+        mock.patch.object(ShuffledQueue, "_put", doubled),
+        mock.patch.object(time, "monotonic", side_effect=clock),
+    ):
+        report = verified(folder, ESCALATED, answers=[{"approve": {"by": "ana"}}], seconds=20, most_crashes=5)
+    assert (report.crashes, report.shuffles, report.left) == (5, 0, 4)
+    assert report.notes[0] == "the time was too short for 4 more schedules: --seconds gives more"
+
+
+def test_an_undisturbed_run_without_an_end_is_refused_in_time(folder: Path) -> None:
+    text = """
+nodes:
+  a: {run: python:acts.once, transitions: [{when: result == 'done', to: a}, {to: b}]}
+  b: {run: python:acts.once}
+"""
+    with mock.patch.object(time, "monotonic", side_effect=count()), pytest.raises(UserError, match="60 seconds"):
+        verified(folder, text, seconds=1)

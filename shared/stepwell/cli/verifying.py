@@ -65,7 +65,7 @@ def verify(
         bool, typer.Option("--may-fail", help="The undisturbed run may fail; with --fail it may anyway.")
     ] = False,
     shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="Schedules of doubled messages.")] = _SHUFFLES,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it.")] = _SECONDS,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it; the rest is left out.")] = _SECONDS,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Crash a workflow at each write, double its messages. Exit status 1: it does not hold; 5: it fails undisturbed.

@@ -68,7 +68,8 @@ def verify(
     `answers`: approvals and events, as in `stepwell verify --answers`. `allow_outside`: lets steps reach the network,
     start processes and write files. `may_fail`: the undisturbed run may end otherwise than completed, as it may with
     `fails`; else the workflow does not hold then. `ignore`: places of the outside that may differ, such as
-    `world.*.tries`. `seconds`: of real time; what does not fit is left out, and the report says so.
+    `world.*.tries`. `seconds`: of real time; what does not fit is left out, also the schedule that
+    is under way, and the report says so. The first undisturbed run may take a minute in any case.
     """
     if world is not None and reset is None:
         raise UserError("a world needs `reset`, so that each run begins with the same one", code="no_reset")
@@ -100,18 +101,19 @@ def _verified(
     """Returns what was found in how many schedules: with one crash, with messages doubled, and left out."""
     until = time.monotonic() + seconds
     guard = Guard()
-    first = _undisturbed(case, guard)
-    even = [first, run_trial(case, Plan(), guard)]
-    even += [run_trial(case, Plan(f"reordered, seed {seed}", seed=seed), guard) for seed in range(_REORDERED)]
-    findings = Findings(even, ignored)
+    first = _undisturbed(case, guard, max(seconds, SECONDS))
+    again = [Plan(), *(Plan(f"reordered, seed {seed}", seed=seed) for seed in range(_REORDERED))]
+    even = [one for plan in again if (one := run_trial(case, plan, guard, until)) is not None]
+    findings = Findings([first, *even], ignored)
     crashing = _crashes(first.written, most_crashes)
     plans = [*crashing[:_CRASHES_FIRST], *_shuffled(shuffles), *crashing[_CRASHES_FIRST:]]
     done: list[Plan] = []
     for plan in plans:
-        if time.monotonic() > until:
-            break
         progress(len(done), len(plans))
-        findings.add(run_trial(case, plan, guard))
+        ended = None if time.monotonic() > until else run_trial(case, plan, guard, until)
+        if ended is None:
+            break
+        findings.add(ended)
         done.append(plan)
     progress(len(done), len(plans))
     _refuse_outside(guard)  # a step that only a disturbed run came to
@@ -119,10 +121,13 @@ def _verified(
     return findings, (crashes, len(done) - crashes, len(plans) - len(done))
 
 
-def _undisturbed(case: Case, guard: Guard) -> Ended:
-    """The first trial. Raises UserError where the workflow reaches outside, or does not run."""
-    first = run_trial(case, Plan(), guard)
+def _undisturbed(case: Case, guard: Guard, seconds: float) -> Ended:
+    """The first trial. Raises UserError where the workflow reaches outside, or does not run to its end in time."""
+    first = run_trial(case, Plan(), guard, time.monotonic() + seconds)
     _refuse_outside(guard)
+    if first is None:
+        raise UserError(f"the undisturbed run of {case.workflow!r} did not end in {seconds:g} seconds",
+                        code="undisturbed_too_long", hint="--seconds gives more; or does it loop forever?")  # fmt: skip
     if first.fault:
         raise UserError(f"the undisturbed run of {case.workflow!r} does not go: {first.fault}", code="cannot_verify")
     return first

@@ -10,7 +10,9 @@ A worker is a coroutine that handles one message. It stops before and after each
 from __future__ import annotations
 
 import inspect
+import math
 import random
+import time
 import types
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Generator
@@ -38,6 +40,8 @@ WRITES = frozenset({
     "put_definition", "put_event", "put_note", "put_waiter", "report", "rest", "save_snapshot", "send", "send_all",
     "set", "unmark", "watch",
 })  # fmt: skip
+
+_CACHES = frozenset({"save_snapshot"})  # of WRITES, those that readers make too
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +89,27 @@ class _Worker:
     work: Coroutine[Any, Any, Any]
     delivery: Delivery | None = None
     call: _Call | None = None
+    has_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
+    """A client's call. `may_be_made`: a worker that died in it had written; a refusal may then be for that reason."""
+
     make: Callable[[], Coroutine[Any, Any, Any]]
-    is_repeated: bool = False
+    may_be_made: bool = False
+
+
+class OutOfTime(Exception):
+    """The real time for the verification is over, in the middle of a trial."""
 
 
 class Chaos:
     """Which worker is at work now, and what it wrote: shared by the ports and the driver of one run."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, until: float = math.inf) -> None:
+        """`until`: when the real time is over, by `time.monotonic`."""
+        self.plan, self.until = plan, until
         self.is_working = False
         self.written: list[Written] = []
         self.stepped = ""  # the step that ran since the last write
@@ -140,7 +152,12 @@ class StoppingPort:
 
 
 class ShuffledQueue(MemoryQueue):
-    """The queue in memory; with a seed, messages come in any order, and twice if the plan says so."""
+    """The queue in memory; with a seed, messages come in any order, and twice if the plan says so.
+
+    A doubled message is there twice at most. Else a timer that looks again every 15 minutes would double each time:
+
+    2 timers ── each sends 2 ── 4 ── 8 ── … 2 ** 80 in the 20 hours before a time limit
+    """
 
     def __init__(self, clock: VirtualClock, plan: Plan) -> None:
         super().__init__(clock)
@@ -148,7 +165,11 @@ class ShuffledQueue(MemoryQueue):
         self._rng = None if plan.seed is None else random.Random(f"order {plan.seed}")  # noqa: S311  a schedule
 
     def _put(self, lane: Lane, text: str, due_ms: int) -> None:
-        for _ in range(self._copies):
+        there = 0 if self._copies == 1 else sum(
+            one.due_ms == due_ms and one.lane is lane and one.text == text and not one.receipt
+            for one in self._messages.values()
+        )  # fmt: skip
+        for _ in range(there, self._copies):
             super()._put(lane, text, due_ms)
 
     def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
@@ -223,7 +244,11 @@ class ChaosDriver(Driver):
         return self._workers[-1]
 
     def _move(self, worker: _Worker) -> None:
-        """To the worker's next stop, or to its end."""
+        """To the worker's next stop, or to its end. Raises OutOfTime."""
+        if time.monotonic() > self._chaos.until:
+            for one in self._workers:
+                one.work.close()
+            raise OutOfTime
         self._chaos.is_working = True
         try:
             stopped = worker.work.send(None)
@@ -233,13 +258,14 @@ class ChaosDriver(Driver):
         except UserError as refusal:
             if worker.call is None:
                 raise
-            self._refusal = None if worker.call.is_repeated else refusal
+            self._refusal = None if worker.call.may_be_made else refusal
             self._end(worker)
             return
         finally:
             self._chaos.is_working = False
         if isinstance(stopped, Stop):
             self._chaos.note(stopped)
+            worker.has_written |= stopped.is_after and stopped.call in WRITES - _CACHES
             if self._must_die(stopped):
                 self._kill(worker)
 
@@ -258,7 +284,7 @@ class ChaosDriver(Driver):
         if worker.delivery is not None:
             self._inbox.release(worker.delivery, self._clock.now_ms())
         elif worker.call is not None:
-            self._calls.append(replace(worker.call, is_repeated=True))
+            self._calls.append(replace(worker.call, may_be_made=worker.call.may_be_made or worker.has_written))
 
     def _end(self, worker: _Worker) -> None:
         self._workers.remove(worker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.mocks import MockedSteps
 from stepwell.testing.verify.answers import Answer
-from stepwell.testing.verify.chaos import Chaos, ChaosDriver, Plan, ShuffledQueue, Written
+from stepwell.testing.verify.chaos import Chaos, ChaosDriver, OutOfTime, Plan, ShuffledQueue, Written
 from stepwell.testing.verify.guard import Guard, guarding
 from stepwell.testing.verify.seen import Outside, Replaced, SeenSteps, Tried
 
@@ -68,8 +69,8 @@ class Ended:
 class Trial(Stepwell):
     """The testing kit over ports that a plan disturbs. For one run."""
 
-    def __init__(self, case: Case, plan: Plan, guard: Guard, outside: Outside) -> None:
-        self._case, self.chaos, self._guard, self._outside = case, Chaos(plan), guard, outside
+    def __init__(self, case: Case, plan: Plan, guard: Guard, outside: Outside, until: float) -> None:
+        self._case, self.chaos, self._guard, self._outside = case, Chaos(plan, until), guard, outside
         clock, self.store = VirtualClock(START_MS), MemoryStore()
         queue = ShuffledQueue(clock, plan)
         store = self.store
@@ -200,26 +201,37 @@ class Trial(Stepwell):
         }
 
 
-def run_trial(case: Case, plan: Plan, guard: Guard) -> Ended:
-    """Plays a workflow once, from a fresh outside. Raises UserError if the run cannot be started."""
+def run_trial(case: Case, plan: Plan, guard: Guard, until: float = math.inf) -> Ended | None:
+    """Plays a workflow once, from a fresh outside. Raises UserError if the run cannot be started.
+
+    Returns None if the real time was over before, which is `until` by `time.monotonic`. A step that is at work then is
+    not interrupted.
+    """
     with _fresh(case) as outside, guarding(guard) if case.is_guarded else contextlib.nullcontext():
-        trial = Trial(case, plan, guard, outside)
-        fault = ""
+        trial = Trial(case, plan, guard, outside, until)
         try:
-            trial.play()
-        except UserError:
-            raise
-        except (StepwellError, AssertionError, RuntimeError) as error:
-            fault = f"{type(error).__name__}: {error}"
-        try:
+            fault = _play(trial)
             outcome = {} if fault else trial.outcome()
             seen = trial.seen
             return Ended(plan, outcome, outside.look(whole=True), tuple(seen.tried), tuple(trial.chaos.written),
                          frozenset(seen.real), frozenset(seen.left_out), frozenset(seen.once), fault)  # fmt: skip
+        except OutOfTime:
+            return None
         finally:
             if case.reset is None:
                 trial.seen.reload()
             trial.close()
+
+
+def _play(trial: Trial) -> str:
+    """Plays a trial. Returns the fault of the engine, or "". Raises UserError, OutOfTime."""
+    try:
+        trial.play()
+    except UserError:
+        raise
+    except (StepwellError, AssertionError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 @contextlib.contextmanager
