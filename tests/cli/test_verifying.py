@@ -140,6 +140,40 @@ timeline:
     assert json.loads(told.stdout)["undisturbed"]["result"] == {"amount": 80}
 
 
+def test_the_export_of_a_run_gives_delegations_and_answers_in_branches_too(tmp_path: Path) -> None:
+    """Of the branches of one node, which of them was answered; of a wait for two approvals, which one."""
+    (tmp_path / "w.yaml").write_text("""
+workflow: w
+nodes:
+  ask:
+    wait: {for: approval, timeout: 1d, approvers: {need: 2, of: [ana, leo]}}
+    transitions: [{to: each, foreach: "{{ input.lines }}"}]
+  each:
+    wait: {for: approval, timeout: 1d, approvers: {of: [ana, leo]}}
+    transitions: [{to: both}]
+  both:
+    fan_in: {}
+    wait: {all: [{for: approval, approvers: {of: [ana]}}, {for: approval, approvers: {of: [ana, leo]}}], timeout: 1d}
+""")
+    kit = Stepwell(tmp_path)
+    run = kit.start("w", {"lines": ["a", "b"]})
+    run.approve(by="ana")
+    run.delegate("leo", "bea")
+    run.approve(by="bea")
+    (first, second) = [one["id"] for one in run.branches()]
+    run.approve("of b", by="leo", wait=second)
+    run.approve("of a", by="ana", wait=first)
+    run.approve("two", by="ana", wait="both/approval_2")
+    run.approve("one", by="ana", wait="both/approval")
+    assert run.status == "completed"
+    export = tmp_path / "run.jsonl"
+    export.write_text("".join(f"{json.dumps(line)}\n" for line in run.export()))
+    told = verify("w", str(tmp_path), "--answers", str(export), "--seconds", "20", "--json")
+    found = json.loads(told.stdout)
+    assert told.exit_code == 0, told.output
+    assert found["undisturbed"]["result"] == run.result
+
+
 def test_a_file_of_answers_gives_them_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "flows"
     folder.mkdir()

@@ -51,6 +51,15 @@ async def durable(ctx):
     await ctx.step(pay)
     await ctx.approval()
     return [await ctx.run(lambda: 1, name="one"), await ctx.event("paid", timeout="1h")]
+
+@workflow
+async def asks(ctx):
+    first = await ctx.approval("first", approvers=["ana", "leo"], timeout="1d")
+    both = await ctx.all(
+        ctx.approval("two", approvers=["ana", "leo"], need=2, timeout="1d"),
+        ctx.approval("one", approvers=["leo"], timeout="1d"),
+    )
+    return [first["by"], [[vote["by"] for vote in both[0]["votes"]], both[1]["by"]]]
 """
 
 
@@ -221,6 +230,35 @@ steps:
     assert report.holds, report
 
 
+NAMED = """
+timeline:
+  - {name: one, wait: {for: approval, timeout: 1d, approvers: {need: 1, of: [ana, leo, kim]}}}
+  - {name: two, wait: {for: approval, timeout: 1d, approvers: {need: 2, of: [ana, leo, kim]}}}
+  - {name: any, wait: {for: approval, timeout: 1d, approvers: {need: 2}}}
+"""
+
+
+def test_approve_all_approves_as_the_named_people_as_many_as_are_needed(folder: Path) -> None:
+    """Where several must agree and none is named, as people of any names."""
+    report = verified(folder, NAMED, approve_all=True, shuffles=2, most_crashes=10)
+    assert report.undisturbed["status"] == "completed", report
+    assert [one["by"] for one in report.undisturbed["result"]["votes"]] == ["approver-1", "approver-2"]
+    assert report.holds, report
+
+
+def test_approve_all_approves_the_named_approvals_of_functions(folder: Path) -> None:
+    report = verify(folder, "asks", {}, approve_all=True, shuffles=2, most_crashes=10)
+    assert report.undisturbed["result"] == ["ana", [["ana", "leo"], "leo"]], report
+    assert report.holds, report
+
+
+def test_an_answers_file_delegates(folder: Path) -> None:
+    answers = [{"approve": {"by": "ana"}}, {"delegate": {"by": "leo", "to": "bea"}}, {"approve": {"by": "bea"}}]
+    report = verified(folder, ESCALATED, answers=answers, shuffles=2, most_crashes=10)
+    assert [one["by"] for one in report.undisturbed["result"]["votes"]] == ["ana", "bea"], report
+    assert report.holds, report
+
+
 def test_a_durable_function_is_verified_like_a_graph(folder: Path) -> None:
     report = verify(
         folder, "durable", {}, approve_all=True, answers=[{"event": {"name": "paid", "payload": 5}}], shuffles=6
@@ -230,7 +268,10 @@ def test_a_durable_function_is_verified_like_a_graph(folder: Path) -> None:
     assert {one.what for one in report.broken} == {"effects"}
 
 
-@pytest.mark.parametrize("answers", [[{"approve": {}, "reject": {}}], [{"event": {}}], [{"wait": 1}], ["x"]])
+@pytest.mark.parametrize(
+    "answers",
+    [[{"approve": {}, "reject": {}}], [{"event": {}}], [{"delegate": {"by": "ana"}}], [{"wait": 1}], ["x"]],
+)
 def test_a_bad_answer_is_refused_with_its_place(folder: Path, answers: list[Any]) -> None:
     with pytest.raises(UserError, match=r"answers\[0\]"):
         verified(folder, chain("once"), answers=answers)

@@ -1,13 +1,14 @@
 """What the outside does to a run that is verified: approvals, rejections, events and callbacks, in order.
 
 - approve: {by: ana, data: {limit: 500}}
+- delegate: {by: leo, to: bea}
 - event: {name: order.paid, key: A-1, payload: {amount: 80}}
   after: 2h                                                    # after the start; else when the run waits
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
-from stepwell.engine.records import Resumption
+from stepwell.engine.records import ROOT, Parked, Record, Resumption
+from stepwell.engine.waits.approval import asks_several
 from stepwell.engine.waits.topics import CALLBACK_EVENT
 from stepwell.errors import UserError
 from stepwell.local.replaying import Export
@@ -23,6 +25,7 @@ from stepwell.local.replaying import Export
 _KINDS = {
     "approve": frozenset({"by", "data", "wait"}),
     "reject": frozenset({"by", "reason", "wait"}),
+    "delegate": frozenset({"by", "to", "wait"}),
     "event": frozenset({"name", "key", "payload"}),
     "callback": frozenset({"result", "error", "message"}),
 }
@@ -55,19 +58,44 @@ def read_answers(path: Path) -> tuple[Answer, ...]:
 
 
 def answers_of(export: Export) -> tuple[Answer, ...]:
-    """Returns the approvals and events that a run had, in the order in which it took them."""
-    records = [decode_record(body) for bodies in export.logs.values() for body in bodies]
-    took = sorted((one for one in records if one.resumption is not None), key=lambda one: one.at_ms)
-    return tuple(answer for one in took if one.resumption and (answer := _taken(one.resumption)) is not None)
+    """Returns the approvals, delegations and events that a run had, in the order in which it took them."""
+    took = [one for token, bodies in export.logs.items() for one in _took(token, map(decode_record, bodies))]
+    return tuple(answer for _, answer in sorted(took, key=lambda one: one[0]))
 
 
-def _taken(came: Resumption) -> Answer | None:
+def _took(token: str, records: Iterable[Record]) -> Iterator[tuple[tuple[int, ...], Answer]]:
+    """Yields what a token took, each with its time and its place: branches come before what follows their fork."""
+    parked: Parked | None = None
+    above = [int(number) for part in token.split("/")[1:] for number in part.split(".")]
+    for record in records:
+        parked = record.parked or parked
+        came = record.resumption
+        answer = None if came is None else _taken(came, _place(token, record.node, came, parked))
+        if answer is not None:
+            yield (record.at_ms, *above, record.slot), answer
+
+
+def _place(token: str, node: str, came: Resumption, parked: Parked | None) -> dict[str, str]:
+    """Returns where an approval was answered: in the run itself, or in a branch by its node and its id."""
+    is_of_all = came.kind == "delegated" and "approval" not in came.payload
+    name = "" if is_of_all else named_arm(parked, came.arm)
+    return {"wait": name} if token == ROOT else {"wait": node + name, "branch": token + name}
+
+
+def named_arm(parked: Parked | None, arm: int) -> str:
+    """Returns what names one of several approvals of a wait, behind the place of the wait."""
+    return f"/{parked.arms[arm].name}" if parked is not None and asks_several(parked) else ""
+
+
+def _taken(came: Resumption, place: Mapping[str, str]) -> Answer | None:
     payload = came.payload if isinstance(came.payload, dict) else {}
     match came.kind:
         case "approved":
-            return Answer("approve", {"by": came.by, "data": payload.get("data")})
+            return Answer("approve", {"by": came.by, "data": payload.get("data"), **place})
         case "rejected":
-            return Answer("reject", {"by": came.by, "reason": payload.get("reason", "")})
+            return Answer("reject", {"by": came.by, "reason": payload.get("reason", ""), **place})
+        case "delegated":
+            return Answer("delegate", {"by": came.by, "to": payload["to"], **place})
         case "event" if came.name != CALLBACK_EVENT:
             return Answer("event", {"name": came.name, "payload": came.payload, "to_run": True})
         case "event":
@@ -95,6 +123,8 @@ def _answer(entry: Json, place: str) -> Answer:
         raise _bad(place, f"`{kind}` takes {', '.join(sorted(_KINDS[kind]))}")
     if kind == "event" and not given.get("name"):
         raise _bad(place, "an event has a name")
+    if kind == "delegate" and not (given.get("by") and given.get("to")):
+        raise _bad(place, "a delegation says who delegates, `by`, and to whom, `to`")
     after = entry.get("after")
     return Answer(kind, given, None if after is None else parse_duration(after))
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.definition.graph import Graph, Json, Limit
+from stepwell.engine.approvals import asked, open_approvals
+from stepwell.engine.records import ROOT
+from stepwell.engine.token import Token
 from stepwell.errors import Conflict, StepwellError, UserError
 from stepwell.limits import FORK_WIDTH
 from stepwell.memory.blobs import MemoryBlobs
@@ -25,7 +28,7 @@ from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import START_MS, Backend
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.mocks import MockedSteps
-from stepwell.testing.verify.answers import Answer
+from stepwell.testing.verify.answers import Answer, named_arm
 from stepwell.testing.verify.chaos import Chaos, ChaosDriver, OutOfTime, Plan, ShuffledQueue, Written
 from stepwell.testing.verify.guard import Guard, guarding
 from stepwell.testing.verify.seen import Outside, Replaced, SeenSteps, Tried
@@ -139,14 +142,25 @@ class Trial(Stepwell):
         get, service = answer.get, self.service
         match answer.kind:
             case "approve":
-                return self._call(lambda: service.approve(RUN_ID, get("data"), get("by"), get("wait")))
+                return self._at_wait(answer, partial(service.approve, RUN_ID, get("data"), get("by")))
             case "reject":
-                return self._call(lambda: service.reject(RUN_ID, get("reason"), get("by"), get("wait")))
+                return self._at_wait(answer, partial(service.reject, RUN_ID, get("reason"), get("by")))
+            case "delegate":
+                return self._at_wait(answer, partial(service.delegate, RUN_ID, get("by"), get("to")))
             case "event":
                 to = {"run_id": RUN_ID} if get("to_run") else {"key": get("key")}
                 send = partial(service.send_event, get("name"), get("payload"), event_id=f"answer-{number}", **to)
                 return self._call(send)
         return self._call_back(answer)
+
+    def _at_wait(self, answer: Answer, make: Callable[[str], Coroutine[Any, Any, Any]]) -> UserError | None:
+        """Answers at the first of its places that takes it: of a branch that has its node alone, the node will do."""
+        refusal = None
+        for place in dict.fromkeys((answer.get("wait"), answer.get("branch") or answer.get("wait"))):
+            refusal = self._call(partial(make, place))
+            if refusal is None:
+                break
+        return refusal
 
     def _call_back(self, answer: Answer) -> UserError | None:
         url = (self.view(RUN_ID)["waiting_data"] or {}).get("callback_url", "")
@@ -161,16 +175,19 @@ class Trial(Stepwell):
 
     def _approved_all(self) -> bool:
         """Approves whatever waits for it, in the run, its branches and its child runs. True: something did."""
-        waits = [(one.run_id, place) for one in self._open_runs() for place in self._approvals(one)]
+        votes = [(one.run_id, *vote) for one in self._open_runs() for vote in self._votes(one)]
         service = self.service
-        refusals = [self._call(partial(service.approve, run_id, None, "", place)) for run_id, place in waits]
+        refusals = [self._call(partial(service.approve, run_id, None, by, place)) for run_id, place, by in votes]
         return None in refusals
 
-    def _approvals(self, header: Header) -> Iterator[str]:
-        """Yields the branches that wait for an approval, or an empty name for the run itself."""
+    def _votes(self, header: Header) -> Iterator[tuple[str, str]]:
+        """Yields a vote for each approval that branches wait for, else the run itself: the place, and by whom."""
         branches = run_now(self.service.branches(header.run_id, "", 0, FORK_WIDTH))
-        waiting = [at.token.id for at in branches if at.token.phase.value == "waiting_for_approval"]
-        yield from waiting or ([""] if header.waiting_for == "approval" else [])
+        root = run_now(self.service.standing(header.run_id))
+        for at in [one for one in branches if open_approvals(one.token)] or [root]:
+            where = "" if at.token.id == ROOT else at.token.id
+            for arm in open_approvals(at.token):
+                yield where + named_arm(at.token.parked, arm), _voter(at.token, arm)
 
     def _call(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> UserError | None:
         return self.driver.call(make)
@@ -199,6 +216,12 @@ class Trial(Stepwell):
             "children": children,
             **({"waiting_for": view["waiting_for"]} if view["waiting_for"] else {}),
         }
+
+
+def _voter(token: Token, arm: int) -> str:
+    """Returns who may give this approval and has not yet; somebody of any name where several are asked by none."""
+    need = token.parked.arms[arm].need if token.parked else 1
+    return next(iter(asked(token, arm)), f"approver-{len(token.received) + 1}" if need > 1 else "")
 
 
 def run_trial(case: Case, plan: Plan, guard: Guard, until: float = math.inf) -> Ended | None:
