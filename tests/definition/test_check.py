@@ -67,6 +67,7 @@ MISTAKES = [
     ),
     ("no format", HEAD + "timout: 3", "no_format", 1, "timeline"),
     ("data in the place of a definition", '{"order_id": "A-1"}', "no_format", 1, "data belongs in a sub-folder"),
+    ("a list, such as answers for verify", "- approve: {by: ana}", "wrong_type", 1, "data belongs in a sub-folder"),
     ("format misspelled", HEAD + "timelin: []", "no_format", 1, "`timeline`"),
     ("two formats", TIMELINE + "  - {name: a}\nnodes: {b: {}}", "ambiguous_format", 2, "nodes"),
     ("no entries", HEAD + "timeline: []", "no_nodes", 2, "empty"),

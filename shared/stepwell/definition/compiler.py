@@ -163,13 +163,16 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     )
 
 
+_DATA = "data belongs in a sub-folder of the workflow folder"
+
+
 def _open(context: Context, data: Json) -> _Opened | None:
     if not isinstance(data, dict):
         context.add(
             "wrong_type",
             "a definition is a mapping",
             "",
-            "write `workflow: name` and `timeline:`, `nodes:`, `steps:` or `actions:`",
+            f"write `workflow: name` and `timeline:`, `nodes:`, `steps:` or `actions:`; {_DATA}",
         )
         return None
     opened = _Opened(data, "", None)
@@ -180,7 +183,7 @@ def _open(context: Context, data: Json) -> _Opened | None:
         close = [key for key in opened.body if closest(key, COMPILERS).startswith("did you mean")]
         hint = closest(close[0], COMPILERS) if close else "write `timeline:`, `nodes:`, `steps:` or `actions:`"
         if not close and "workflow" not in opened.body:  # an input, say, that was saved beside the definitions
-            hint += "; data belongs in a sub-folder of the workflow folder"
+            hint += f"; {_DATA}"
         context.add("no_format", "the definition has no nodes", opened.prefix, hint)
     elif len(written) > 1:
         place = f"{opened.prefix}/{written[1]}"
