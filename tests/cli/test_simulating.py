@@ -145,6 +145,27 @@ def test_a_name_that_a_function_gives_while_it_runs_is_known(tmp_path: Path, giv
     assert (told.exit_code, "100.0%  completed" in told.stdout) == (0, True), told.output
 
 
+@pytest.mark.parametrize("asked", ['["ana", "leo"]', '["ana", "leo", "kim"], need=2', "None, need=2"])
+def test_an_approval_of_a_function_is_answered_by_the_named_people(tmp_path: Path, asked: str) -> None:
+    """As many of them as must agree; a rejection is one by as many as make that impossible."""
+    (tmp_path / "repair.py").write_text(FUNCTION.replace('"boss", ', f'"boss", approvers={asked}, '))
+    told = simulate("repair", str(tmp_path))
+    assert (told.exit_code, "100.0%  completed" in told.stdout) == (0, True), told.output
+    assume = tmp_path / "data" / "assume.yaml"
+    assume.parent.mkdir()
+    assume.write_text("waits: {boss: {rejects: 100%}}")
+    refused = simulate("repair", str(tmp_path), "--assume", str(assume))
+    assert "100.0%  failed: rejected in boss" in refused.stdout, refused.output
+
+
+def test_a_wait_of_a_function_for_several_approvals_gets_each(tmp_path: Path) -> None:
+    both = ', approvers=["ana"]), ctx.approval("head", approvers=["ana", "leo"], need=2)'
+    text = FUNCTION.replace('ctx.approval("boss", timeout="1d")', f'ctx.all(ctx.approval("boss"{both})')
+    (tmp_path / "repair.py").write_text(text)
+    told = simulate("repair", str(tmp_path))
+    assert (told.exit_code, "100.0%  completed" in told.stdout) == (0, True), told.output
+
+
 def test_a_name_that_a_function_never_gave_is_refused(tmp_path: Path) -> None:
     (tmp_path / "repair.py").write_text(FUNCTION)
     told = simulate("repair", str(tmp_path), "--step", "look-3=2s")

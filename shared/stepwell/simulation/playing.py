@@ -13,9 +13,10 @@ from typing import Any
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
-from stepwell.engine.records import ROOT, End, Failure, Goto, Kind, Parked, Record, Status, Topic
+from stepwell.engine.records import ROOT, Arm, End, Failure, Goto, Kind, Parked, Record, Status, Topic
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.token_batches import decode_records
+from stepwell.engine.waits.approval import asks_several, has_votes
 from stepwell.engine.waits.code import is_for_code
 from stepwell.errors import Conflict, StepwellError
 from stepwell.memory.blobs import MemoryBlobs
@@ -155,7 +156,7 @@ class Play:
             sharing=Sharing(step_ms=0),
         )
         self._under_way: list[tuple[int, int, Coroutine[Any, Any, None], Delivery]] = []
-        self._approvals: list[tuple[int, int, str, str, bool, Json]] = []
+        self._approvals: list[tuple[int, int, str, str, tuple[str, ...], bool, Json]] = []
         self._node = ""  # where the root is
         self.played = Played()
 
@@ -209,15 +210,16 @@ class Play:
             self._queue.delete(delivery)
 
     def _answer(self) -> None:
-        _, _, run_id, token, is_no, data = heappop(self._approvals)
-        service, wait = self._parts.service, "" if token == ROOT else token
-        try:
-            if is_no:
-                run_now(service.reject(run_id, "simulated", "", wait))
-            else:
-                run_now(service.approve(run_id, data, "", wait))
-        except Conflict:
-            return  # it was over before
+        _, _, run_id, wait, voters, is_no, data = heappop(self._approvals)
+        service = self._parts.service
+        for by in voters:
+            try:
+                if is_no:
+                    run_now(service.reject(run_id, "simulated", by, wait))
+                else:
+                    run_now(service.approve(run_id, data, by, wait))
+            except Conflict:
+                return  # it was over before
 
     def _told(self, run_id: str, token: str, record: Record) -> None:
         """Counts where a record leads, and has a wait answered."""
@@ -259,8 +261,9 @@ class Play:
             at_ms = self._clock.now_ms() + guess.after.draw(rng)
             if arm.kind == "approval":
                 is_no = rng.random() < guess.rejects
-                place = (at_ms, next(self._numbers), run_id, token, is_no, guess.data)
-                heappush(self._approvals, place)
+                wait = ("" if token == ROOT else token) + (f"/{arm.name}" if asks_several(parked) else "")
+                voters = _voters(arm, is_no=is_no)
+                heappush(self._approvals, (at_ms, next(self._numbers), run_id, wait, voters, is_no, guess.data))
             else:
                 payload = {"body": guess.data} if arm.kind == "callback" else guess.data
                 self._send(Topic(arm.topics[-1].name, arm.topics[-1].key), payload, at_ms)
@@ -268,6 +271,15 @@ class Play:
     def _send(self, topic: Topic, payload: Json, at_ms: int) -> None:
         event = Event(topic, f"e{next(self._numbers)}", payload, at_ms, at_ms + 10**12)
         run_now(self._queue.send(Lane.RESUME, to_json(Publish(event)), at_ms))
+
+
+def _voters(arm: Arm, *, is_no: bool) -> tuple[str, ...]:
+    """Returns who decide an approval: as many of the named ones as must agree, or as make that impossible."""
+    if not has_votes(arm):
+        return ("",)
+    if not arm.parts:
+        return tuple(f"approver-{number}" for number in range(1, arm.need + 1))
+    return arm.parts[arm.need - 1 :] if is_no else arm.parts[: arm.need]
 
 
 def seeded(luck: Luck, seed: int, number: int) -> None:
