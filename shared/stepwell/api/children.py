@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing_extensions import TypedDict
 
 from stepwell.api.states import waiting_tokens
-from stepwell.engine.children import DETACHED, child_id
+from stepwell.engine.children import DETACHED, id_of
 from stepwell.engine.entries import Entry
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import InvalidInput
@@ -62,7 +62,7 @@ def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[Chil
     """Yields the children that one token's steps have started."""
     for step, view in token.steps.items():
         for index, one in enumerate(view.children):
-            run_id = child_id(at.run_id, token.id, view.called_slot, index)
+            run_id = id_of(one, at.run_id, token.id, view.called_slot, index)
             yield _child(one.name, one.workflow, run_id, step, statuses)
         workflow = _detached(at, step, view) or (step if _may_be_detached(view) and view.output in statuses else "")
         if workflow:

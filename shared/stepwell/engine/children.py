@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from stepwell.definition.graph import Call, Graph, Json
 from stepwell.engine import results
 from stepwell.engine.codec import told_failure
+from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input
-from stepwell.engine.records import Called, Failure, Resumption, Status
+from stepwell.engine.records import Called, Failure, Parked, Resumption, Status
 from stepwell.engine.token import Token
 
 DETACHED = "workflow:"  # a step whose `run` begins so starts a run that nobody waits for
@@ -28,6 +30,17 @@ def child_id(run_id: str, token: str, slot: int, index: int) -> str:
     """Returns the id of the child run that the wait in this slot starts."""
     place = json.dumps([run_id, token, slot, index])
     return "run_" + hashlib.sha256(place.encode()).hexdigest()[:26]
+
+
+def id_of(one: Called, run_id: str, token: str, slot: int, index: int) -> str:
+    """Returns the id of a child run of this run, or of the run whose records it keeps."""
+    return one.run_id or child_id(run_id, token, slot, index)
+
+
+def known_children(parked: Parked, run_id: str, token: str, slot: int) -> Parked:
+    """Returns the wait with the ids of its child runs, which stay theirs when another run keeps the record."""
+    named = (replace(one, run_id=id_of(one, run_id, token, slot, index)) for index, one in enumerate(parked.children))
+    return changed(parked, children=tuple(named))
 
 
 def call_of(graph: Graph, token: Token) -> Call:

@@ -266,6 +266,7 @@ class Called:
     name: str  # of its result, among those of its siblings
     workflow: str
     input: Json = None
+    run_id: str = ""  # of one that another run started, whose records its parent keeps; "": as computed
 
 
 @quick

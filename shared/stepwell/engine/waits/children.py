@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwell.engine.children import child_id, failure_from
+from stepwell.engine.children import failure_from, id_of
 from stepwell.engine.names import Moment, default_input
 from stepwell.engine.records import Called, Failure, Parked, Pause, Record, Resumption
 from stepwell.engine.table import Signal
@@ -28,7 +28,7 @@ class ChildrenWait(WaitKind):
     def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
         began = super().began(record, parked, run_id, token)
         children = [
-            {"name": one.name, "workflow": one.workflow, "run_id": child_id(run_id, token, record.slot, index)}
+            {"name": one.name, "workflow": one.workflow, "run_id": id_of(one, run_id, token, record.slot, index)}
             for index, one in enumerate(parked.children)
         ]
         return began._replace(data={**began.data, "children": children})

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from stepwell.engine.children import known_children
 from stepwell.engine.copying import changed
 from stepwell.engine.finished import path_of
 from stepwell.engine.fold import fold
@@ -198,7 +199,7 @@ class Keeper:
     ) -> None:
         """Adds records, and those of the branches that they opened, but for branches still open (`but`, by slot)."""
         for record in records:
-            plan.add(now, record)
+            plan.add(now, self._with_children(was, record))
             if not isinstance(record.next, Fork):
                 continue
             for page in record.next.pages:
@@ -209,6 +210,12 @@ class Keeper:
                 for index, name in names.items():
                     below = branch_id(fork_id(now, record.slot), index)
                     await self._copy(name, below, logs.get(name, ()), plan)
+
+    def _with_children(self, was: str, record: Record) -> Record:
+        """Returns a record that names the child runs which it started: they stay those of the run that is redriven."""
+        if record.parked is None or not record.parked.children:
+            return record
+        return changed(record, parked=known_children(record.parked, self._run_id, was, record.slot))
 
     async def _tasks(self, was: str, kept: Kept, plan: Plan) -> None:
         """Adds the open operations of a function's tasks. Completed ones report their result once the others resume."""

@@ -138,11 +138,11 @@ class Sending:
         """Returns the run that this branch of the function waits for. It may begin later. Raises Conflict."""
         if not token:
             raise Conflict("the child run is not in progress; no event can reach it", code="run_ended")
-        slot = 0
+        slot, kept = 0, ""
         for record in await self._logbook.history(at.run_id, token, -1, None):
             if record.parked is not None and record.parked.children:
-                slot = record.slot
-        return child_id(at.run_id, token, slot, 0)
+                slot, kept = record.slot, record.parked.children[0].run_id
+        return kept or child_id(at.run_id, token, slot, 0)
 
 
 def _judges(graph: Graph) -> bool:
