@@ -16,6 +16,17 @@ concurrency: {limit: 1, key: "{{ input.who }}"}
 rate_limit: {limit: 1, per: 1m}
 timeline: [{name: hold, wait: {for: approval}}]
 """
+RATED = """
+workflow: rated
+rate_limit: {limit: 1, per: 1m, key: "{{ input.who }}"}
+timeline: [{name: hold, wait: {for: approval}}]
+"""
+MIXED = """
+workflow: mixed
+concurrency: {limit: 2}
+rate_limit: {limit: 1, per: 1m, key: "{{ input.who }}"}
+timeline: [{name: hold, wait: {for: approval}}]
+"""
 PAID = """
 workflow: paid
 timeline: [{name: pay, run: python:m.pay, throttle: stripe}]
@@ -52,6 +63,25 @@ def test_a_line_of_a_key_is_its_own() -> None:
     line = world.get("/limits/keyed", key="leo").json
     assert (line["key"], line["under_way"], line["items"]) == ("leo", [], [])
     assert line["next_turn_at"] is not None
+
+
+def test_a_limit_that_counts_by_key_asks_for_the_key() -> None:
+    """An empty answer would say that nobody holds it, though runs with keys do."""
+    world = World(KEYED, RATED)
+    world.start("keyed", input={"who": "ana"})
+    for name in ("keyed", "rated"):
+        reply = world.get(f"/limits/{name}")
+        assert (reply.status, reply.json["type"]) == (422, "urn:stepwell:key_needed")
+        assert "{{ input.who }}" in reply.json["detail"]
+
+
+def test_a_limit_whose_rate_alone_has_a_key_shows_who_is_under_way() -> None:
+    world = World(MIXED)
+    run = world.start("mixed", input={"who": "ana"})
+    whole, ana = world.get("/limits/mixed").json, world.get("/limits/mixed", key="ana").json
+    assert [one["run_id"] for one in whole["under_way"]] == [one["run_id"] for one in ana["under_way"]] == [run]
+    assert whole["next_turn_at"] is None
+    assert ana["next_turn_at"] is not None
 
 
 def test_what_is_no_limit_is_not_found() -> None:

@@ -401,10 +401,18 @@ def test_limits_are_a_table_and_one_shows_who_holds_it_and_who_waits(api: FakeAp
     assert lines[2].split() == ["flow", "runs", "5", "by", "key", "by", "key"]
     line = {"under_way": [{"run_id": "run_1", "token": "0", "place": None}],
             "items": [{"run_id": "run_2", "token": "0/3.1", "place": 0}]}  # fmt: skip
-    api.on("GET", "/limits/stripe", (200, line), (200, {"under_way": [], "items": []}))
+    api.on("GET", "/limits/stripe", (200, line), (200, stripe | {"under_way": [], "items": []}))
     assert [one.split() for one in cli("limits", "stripe", "--key", "ana").stdout.splitlines()[1:]] == [
         ["under", "way", "run_1", "0"], ["next", "run_2", "0/3.1"]]  # fmt: skip
-    assert "nobody" in cli("limits", "stripe").stderr
+    told = cli("limits", "stripe").stderr
+    assert told.startswith("nobody holds stripe, and nobody waits for it")
+    assert "stepwell limits stripe --key KEY" in " ".join(told.split())  # a step may name a key
+
+
+def test_an_empty_line_of_a_key_is_named_with_it(api: FakeApi, cli: Cli) -> None:
+    empty = {"name": "flow", "of": "runs", "key": "ana", "under_way": [], "items": []}
+    api.on("GET", "/limits/flow", (200, empty))
+    assert cli("limits", "flow", "--key", "ana").stderr == "nobody holds flow for ana, and nobody waits for it\n"
 
 
 BRANCH = {

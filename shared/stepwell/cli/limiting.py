@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,10 +31,18 @@ def limits(
     from stepwell.cli.render import limits_table, line_table  # noqa: PLC0415 - rich
 
     if one is not None and not one["under_way"] and not one["items"]:
-        typer.echo(f"nobody holds {name}, and nobody waits for it", err=True)
+        typer.echo(_nobody(one, key), err=True)
     elif one is not None:
         console().print(line_table(one))
     elif not found:
         typer.echo("no limits", err=True)
     else:
         console().print(limits_table(found, datetime.now(UTC)))
+
+
+def _nobody(line: Mapping[str, Any], key: str) -> str:
+    """Returns what there is to say of an empty line. A step may name a key for a limit of steps."""
+    name = f"{line['name']} for {key}" if key else line["name"]
+    by_key = line["of"] == "steps" and not key
+    more = f"; of steps that name a key, `stepwell limits {name} --key KEY` shows the line" if by_key else ""
+    return f"nobody holds {name}, and nobody waits for it{more}"

@@ -43,7 +43,7 @@ LIMITING_ROUTES = (
         "/limits/{name}",
         show_limit,
         "Show who holds the permits of a limit, and who waits for one",
-        {200: "the limit; a page of those who wait", 404: "no such limit"},
+        {200: "the limit; a page of those who wait", 404: "no such limit", 422: "it counts by key, and none is named"},
         "LineView",
         query=LimitQueryString,
     ),

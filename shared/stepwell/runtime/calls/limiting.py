@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stepwell.definition.graph import Graph, RateLimit
 from stepwell.engine.actions import Share
 from stepwell.engine.records import ROOT
-from stepwell.errors import NotFound
+from stepwell.errors import InvalidInput, NotFound
 from stepwell.limits import PENDING_SHOWN
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.ports import Clock, Notes
@@ -27,11 +27,21 @@ class Known:
     of: str
     concurrency: int | None
     rate: RateLimit | None
-    key: str = ""  # the key expression of a workflow's limit
+    concurrency_key: str = ""  # the key expression of a workflow's `concurrency`, and
+    rate_key: str = ""  # of its `rate_limit`
+
+    @property
+    def key(self) -> str:
+        return self.concurrency_key or self.rate_key
 
     @property
     def has_key(self) -> bool:
         return bool(self.key)
+
+    def name_of(self, expression: str, key: str) -> str:
+        """Returns the name of the line that runs, or steps, with this key are in. `expression`: the limit's key."""
+        is_keyed = bool(key) and (self.of == STEPS or bool(expression))
+        return f"{'@' if self.of == STEPS else ''}{self.name}{f'/{key}' if is_keyed else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +88,24 @@ class Limiting:
                        hint="limits.yaml and the workflows' own limits are listed by: stepwell limits")  # fmt: skip
 
     async def line(self, known: Known, key: str = "") -> Line:
-        """Returns the state of the limit for this key, or of a limit without keys."""
-        name = f"{'@' if known.of == STEPS else ''}{known.name}{f'/{key}' if key else ''}"
+        """Returns the state of the limit for this key, or of a limit without keys.
+
+        Raises InvalidInput if the limit counts by key and none is given: it has a line for each value.
+        """
+        if not key and (known.concurrency_key or (known.rate_key and known.concurrency is None)):
+            raise InvalidInput(
+                f"the limit of {known.name} counts by key, {known.key}, and no key is named",
+                code="key_needed",
+                hint="name a value of the key, as in --key ana or ?key=ana",
+            )
         board = None
         if known.concurrency is not None:
-            board = await read_line(self._notes, Share(name, known.concurrency, "queue"), PENDING_SHOWN)
-        now_ms = self._clock.now_ms()
-        turn_ms = None if known.rate is None else max(await due_ms(self._notes, name), now_ms)
+            share = Share(known.name_of(known.concurrency_key, key), known.concurrency, "queue")
+            board = await read_line(self._notes, share, PENDING_SHOWN)
+        turn_ms = None
+        if known.rate is not None and (key or not known.rate_key):
+            due = await due_ms(self._notes, known.name_of(known.rate_key, key))
+            turn_ms = max(due, self._clock.now_ms())
         return Line(
             known,
             key,
@@ -98,8 +119,8 @@ def _of_workflow(graph: Graph) -> Iterator[Known]:
     concurrency, rate = graph.concurrency, graph.rate_limit
     if concurrency is None and rate is None:
         return
-    key = (concurrency and concurrency.key) or (rate and rate.key)
-    yield Known(graph.name, RUNS, concurrency.limit if concurrency else None, rate, key.text if key else "")
+    keys = (limit.key.text if limit is not None and limit.key is not None else "" for limit in (concurrency, rate))
+    yield Known(graph.name, RUNS, concurrency.limit if concurrency else None, rate, *keys)
 
 
 def _in_line(known: Known, who: str) -> InLine:
