@@ -1,13 +1,15 @@
 """Finds the errors of Stepwell in its code: each with its code, what it says, and its hint.
 
-An error is a call such as `NotFound(message, code="unknown_run", hint=…)`, `Problem(code, message, hint=…)`,
-`context.add(code, message, path, hint)` or `Failure(code, category, message)`. What the code puts into a text stands as
-`…`.
+An error is a call such as `NotFound(message, code="unknown_run", hint=…)`, `Refuse(message, code, hint)`,
+`problem(status, code, message, hint=…)`, `Problem(code, message, hint=…)`, `context.add(code, message, path, hint)` or
+`Failure(code, category, message)`. What the code puts into a text stands as `…`. A class of errors has a code for those
+that bring none.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,19 +17,22 @@ from pathlib import Path
 
 from stepwell import errors
 from stepwell.api.problems import status_of
+from stepwell.definition.wait_schemas import SCHEMAS, written_kinds
+from stepwell.engine.records import Status
+from stepwell.error_hints import HINTS
 
 CODE = Path(__file__).resolve().parents[2] / "shared" / "stepwell"
 # What a person's machine runs: its errors have no HTTP status.
 _NOT_THE_API = {"cdk", "cli", "client", "extras.py", "project.py", "settings.py", "testing"}
-# Defects of Stepwell, and services that do not answer: the reader can do nothing about them but try again.
-_NOT_THE_CALLERS = (errors.PortError, errors.EngineFault, errors.NewerFormat)
+_CODE = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """One error. `place`: `file` if `check` finds it, `run` if a run fails with it, `call` if a call is refused.
 
-    `kind`: the HTTP status of a refused call, the category of a run's error.
+    `fault`: a defect of Stepwell, or a service that does not answer. `kind`: the HTTP status of a refused call or a
+    fault, the category of a run's error.
     """
 
     place: str
@@ -39,12 +44,20 @@ class Told:
 
 @cache
 def told() -> tuple[Told, ...]:
-    """Returns every error by its code; where several have one code, the one of the API that says most."""
+    """Returns every error by its code; where several have one code, the one of the API that says most.
+
+    A refusal without a hint has that of its code, which callers get.
+    """
     found: dict[tuple[str, str], Told] = {}
-    for one in every():
+    for one in (*every(), *_of_ends(), *_of_waits()):
         held = found.get((one.place, one.code))
         if held is None or _length(one) > _length(held):
             found[one.place, one.code] = one
+    for one in _of_classes():
+        found.setdefault((one.place, one.code), one)
+    for key, one in found.items():
+        if one.place in {"call", "fault"} and not one.hint:
+            found[key] = replace(one, hint=HINTS.get(one.code, ""))
     return tuple(found[key] for key in sorted(found))
 
 
@@ -54,15 +67,47 @@ def every() -> tuple[Told, ...]:
     return tuple(one for file in sorted(CODE.rglob("*.py")) for one in _in_file(file))
 
 
+def _of_classes() -> Iterator[Told]:
+    """The codes of those errors that bring none of their own."""
+    for kind in _kinds():
+        says = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
+        yield Told(_place(kind), kind.code, says, "", _status(kind, kind.code))
+
+
+def _kinds() -> list[type[errors.StepwellError]]:
+    own = [kind for kind in vars(errors).values() if isinstance(kind, type) and "code" in vars(kind)]
+    return [kind for kind in own if issubclass(kind, errors.StepwellError)]
+
+
+def _of_ends() -> Iterator[Told]:
+    """What the result of a run is refused with that ended without one, and a link that came too late."""
+    for end in Status:
+        if end.terminal and end is not Status.COMPLETED:
+            yield Told("call", f"run_{end.value}", "the run ended without a result: …", "", "409")
+    for purpose in ("approval", "callback"):
+        code = f"{purpose}_expired"
+        yield Told("call", code, f"the {purpose}'s time is over", "", _status(errors.Conflict, code))
+
+
+def _of_waits() -> Iterator[Told]:
+    for kind in (*written_kinds(), "any", "all", "children", "agent", "lock"):
+        if kind not in SCHEMAS or not SCHEMAS[kind].is_timer:
+            yield Told("run", f"{kind}_timeout", f"… waited for {kind} until its time was up", "", "timeout")
+
+
 def _in_file(file: Path) -> Iterator[Told]:
-    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
     calls = _calls(nodes)
-    for function in nodes:
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for one in _in_function(function, calls.get(function.name, ())):
-                if one.place == "call" and file.relative_to(CODE).parts[0] in _NOT_THE_API:
-                    one = replace(one, kind="")  # noqa: PLW2901 - the same error, without a status
-                yield one
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    texts = _own_texts(tree)
+    found = [one for function in functions for one in _in_function(function, calls.get(function.name, ()), texts)]
+    for line in tree.body:
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Call) and (one := _of_call(line.value, texts)):
+            found.append(one)
+    is_called = file.relative_to(CODE).parts[0] not in _NOT_THE_API
+    for one in found:
+        yield one if is_called or one.place != "call" else replace(one, kind="")
 
 
 def _length(one: Told) -> tuple[bool, int, int]:
@@ -78,18 +123,24 @@ def _calls(nodes: Iterable[ast.AST]) -> Mapping[str, Sequence[ast.Call]]:
     return calls
 
 
-def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call]) -> Iterator[Told]:
-    """`calls`: of this function, in its module."""
+def _in_function(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call], texts: Mapping[str, ast.expr]
+) -> Iterator[Told]:
+    """`calls`: of this function, in its module. `texts`: those of the module."""
     nodes, given = list(ast.walk(function)), _given(function, calls)
     made = sorted((node for node in nodes if isinstance(node, ast.Assign)), key=lambda node: node.lineno)
     for call in nodes:
         if isinstance(call, ast.Call):
-            names = given | {
-                target.id: node.value
-                for node in made
-                for target in node.targets
-                if isinstance(target, ast.Name) and node.lineno <= call.lineno  # a later one is another error's
-            }
+            names = (
+                dict(texts)
+                | given
+                | {
+                    target.id: node.value
+                    for node in made
+                    for target in node.targets
+                    if isinstance(target, ast.Name) and node.lineno <= call.lineno  # a later one is another error's
+                }
+            )
             if one := _of_call(call, names):
                 yield one
 
@@ -106,7 +157,7 @@ def _given(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast
     return given
 
 
-def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
+def _of_call(call: ast.Call, names: Mapping[str, ast.expr]) -> Told | None:
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     code, message, hint, place, kind = keywords.get("code"), call.args[:1], keywords.get("hint"), "call", ""
@@ -115,28 +166,64 @@ def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
         hint = hint or (call.args[3] if len(call.args) > 3 else None)
     elif name == "Failure" and len(call.args) > 2:
         code, place, message, kind = call.args[0], "run", call.args[2:3], _text(call.args[1], names)
-        code = _constants().get(code.id, code) if isinstance(code, ast.Name) else code
+    elif name == "Refuse" and len(call.args) > 1:
+        code, hint = call.args[1], next(iter(call.args[2:]), None)
+        kind = _status(errors.Conflict, _text(_known(code, names), {}))
+    elif name == "problem" and len(call.args) > 2:
+        code, message, kind = call.args[1], call.args[2:3], _text(call.args[0], names)
     elif name in _own_kinds():
         code = code or ast.Constant(_own_kinds()[name])
-    elif _refuses(name):
-        kind = _status(name, code)
+    elif (error := _error(name)) is not None:
+        kind, place = _status(error, _text(_known(code, names), {})), _place(error)
     else:
         return None
+    code = _known(code, names)
     if not (isinstance(code, ast.Constant) and isinstance(code.value, str) and message):
+        return None
+    if place != "file" and not _CODE.fullmatch(code.value):  # a name of an error in a state machine
         return None
     return Told(place, code.value, _text(message[0], names), _text(hint, names), kind)
 
 
+def _known(code: ast.expr | None, names: Mapping[str, ast.expr]) -> ast.expr | None:
+    """Returns a code that stands under a name: of its module, or of one that is named before the dot."""
+    if isinstance(code, ast.IfExp):
+        return _known(code.body, names)
+    if isinstance(code, ast.Attribute):
+        return _texts().get((ast.unparse(code.value), code.attr), code)
+    if isinstance(code, ast.Name) and code.id.isupper():  # not a parameter, which has several
+        return names.get(code.id) or _only(code.id) or code
+    return code
+
+
+def _only(name: str) -> ast.expr | None:
+    """Returns the text of this name, if modules that have it agree: it is imported from one."""
+    found = {value.value: value for (_, one), value in _texts().items() if one == name}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
 @cache
-def _constants() -> dict[str, ast.Constant]:
-    """Returns the texts that modules name in capitals, such as the type of an error that two of them know."""
+def _texts() -> dict[tuple[str, str], ast.Constant]:
+    """Returns the texts that modules name in capitals, such as the type of an error, by module and name."""
     return {
-        node.targets[0].id: node.value
+        (file.stem, name): value
         for file in CODE.rglob("*.py")
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for name, value in _own_texts(ast.parse(file.read_text(encoding="utf-8"))).items()
     }
+
+
+def _own_texts(tree: ast.Module) -> dict[str, ast.Constant]:
+    return {
+        name.id: value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for name, value in zip(_parts(node.targets[0]), _parts(node.value), strict=False)
+        if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 @cache
@@ -154,19 +241,44 @@ def _own_kinds() -> dict[str, str]:
     }
 
 
-def _refuses(name: str) -> bool:
-    kind = getattr(errors, name, None)
-    return isinstance(kind, type) and issubclass(kind, errors.StepwellError) and not issubclass(kind, _NOT_THE_CALLERS)
+def _error(name: str) -> type[errors.StepwellError] | None:
+    kind = getattr(errors, _bases().get(name, name), None)
+    return kind if isinstance(kind, type) and issubclass(kind, errors.StepwellError) else None
 
 
-def _status(name: str, code: ast.expr | None) -> str:
-    kind = getattr(errors, name)
-    if not (issubclass(kind, errors.UserError) and isinstance(code, ast.Constant)):
-        return ""
-    return str(status_of(kind("", code=str(code.value))))
+@cache
+def _bases() -> dict[str, str]:
+    """The class of `errors` that each other class of errors extends."""
+    bases = {
+        node.name: ast.unparse(node.bases[0])
+        for file in CODE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and node.bases and not hasattr(errors, node.name)
+    }
+    for _ in bases:  # until none extends another of them
+        further = {name: bases.get(base, base) for name, base in bases.items()}
+        if further == bases:
+            break
+        bases = further
+    return bases
 
 
-def _text(node: ast.expr | None, names: dict[str, ast.expr]) -> str:
+def _place(kind: type[errors.StepwellError]) -> str:
+    """Defects and services that do not answer are no refusals: the reader can do nothing but try again."""
+    if issubclass(kind, errors.ExpressionError):
+        return "run"
+    return "fault" if issubclass(kind, errors.PortError | errors.EngineFault | errors.NewerFormat) else "call"
+
+
+def _status(kind: type[errors.StepwellError], code: str) -> str:
+    if issubclass(kind, errors.UserError):
+        return str(status_of(kind("", code=code)))
+    if _place(kind) == "fault":
+        return "500" if issubclass(kind, errors.EngineFault) else "503"
+    return "validation" if _place(kind) == "run" else ""
+
+
+def _text(node: ast.expr | None, names: Mapping[str, ast.expr]) -> str:
     """Returns a text as the code has it, with `…` for what it fills in; empty for a text made elsewhere."""
     if isinstance(node, ast.Name) and node.id in names:
         return _text(names[node.id], {})

@@ -105,7 +105,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     made.__name__: made
     for made in (
         phases, reception, history, waits, unsupported, commands, exits, options, mistakes, troubles,
-        reference.routes, reference.calls, reference.refusals, reference.failures, reference.findings,
+        reference.routes, reference.calls, reference.refusals, reference.faults, reference.failures, reference.findings,
         reference.limits, reference.engine, reference.pool,
         figures.machine, figures.processor, figures.elapsed, figures.durabilities, figures.journeys,
         scale.starts, scale.items, scale.quotas,

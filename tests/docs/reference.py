@@ -47,6 +47,12 @@ def refusals() -> str:
     return table(["code", "status", "says, and what to do"], rows)
 
 
+def faults() -> str:
+    """What is nobody's mistake: a service that does not answer, or a defect."""
+    rows = [[f"`{one.code}`", one.kind, _says(one)] for one in errors.told() if one.place == "fault"]
+    return table(["code", "status", "says, and what to do"], rows)
+
+
 def failures() -> str:
     """The errors that Stepwell itself gives to a run."""
     rows = [
@@ -126,7 +132,7 @@ def _described(parameter: Mapping[str, Any]) -> str:
 
 
 def _says(one: errors.Told) -> str:
-    return _cell("; ".join(part for part in (one.message, one.hint) if part))
+    return _cell("; ".join(part.removesuffix(".") for part in (one.message, one.hint) if part))
 
 
 def _cell(text: str) -> str:

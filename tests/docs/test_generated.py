@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.docs.errors import told
+from stepwell.engine.records import Status
+from stepwell.error_hints import HINTS
+from tests.docs.errors import CODE, told
 from tests.docs.generate import BLOCKS, DOCS, pages, rendered
 from tests.docs.snippets import ROOT, WRITTEN
 
@@ -37,6 +40,31 @@ def test_the_errors_that_are_shown_are_listed() -> None:
     listed = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
     assert len(shown) > 10
     assert [code for code in shown if f"`{code}`" not in listed] == []
+
+
+def test_every_code_of_the_source_is_listed() -> None:
+    """Found without what makes the page: what is given as a code, by name or by place, and what has a hint."""
+    found = {*HINTS, *(f"run_{end.value}" for end in Status if end.terminal and end is not Status.COMPLETED)}
+    for file in CODE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            found |= _codes(node)
+    listed = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "errors.md").read_text("utf-8"), re.MULTILINE))
+    assert {"already_answered", "bad_signature", "workflow_paused", "unavailable", "gap_in_log", "bad_host"} <= found
+    assert found - listed == set()
+
+
+def _codes(node: ast.AST) -> set[str]:
+    given: list[ast.expr] = []
+    if isinstance(node, ast.Call):
+        given = [one.value for one in node.keywords if one.arg == "code"]
+        place = {"Refuse": 1, "problem": 1, "Problem": 0, "Failure": 0}.get(ast.unparse(node.func))
+        given += node.args[place : place + 1] if place is not None and len(node.args) > 1 else []
+    if isinstance(node, ast.ClassDef):
+        lines = [one for one in node.body if isinstance(one, ast.Assign)]
+        given = [one.value for one in lines if ast.unparse(one.targets[0]) == "code"]
+    whole = [one.body if isinstance(one, ast.IfExp) else one for one in given]
+    codes = {str(one.value) for one in whole if isinstance(one, ast.Constant)}
+    return {code for code in codes if re.fullmatch(r"[a-z_]+", code)}
 
 
 def test_errors_of_packages_and_of_the_client_are_listed_too() -> None:

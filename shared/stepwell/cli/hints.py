@@ -27,7 +27,7 @@ CALLS: Mapping[str, str] = {
     r"POST /workflows:unpause": "stepwell unpause --all",
 }
 WAKING = ("approve", "reject", "event", "update", "start", "cancel", "unpause")  # the commands of these calls
-_ANY = "docs/reference/errors.md says more about this code; stepwell doctor checks this machine"
+_ANY = "the page Errors of Stepwell's documentation lists the codes; stepwell doctor checks this machine"
 
 
 def hint_of(error: StepwellError) -> str:
