@@ -55,6 +55,15 @@ def test_a_canary_that_stopped_the_batch_is_named_and_is_a_failure(api: FakeApi,
     assert "stopped: run_1 went on as run_2, which failed as before" in told.stdout
 
 
+def test_a_dry_run_under_way_is_not_told_of_as_if_it_did_something(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending", dry_run=True)))
+    begun = {"run_id": "run_b", "workflow": "stepwell:batch", "status": "running", "state": {}}
+    api.on("GET", "/runs/run_b", (200, begun), (200, job(dry_run=True)))
+    told = cli("batch", "redrive", "--workflow", "order", "--dry-run")
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert told.stdout == "run_b completed: 12 runs match; nothing was done\n"
+
+
 def test_a_dry_run_waits_for_the_count(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs:batch", (202, job("pending")))
     api.on("GET", "/runs/run_b", (200, job(dry_run=True, first=["run_9", "run_8"])))

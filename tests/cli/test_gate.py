@@ -85,7 +85,7 @@ def test_what_users_code_prints_and_raises_stays_out_of_the_answer(
 
 def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder))
-    assert (result.exit_code, result.stdout) == (0, "2 open runs: 1 compatible, 1 pinned\n")
+    assert (result.exit_code, result.stdout) == (0, "2 open runs: 1 compatible, 1 keeps its definition\n")
     assert api.calls[0].query["status"] == ["running", "waiting", "paused", "compensating"]
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_needs_a_patch_is_named_with_the_place_and_both_sides(
     assert found["r1"]["verdict"] == "needs a patch"
     where = found["r1"]["where"]
     assert (where["expected"], where["came"], where["at"]) == (expected, came, f"gated.py:{line}")
-    assert found["r2"]["verdict"] == "pinned"
+    assert found["r2"]["verdict"] == "keeps its definition"
 
 
 def test_a_patch_makes_it_compatible(cli: Cli, runs: list[Run], tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_against_takes_several_places(cli: Cli, runs: list[Run], folder: Path, t
     for given in (["--against", *places], ["--against", places[0], f"--against={places[1]}"]):
         assert gated(cli, folder, *given, "--jobs", "1")[1].keys() == {"r1", "r2"}
         result = cli("gate", *given, "--jobs", "1", str(folder))
-        assert result.stdout == "2 open runs: 1 compatible, 1 pinned\n"
+        assert result.stdout == "2 open runs: 1 compatible, 1 keeps its definition\n"
     assert "requires an argument" in cli("gate", str(folder), "--against").stderr
 
 
@@ -220,7 +220,7 @@ def test_a_batch_under_way_is_in_no_deployments_way(folder: Path) -> None:
     started = run_now(kit.service.batch(Batch("redrive", "fails", rate=0.01)))
     job = Run(kit, started.header.run_id)
     assert job.status == "waiting"
-    assert verdict_of(exported(job.export(), job.id), folder).verdict is Verdict.PINNED
+    assert verdict_of(exported(job.export(), job.id), folder).verdict is Verdict.KEEPS
 
 
 @pytest.fixture
@@ -267,4 +267,4 @@ def test_a_call_of_a_service_is_no_code_that_a_run_could_lack(tmp_path: Path) ->
     kit = Stepwell(tmp_path)
     run = kit.start("m", {})
     assert run.status == "waiting"
-    assert verdict_of(exported(run.export(), run.id), tmp_path).verdict is Verdict.PINNED
+    assert verdict_of(exported(run.export(), run.id), tmp_path).verdict is Verdict.KEEPS

@@ -169,6 +169,14 @@ def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:
     assert " ✗  charge        3  3.0 s  CardDeclined: no funds (3 tries)" in lines
 
 
+def test_show_says_callback_of_a_run_that_waits_for_one(api: FakeApi, cli: Cli) -> None:
+    run = {**RUN, "phase": "waiting_for_event", "current_steps": ["scan"], "waiting_for": "callback"}
+    api.on("GET", f"/runs/{ID}", (200, run))
+    told = " ".join(cli("show", ID).stdout.split())
+    assert "at scan, waiting for callback waits for callback" in told
+    assert "waiting for event" not in told
+
+
 def test_show_tells_of_the_state_what_no_step_gave(api: FakeApi, cli: Cli) -> None:
     state = {"validate": {"total": 121}, "plan": "pro"}
     api.on("GET", f"/runs/{ID}", (200, {**RUN, "state": state, "progress": "0/0"}))

@@ -138,6 +138,18 @@ async def repair(ctx, count: int = 2):
 """
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (("--wait", "approve"), "for example --wait approve=2h"),
+        (("--step", "fetch"), "for example --step charge=800ms,5%"),
+    ],
+)
+def test_an_assumption_without_a_time_is_told_one_of_its_kind(given: tuple[str, str], hint: str) -> None:
+    told = simulate("contract", str(FAULTS), *given)
+    assert f"error: {given[1]!r} is not of the form name=value [bad_pair]\n  hint: {hint}\n" in told.output
+
+
 @pytest.mark.parametrize("given", [("--step", "look-2=2s"), ("--step", "look=2s"), ("--wait", "boss=2s")])
 def test_a_name_that_a_function_gives_while_it_runs_is_known(tmp_path: Path, given: tuple[str, str]) -> None:
     (tmp_path / "repair.py").write_text(FUNCTION)

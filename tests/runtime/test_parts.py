@@ -37,6 +37,32 @@ def kinds(world: World, run_id: str) -> list[Kind]:
     return [record.kind for record in run_now(world.service.records(run_id))]
 
 
+@pytest.mark.parametrize(
+    ("wait", "waits_for"),
+    [
+        ("{for: callback}", "a callback"),
+        ("{for: event, name: paid, key: k}", "an event"),
+        ("{for: response, key: t}", "a response"),
+        ("{for: sleep, timeout: 2h}", "a time"),
+        ("{any: [{for: callback}, {for: event, name: paid, key: k}]}", "a callback, an event"),
+    ],
+)
+def test_an_approval_that_nobody_asked_for_is_told_what_the_run_waits_for(wait: str, waits_for: str) -> None:
+    world, run_id = waiting(wait)
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, who="bob"))
+    assert refused.value.message == f"the run does not wait for an approval; it waits for {waits_for}"
+
+
+def test_an_approval_of_an_ended_run_is_told_that_it_ended() -> None:
+    world, run_id = waiting("{for: callback}")
+    run_now(world.service.cancel(run_id))
+    world.deliver()
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, who="bob"))
+    assert refused.value.message == "the run does not wait for an approval; it has ended"
+
+
 DOCUMENTS = "{for: document, key: t1, documents: [cv, id, photo], timeout: 7d}"
 
 
@@ -190,7 +216,7 @@ def test_who_has_approved_cannot_reject() -> None:
 def test_who_is_not_asked_cannot_answer() -> None:
     world, run_id = waiting(QUORUM)
     for who in ("bob", ""):
-        with pytest.raises(Conflict, match="not asked") as refused:
+        with pytest.raises(Conflict, match=r"not asked|nobody is named") as refused:
             run_now(world.service.approve(run_id, who=who))
         assert refused.value.code == "not_an_approver"
     assert kinds(world, run_id) == [Kind.WAITING]
@@ -235,7 +261,13 @@ def test_of_several_approvals_each_is_given_by_those_it_asks_in_any_order() -> N
     assert parked.data == {"approval": {"of": "legal"}, "approval_2": {"of": "finance"}}
     with pytest.raises(Conflict) as refused:
         run_now(world.service.approve(run_id, who="bob"))
-    assert refused.value.hint == "`by` names one of lea, fin"
+    assert (refused.value.message, refused.value.hint) == (
+        "bob is not asked for this approval", "`by`, or --by, names one of lea, fin",
+    )  # fmt: skip
+    with pytest.raises(Conflict) as unnamed:
+        run_now(world.service.approve(run_id))
+    assert (unnamed.value.message, unnamed.value.code) == ("nobody is named as the one who answers", "not_an_approver")
+    assert unnamed.value.hint == "`by`, or --by, names one of lea, fin"
     run_now(world.service.approve(run_id, who="fin"))
     assert world.header(run_id).status is Status.WAITING
     run_now(world.service.delegate(run_id, "lea", "leo"))

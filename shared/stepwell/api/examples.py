@@ -100,7 +100,7 @@ EXAMPLES: Mapping[str, Json] = {
         "title": "Invalid input",
         "status": 422,
         "detail": "the input does not fit its schema",
-        "hint": "give it what input_schema of order asks for; on the command line: -i FILE|JSON",
+        "hint": "give it what input_schema of order asks for, as `input` or with -i FILE|JSON",
         "errors": [{"path": "/input/amount", "message": "is not a number"}],
     },
 }  # fmt: skip

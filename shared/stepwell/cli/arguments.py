@@ -100,13 +100,13 @@ def read_key(given: str | None) -> str:
     return given or ""
 
 
-def read_pairs(given: Sequence[str], option: str) -> dict[str, str]:
+def read_pairs(given: Sequence[str], option: str, example: str = "team=payments") -> dict[str, str]:
     """Parses name=value pairs. Raises UserError."""
     pairs: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            message, hint = f"{text!r} is not of the form name=value", f"for example {option} team=payments"
+            message, hint = f"{text!r} is not of the form name=value", f"for example {option} {example}"
             raise UserError(message, code="bad_pair", hint=hint)
         if name in pairs:
             raise UserError(f"{option} {name} is given twice", code="bad_pair", hint="give each name once")

@@ -83,19 +83,19 @@ def batch(
             rate=rate, canary=canary, dry_run=dry_run, reason=reason, by=person(by),
         )  # fmt: skip
         if watch or dry_run:
-            job = wait_for_end(client, str(job["run_id"]))
+            job = wait_for_end(client, str(job["run_id"]), is_told=not dry_run)
     _show(job, as_json)
     if has_ended(job) and (job["status"] != "completed" or report_of(job).get("stopped")):
         raise typer.Exit(exits.FAILED)
 
 
-def wait_for_end(client: Client, run_id: str) -> JsonObject:
-    """Waits for the end of a batch, and says on stderr how far it is."""
+def wait_for_end(client: Client, run_id: str, *, is_told: bool = True) -> JsonObject:
+    """Waits for the end of a batch, and says on stderr how far it is; of a dry run, nothing."""
     told, handle = "", client.handle(run_id)
     while not has_ended(job := handle.view()):
-        if not told:
+        if is_told and not told:
             typer.echo(f"{run_id} is under way, and goes on without this command", err=True)
-        if (counted := _counts(report_of(job))) != told:
+        if is_told and (counted := _counts(report_of(job))) != told:
             typer.echo(counted, err=True)
             told = counted
         time.sleep(POLL_SECONDS)

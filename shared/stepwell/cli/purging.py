@@ -64,7 +64,7 @@ def purge(
     with connect(url) as client:
         job = client.batch("purge", tag=tag, workflow=workflow, since=since, before=before, rate=rate, force=force,
                            dry_run=dry_run, by=person(by))  # fmt: skip
-        job = wait_for_end(client, str(job["run_id"]))
+        job = wait_for_end(client, str(job["run_id"]), is_told=not dry_run)
         client.handle(str(job["run_id"])).delete()  # its filter names the person
     if as_json:
         print_json(job)

@@ -154,7 +154,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     ended = bool(run.get("ended_at"))
     current = ", ".join(map(str, run.get("current_steps") or ()))
     if not ended and (run.get("phase") or current):
-        yield "at", plain(f"{current}{', ' if current else ''}{phrase(run.get('phase'))}")
+        yield "at", plain(f"{current}{', ' if current else ''}{_phase(run)}")
     yield from _told("forked", _fork_words(run.get("forked") or {}))
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
@@ -181,6 +181,16 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("cost", _cost_words(run.get("cost") or {}))
     origin = run.get("origin") or {}
     yield from _told(_ORIGINS.get(origin.get("kind", ""), "made of"), origin.get("run_id"))
+
+
+def _phase(run: Mapping[str, Any]) -> str:
+    """The phase in words; a callback or a document is an event to the engine, and not to people."""
+    awaited = run.get("waiting_for")
+    return (
+        f"waiting for {phrase(awaited)}"
+        if run.get("phase") == "waiting_for_event" and awaited
+        else phrase(run.get("phase"))
+    )
 
 
 def _outcome_words(run: Mapping[str, Any]) -> str:

@@ -117,11 +117,13 @@ def _assumptions(path: Path | None, steps: Sequence[str], waits: Sequence[str], 
     from stepwell.simulation import parse_assumptions  # noqa: PLC0415 - with the compiler
 
     made: dict[str, Any] = dict(_read(path) if path is not None else {})
-    for key, option, given_here, parts in (("steps", "--step", steps, ("takes", "fails")),
-                                           ("waits", "--wait", waits, ("after", "never"))):  # fmt: skip
+    for key, option, example, given_here, parts in (
+        ("steps", "--step", "charge=800ms,5%", steps, ("takes", "fails")),
+        ("waits", "--wait", "approve=2h", waits, ("after", "never")),
+    ):
         there = made.get(key, {})
         if isinstance(there, dict):  # else the file is refused below
-            pairs = read_pairs(given_here, option)
+            pairs = read_pairs(given_here, option, example)
             made[key] = {**there, **{name: _pair(text, *parts) for name, text in pairs.items()}}
     if given is not None:
         made["input"] = given

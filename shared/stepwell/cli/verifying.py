@@ -76,7 +76,7 @@ def verify(
     from stepwell.testing.verify import verify as verified  # noqa: PLC0415 - with the compiler
 
     module, (found, run_input) = _module(world), _answers(answers)
-    steps = {name: read_json(text, "--mock") for name, text in read_pairs(mock or [], "--mock").items()}
+    steps = {name: read_json(text, "--mock") for name, text in read_pairs(mock or [], "--mock", "charge='{}'").items()}
     with each_once():
         report = verified(
             chosen_folder(folder),

@@ -49,7 +49,7 @@ def send_signed(
     from stepwell.api.webhooks.sending import sign  # noqa: PLC0415 - with the API, 200 ms
     from stepwell.client import Client  # noqa: PLC0415 - httpx: 100 ms
 
-    given = {name.lower(): value for name, value in read_pairs(header or [], "--header").items()}
+    given = {name.lower(): value for name, value in read_pairs(header or [], "--header", "x-id=7").items()}
     content = _read(file)
     headers = {"content-type": _content_type(content), **given}
     with Client(url) as client:

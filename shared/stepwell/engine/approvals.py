@@ -14,6 +14,7 @@ from stepwell.engine.parts import as_part, open_arm, open_arms
 from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import APPROVAL, answer_of, approvers, delegations, has_answered
+from stepwell.engine.waits.kind import kind_named
 from stepwell.limits import DELEGATIONS
 
 
@@ -60,7 +61,17 @@ def asked(token: Token, *arms: int) -> tuple[str, ...]:
 
 def not_waiting(token: Token, what: str = "an approval") -> Refuse:
     """Refuses an answer to a token that does not wait for it."""
-    return Refuse(f"the run does not wait for {what}; it is {token.phase}", "not_waiting")
+    return Refuse(f"the run does not wait for {what}; {_standing(token)}", "not_waiting")
+
+
+def _standing(token: Token) -> str:
+    if token.ended:
+        return "it has ended"
+    parked = token.parked
+    if parked is None or token.resumption is not None or token.undoing is not None:
+        return "it is being undone" if token.undoing is not None else "it is under way"
+    things = [kind_named(arm.kind).awaited for arm in parked.arms] or [kind_named(parked.kind).awaited]
+    return f"it waits for {', '.join(dict.fromkeys(things))}"
 
 
 def vote(token: Token, resumption: Resumption, slot: int | None, name: str = "") -> Resumption | Drop | Refuse:
@@ -81,7 +92,7 @@ def vote(token: Token, resumption: Resumption, slot: int | None, name: str = "")
     if arm is None:
         return not_waiting(token, f"the approval {name!r}")
     found = as_part(token, replace(resumption, arm=arm))
-    return found or _not_asked(token, resumption.by, "say who answers: `by`")
+    return found or _not_asked(token, resumption.by, "say who answers: `by`, or --by")
 
 
 def _again(before: Resumption, resumption: Resumption) -> Drop | Refuse:
@@ -115,5 +126,6 @@ def delegation(token: Token, by: str, to: str, name: str = "") -> Resumption | D
 
 def _not_asked(token: Token, by: str, otherwise: str) -> Refuse:
     names = ", ".join(asked(token, *open_approvals(token)))
-    hint = f"`by` names one of {names}" if names else otherwise
-    return Refuse(f"{by or 'nobody'} is not asked for this approval", "not_an_approver", hint)
+    hint = f"`by`, or --by, names one of {names}" if names else otherwise
+    message = f"{by} is not asked for this approval" if by else "nobody is named as the one who answers"
+    return Refuse(message, "not_an_approver", hint)

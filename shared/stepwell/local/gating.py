@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     """What becomes of an open run when the code is deployed."""
 
     COMPATIBLE = "compatible"
-    PINNED = "pinned"  # to its definition; the code of its steps is there
+    KEEPS = "keeps its definition"  # and the code of its steps is there
     PATCH = "needs a patch"
     GONE = "lacks code"
     REDRIVABLE = "can be redriven"
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
     @property
     def would_stick(self) -> bool:
         """Returns whether the run could not go on, as far as is known."""
-        return self not in {Verdict.COMPATIBLE, Verdict.PINNED, Verdict.REDRIVABLE, Verdict.NO_REDRIVE}
+        return self not in {Verdict.COMPATIBLE, Verdict.KEEPS, Verdict.REDRIVABLE, Verdict.NO_REDRIVE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _of_graph(export: Export, folder: Path) -> Gated:
     workflow = str(export.run["workflow"])
     if lacking := _lacking(registry, _code_of(graph, _standing(graph, export))):
         return Gated(export.run_id, workflow, Verdict.GONE, lacking)
-    return Gated(export.run_id, workflow, Verdict.PINNED, "to the definition that it began with")
+    return Gated(export.run_id, workflow, Verdict.KEEPS, "with which it began")
 
 
 def _redriven(export: Export, folder: Path) -> Gated:

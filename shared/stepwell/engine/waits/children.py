@@ -43,5 +43,6 @@ CHILDREN = ChildrenWait(
         "child_failed": Coming("child.failed"),
         "child_refused": Coming("child.refused"),
     },
+    thing="child runs",
 )
 AGENT = ChildrenWait("agent", Signal.CALLED, "children.started")

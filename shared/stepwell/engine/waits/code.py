@@ -53,7 +53,7 @@ class CodeWait(WaitKind):
         return Reason(f"{text} Nothing is lost: fix the code and deploy it.", wakers)
 
 
-CODE_WAIT = CodeWait(CODE, Signal.STUCK, entry="function.stuck")
+CODE_WAIT = CodeWait(CODE, Signal.STUCK, entry="function.stuck", thing="other code")
 
 
 def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, is_unbegun: bool = False) -> Record:

@@ -14,5 +14,5 @@ class TimerWait(WaitKind):
         return limited(self.name, wait, " ")
 
 
-DELAY = TimerWait("delay", Signal.SLEPT, "sleep.started", "sleep.completed", is_timed=True)
-SLEEP = TimerWait("sleep", Signal.SLEPT, "sleep.started", "sleep.completed", is_timed=True)
+DELAY = TimerWait("delay", Signal.SLEPT, "sleep.started", "sleep.completed", is_timed=True, thing="a time")
+SLEEP = TimerWait("sleep", Signal.SLEPT, "sleep.started", "sleep.completed", is_timed=True, thing="a time")

@@ -76,11 +76,17 @@ class WaitKind:
     judges: bool = False  # its `flaw` is told to whoever sends an event to its run
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names it sets: the keys of its value to look in
     comings: Mapping[str, Coming] = field(default_factory=dict)  # what can reach this kind alone
+    thing: str = ""  # what it waits for, in words; else its name
 
     @property
     def phase(self) -> Phase:
         """Where a token parks."""
         return LEGAL[Phase.EXECUTING_STEP, self.signal]
+
+    @property
+    def awaited(self) -> str:
+        """What it waits for, in words, such as `an approval`."""
+        return self.thing or f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
 
     @property
     def asks_people(self) -> bool:

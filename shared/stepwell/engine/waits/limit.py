@@ -51,4 +51,5 @@ LIMIT_WAIT = LimitWait(
     Signal.STUCK,
     entry="limit.requested",
     comings={throttles.PERMITTED: Coming("limit.granted"), throttles.REFUSED: Coming("limit.refused")},
+    thing="a permit of a limit",
 )

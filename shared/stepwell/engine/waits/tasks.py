@@ -32,4 +32,6 @@ class TasksWait(WaitKind):
         return Reason(f"The function waits for something to change, since {iso(parked.since_ms)}.", tuple(wakers))
 
 
-TASKS_WAIT = TasksWait(TASKS, Signal.SPREAD, "tasks.waiting", comings={ENDED: Coming("operation.ended")})
+TASKS_WAIT = TasksWait(
+    TASKS, Signal.SPREAD, "tasks.waiting", comings={ENDED: Coming("operation.ended")}, thing="its tasks"
+)

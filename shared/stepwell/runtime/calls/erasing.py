@@ -86,7 +86,7 @@ class Eraser:
         live = [header.run_id for header, _ in family if not header.status.terminal]
         if live and not force:
             raise Conflict(f"run {live[0]} is under way", code="run_open",
-                           hint="wait for its end, or terminate it: --force")  # fmt: skip
+                           hint="wait for its end, or terminate it: `force`, or --force")  # fmt: skip
         await self._check_parent(family[0][0])
         family = await self._quiet(run_id, family, who)
         known, items = {header.run_id for header, _ in family}, 0

@@ -195,7 +195,7 @@ def check_input(graph: Graph, given: Json) -> None:
     """Raises InvalidInput for an input that the definition's `input_schema` refuses."""
     if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
         problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
-        hint = f"give it what input_schema of {graph.name} asks for; on the command line: -i FILE|JSON"
+        hint = f"give it what input_schema of {graph.name} asks for, as `input` or with -i FILE|JSON"
         raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems, hint=hint)
 
 
