@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from stepwell.cli.main import app
 from stepwell.prices import Prices
 from stepwell.simulation import parse_assumptions
+from stepwell.simulation.assumptions import UNKNOWN
 from stepwell.simulation.history import assumed_from
 from stepwell.testing.kit import Stepwell
 
@@ -290,6 +291,61 @@ timeline:
     made = json.loads(told.stdout)
     assert made["source"] == "times and failures of 3 runs"
     assert {one["status"] for one in made["outcomes"]} == {"completed", "timed_out"}
+
+
+TOLERANT = """
+workflow: w
+nodes:
+  begin:
+    run: python:x.begin
+    transitions: [{to: one, foreach: "{{ state.begin }}"}]
+  one:
+    run: python:x.one
+    input: {number: "{{ branch.item }}"}
+    transitions: [{to: last}]
+  last:
+    fan_in: {tolerate: {count: 1}}
+    run: python:x.last
+"""
+
+
+def _fails_at_13(given: dict[str, int]) -> int:
+    if given["number"] == 13:
+        raise ValueError("thirteen")
+    return given["number"]
+
+
+def test_a_step_that_failed_in_one_of_thirty_branches_fails_so_often(tmp_path: Path, cli: Cli, api: FakeApi) -> None:
+    """Its failure is of the category that it was, so that it is retried as it was."""
+    (tmp_path / "w.yaml").write_text(TOLERANT)
+    kit = Stepwell(tmp_path)
+    kit.mock("begin", returns=list(range(30)))
+    kit.mock("one", returns=_fails_at_13)
+    kit.mock("last", returns=1)
+    runs = [kit.start("w", {}).view for _ in range(3)]
+    assert {run["status"] for run in runs} == {"completed"}
+    found = assumed_from(runs, parse_assumptions({"default": {"takes": "2s"}})).steps["one"]
+    assert (round(found.fails, 4), found.error, found.category) == (round(1 / 30, 4), "ValueError", "step")
+    assert (found.returns, found.takes.fixed_ms) == (UNKNOWN, 2_000)
+    api.on("GET", "/runs", (200, {"items": [{"run_id": run["run_id"]} for run in runs], "next_cursor": None}))
+    for run in runs:
+        api.on("GET", f"/runs/{run['run_id']}", (200, run))
+    told = cli("simulate", "w", str(tmp_path), "--from-history", "3", "--runs", "200", "--json")
+    counts = {one["status"]: one["count"] for one in json.loads(told.stdout)["outcomes"]}
+    assert 120 < counts["completed"] < 170, told.output  # 74 % of the runs have one failure at most
+
+
+@pytest.mark.parametrize(
+    ("attempts", "fails"),
+    [(12, 4 / 12), (0, 2 / 10)],  # each branch was read, and two attempts failed before a success; or none was
+)
+def test_failures_of_branches_are_counted_with_and_without_their_attempts(attempts: int, fails: float) -> None:
+    counts = {"total": 11, "completed": 8, "failed": 2, "cancelled": 1}
+    step = {"status": "failed", "output": None, "error": {"type": "event_timeout", "category": "timeout"},
+            "attempts": attempts, "started_at": None, "ended_at": None, "branches": counts}  # fmt: skip
+    found = assumed_from([{"steps": {"a": step}, "input": {}}], parse_assumptions({}))
+    assert found.steps["a"].fails == fails
+    assert found.waits["a"].never == 0.2
 
 
 def test_a_step_that_was_tried_again_failed_once() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from stepwell.simulation.assumptions import Assumptions, StepGuess, Time, WaitGuess
+from stepwell.simulation.assumptions import UNKNOWN, Assumptions, StepGuess, Time, WaitGuess
 
 _DONE, _FAILED = frozenset({"completed", "compensated"}), frozenset({"failed", "timed_out"})
 _TIMEOUT = "_timeout"  # the end of the error types of waits that nobody answered
@@ -25,20 +25,22 @@ class _Node:
     rejected: int = 0
     visits: int = 0
     error: str = ""
-    output: Any = None
+    category: str = ""
+    output: Any = field(default_factory=lambda: UNKNOWN)
 
 
 def assumed_from(views: Sequence[Mapping[str, Any]], given: Assumptions) -> Assumptions:
     """Returns the assumptions with those of the runs, as GET /runs/{id} shows them. What is given stays.
 
     A step's time is that of visits of one attempt. Its chance to fail is that of an attempt: those before a success
-    failed. A node counts as a wait or as a step for the simulation by what it is in the definition.
+    failed. Of a step that ran in branches each branch is a visit, whose time and output the runs do not show. A node
+    counts as a wait or as a step for the simulation by what it is in the definition.
     """
     nodes: dict[str, _Node] = defaultdict(_Node)
     for view in views:
         for name, step in view["steps"].items():
             _add(nodes[name], step)
-    steps = {name: _step(node) for name, node in nodes.items() if node.attempts}
+    steps = {name: _step(node, given.default) for name, node in nodes.items() if node.attempts}
     waits = {name: _wait(node) for name, node in nodes.items() if node.visits}
     source = f"times and failures of {len(views)} runs"
     first = views[0]["input"] if views and given.input is None else given.input
@@ -46,27 +48,30 @@ def assumed_from(views: Sequence[Mapping[str, Any]], given: Assumptions) -> Assu
 
 
 def _add(node: _Node, step: Mapping[str, Any]) -> None:
-    status, error = step["status"], step.get("error") or {}
-    if status not in _DONE | _FAILED:
+    branches, error = step.get("branches"), step.get("error") or {}
+    by_status: Mapping[str, int] = branches or {step["status"]: 1}
+    done = sum(by_status.get(status, 0) for status in _DONE)
+    failed = sum(by_status.get(status, 0) for status in _FAILED)
+    if not done + failed:
         return
-    node.visits += 1
-    attempts = max(step["attempts"], 1)
+    node.visits += done + failed
+    attempts = max(step["attempts"], done + failed)  # of a wide fork, whose branches the view did not read, none
     node.attempts += attempts
-    node.failed += attempts - (status in _DONE)
-    kind = str(error.get("type", ""))
-    node.error = kind or node.error
-    node.unanswered += kind.endswith(_TIMEOUT)
-    node.rejected += kind == "rejected"
-    if status in _DONE:
+    node.failed += attempts - done
+    kind = str(error.get("type", ""))  # of branches, the first that failed
+    node.error, node.category = (kind, str(error.get("category", ""))) if kind else (node.error, node.category)
+    node.unanswered += failed if kind.endswith(_TIMEOUT) else 0
+    node.rejected += failed if kind == "rejected" else 0
+    if done and not branches:
         node.output = step["output"]
         if attempts == 1 and step["started_at"] and step["ended_at"]:
             node.times_ms.append(_ms(step["ended_at"]) - _ms(step["started_at"]))
 
 
-def _step(node: _Node) -> StepGuess:
-    guess = StepGuess(fails=node.failed / node.attempts, returns=node.output, is_given=True)
+def _step(node: _Node, default: StepGuess) -> StepGuess:
+    guess = replace(default, fails=node.failed / node.attempts, times_out=0.0, returns=node.output, is_given=True)
     if node.error:
-        guess = replace(guess, error=node.error)
+        guess = replace(guess, error=node.error, category=node.category or guess.category)
     return replace(guess, takes=Time(samples_ms=node.times_ms)) if node.times_ms else guess
 
 
