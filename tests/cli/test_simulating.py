@@ -221,6 +221,18 @@ def test_a_function_that_gets_no_input_says_to_give_it(tmp_path: Path) -> None:
     assert simulate("told", str(tmp_path), "-i", '{"order_id": "A-1"}').exit_code == 0
 
 
+def test_a_workflow_that_lacks_a_value_in_every_run_says_to_give_it(tmp_path: Path) -> None:
+    """In its own nodes, or in those of a child."""
+    (tmp_path / "nap.yaml").write_text('workflow: nap\ntimeline: [{name: nap, sleep: "{{ input.pause }}"}]\n')
+    (tmp_path / "w.yaml").write_text("workflow: w\ntimeline: [{name: kid, run: 'workflow:nap'}]\n")
+    for name in ("nap", "w"):
+        told = simulate(name, str(tmp_path))
+        assert told.exit_code == 5, told.output
+        assert "assumed: node nap fails, because what it reads is not there: there is no key 'pause'" in told.stdout
+        assert "  hint: give the input: -i FILE|JSON; " in told.stdout
+        assert simulate(name, str(tmp_path), "-i", '{"pause": "2m"}').exit_code == 0
+
+
 def test_a_traceback_is_shown_once_and_not_for_each_run(tmp_path: Path) -> None:
     """In a process of its own: here pytest takes what is logged."""
     (tmp_path / "repair.py").write_text(FUNCTION.replace("ctx.approval(", "ctx.aproval("))

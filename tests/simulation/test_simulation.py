@@ -261,6 +261,41 @@ def test_child_runs_are_simulated_where_their_workflow_is_known_and_else_as_a_st
     assert simulated(text, {"steps": {"call": {"takes": "7m"}}}).p50_seconds == 420
 
 
+PARENT = """
+timeline:
+  - {name: get, run: python:x.get}
+  - {name: kid, run: "workflow:kid", input: {lines: "{{ state.get.lines }}"}}
+"""
+KID = """
+StartAt: Pack
+States:
+  Pack:
+    Type: Map
+    ItemsPath: $.lines
+    ItemSelector: {"sku.$": "$$.Map.Item.Value.sku"}
+    ItemProcessor: {StartAt: Look, States: {Look: {Type: Pass, Parameters: {"looked.$": "$.sku"}, End: true}}}
+    End: true
+"""
+
+
+def test_a_child_gets_the_input_that_what_is_given_makes() -> None:
+    """Its Map has the given lines, and else lines of unknown content."""
+    others = [graph(f"workflow: kid{KID}")]
+    given: Json = {"steps": {"get": {"returns": {"lines": [{"sku": "a"}, {"sku": "b"}]}}}}
+    found = simulated(PARENT, given, runs=5, others=others)
+    assert (counts(found), found.assumed) == ({"completed": 5}, {})
+    unknown = simulated(PARENT, runs=5, others=others)
+    assert (counts(unknown), unknown.assumed["items Pack"][:2]) == ({"completed": 5}, "3,")
+    assert "state Look" in unknown.assumed
+
+
+def test_a_machine_without_an_input_does_not_fail_and_says_what_it_lacks() -> None:
+    found = simulated(KID, runs=5)
+    assert (counts(found), "state Look" in found.assumed) == ({"completed": 5}, True)
+    known = simulated(KID, {"input": {"lines": [{"size": 3}]}}, runs=5)
+    assert counts(known) == {"failed": 5}
+
+
 def test_a_durable_function_runs_its_own_code_and_none_of_its_steps(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text("""
 from stepwell import step, workflow

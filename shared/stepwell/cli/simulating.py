@@ -58,7 +58,7 @@ def simulate(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:  # fmt: skip
-    """Simulate many runs in virtual time. Exit status 1: deadlines contradict; 5: all fail in the function's code.
+    """Simulate many runs in virtual time. Exit status 1: deadlines contradict; 5: all fail by themselves.
 
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """
@@ -87,7 +87,7 @@ def simulate(
     if found.contradictions:
         raise typer.Exit(exits.FAILED)
     if _fails_by_itself(found, graph, assumptions):
-        if not as_json:
+        if graph.replays and not as_json:
             _tell_of_own(workflow, list(dict.fromkeys(one.error for one in found.outcomes)))
         raise typer.Exit(exits.UNPROVEN)
 
@@ -103,14 +103,22 @@ def _tell_of_own(workflow: str, errors: Sequence[str]) -> None:
 
 
 def _fails_by_itself(found: Simulation, graph: Graph, given: Assumptions) -> bool:
-    """Whether every run failed in a durable function's own code, though no step or wait was to fail each time."""
+    """Whether every run failed, though no step or wait was to: in a function's own code, or for what is not given."""
     chances = [chance for one in (given.default, *given.steps.values()) for chance in (one.fails, one.times_out)]
     chances += [chance for one in given.waits.values() for chance in (one.never, one.rejects)]
     if 1 in chances:
         return False
+    if not graph.replays:
+        return _lacks_values(found) and all(one.status in {"failed", "open"} for one in found.outcomes)
     own = {name for name, node in graph.nodes.items() if node.durable is not None}
-    return graph.replays and all(one.status in {"failed", "open"} and one.error and one.step in {*own, ""}
-                                 for one in found.outcomes)  # fmt: skip
+    return all(one.status in {"failed", "open"} and one.error and one.step in {*own, ""} for one in found.outcomes)
+
+
+def _lacks_values(found: Simulation) -> bool:
+    """Whether a node failed because of what its expression reads."""
+    from stepwell.simulation.playing import UNREAD  # noqa: PLC0415 - with the engine
+
+    return any(what.startswith(UNREAD) for what in found.assumed)
 
 
 def _assumptions(path: Path | None, steps: Sequence[str], waits: Sequence[str], given: Any) -> Assumptions:
@@ -205,6 +213,9 @@ def _show(found: Simulation, source: str) -> None:
         out.print(printable(f"  hint: {one.hint}"), style="cyan", soft_wrap=True)
     for what, how in found.assumed.items():
         out.print(printable(f"assumed: {what} {how}"), style="dim", soft_wrap=True)
+    if _lacks_values(found):
+        hint = "give the input: -i FILE|JSON; or what steps return: --assume FILE"
+        out.print(f"  hint: {hint}", style="cyan", soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
 from stepwell.definition.graph import (
@@ -100,12 +100,14 @@ class Chance(_Around[Expression]):
 class Lenient(_Around[Expression]):
     """A template whose value is unknown where it cannot be evaluated."""
 
+    otherwise: Json = field(default_factory=dict)  # an empty object, because an output is one
+
     def evaluate(self, names: Mapping[str, Json]) -> Json:
-        """The value; an empty object where it cannot be had, because an output is one."""
+        """The value, or what there is otherwise."""
         try:
             return self.inner.evaluate(names)
         except ExpressionError:
-            return {}
+            return self.otherwise
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,27 @@ class Many(_Around[Collection]):
         if self.given is None:
             self.luck.assumed.setdefault(f"items {self.node}", f"{ITEMS}, because the collection is not given")
         return [UNKNOWN] * (ITEMS if self.given is None else self.given)
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """Makes an unknown result of what is not known, where a state of a machine cannot make its own of it."""
+
+    inner: Shaping
+    state: str
+    luck: Luck
+
+    def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
+        """The node's result and writes. Raises ExpressionError if all is known that came to it."""
+        try:
+            return self.inner.shape(names, brought)
+        except ExpressionError:
+            came = names["result"] if MADE in names["scope"] else names["input"]
+            if not _is_unknown(brought) and not _is_unknown(came):
+                raise
+        how = "makes an unknown result, because what it reads is not given"
+        self.luck.assumed.setdefault(f"state {self.state}", how)
+        return UNKNOWN, {MADE: True}
 
 
 @dataclass(frozen=True)
@@ -172,14 +195,19 @@ def _is_unknown(value: Any) -> bool:
     return isinstance(value, list) and any(_is_unknown(one) for one in value[:10])
 
 
-def guessed(graph: Graph, given: Assumptions, luck: Luck, known: frozenset[str]) -> Graph:
+def is_machine(graph: Graph) -> bool:
+    """Tells whether it is a state machine, whose states make their results of their input."""
+    return any(node.shaping is not None for node in graph.nodes.values())
+
+
+def guessed(graph: Graph, given: Assumptions, luck: Luck, known: Mapping[str, Graph]) -> Graph:
     """Returns the graph with chance in place of what is not known. `known`: the workflows that it may call."""
     nodes = {name: _node(node, given, luck, known) for name, node in graph.nodes.items()}
     return replace(graph, nodes=nodes, input_schema=None, output_schema=None, state_schema=None, schedules=(),
                    event_triggers=(), lock=None, concurrency=None, rate_limit=None, internal=False)  # fmt: skip
 
 
-def _node(node: Node, given: Assumptions, luck: Luck, known: frozenset[str]) -> Node:
+def _node(node: Node, given: Assumptions, luck: Luck, known: Mapping[str, Graph]) -> Node:
     call = node.call
     step = _step(node.step)
     if call is not None and not all(child.workflow in known for child in call.children):
@@ -187,19 +215,19 @@ def _node(node: Node, given: Assumptions, luck: Luck, known: frozenset[str]) -> 
     return replace(
         node,
         step=step,
-        call=None if call is None else _call(call),
+        call=None if call is None else _call(call, known),
         wait=None if node.wait is None else _wait(node.wait, node.name),
         compensate=_step(node.compensate),
         rules=tuple(_rules(node, given, luck)),
-        shaping=_shaping(node),
+        shaping=_shaping(node, luck),
         lock=None,
     )
 
 
-def _shaping(node: Node) -> Shaping | None:
-    """Its shaping; of a node that the compiler added, one that does without what is not known."""
+def _shaping(node: Node, luck: Luck) -> Shaping | None:
+    """Its shaping, which does without what is not known."""
     if node.shaping is None or not node.is_made:
-        return node.shaping
+        return None if node.shaping is None else Unmade(node.shaping, node.name, luck)
     return Unread(node.shaping, node.step is not None, node.fan_in is not None)
 
 
@@ -212,8 +240,13 @@ def _step(step: Step | None) -> Step | None:
                    limits=None, callback=callback)  # fmt: skip
 
 
-def _call(call: Call) -> Call:
-    children = tuple(replace(child, input=None) for child in call.children)
+def _call(call: Call, known: Mapping[str, Graph]) -> Call:
+    """Its children, with their inputs as far as these are known."""
+    children = tuple(
+        replace(child, input=Lenient(child.input, UNKNOWN if is_machine(known[child.workflow]) else {}))
+        if child.input is not None else child
+        for child in call.children
+    )  # fmt: skip
     return replace(call, children=children, output=_lenient(call.output))
 
 

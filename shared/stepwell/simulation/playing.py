@@ -46,6 +46,7 @@ MOST_MOVES = 5_000  # of one run: more mean that it has no end
 _LEASE_MS = 10**15
 _ANSWERED = frozenset({"approval", "callback", "event"})  # callbacks: of steps, whose waits stand as they are
 _COMPENSATION = ".compensate"
+UNREAD = "node "  # begins the names of nodes, among what was assumed, whose expressions could not be evaluated
 
 Compile = Callable[[str], Any]
 
@@ -232,6 +233,10 @@ class Play:
                 played.timeouts[record.node] += 1
             if token == ROOT:
                 self._told_of_root(record)
+        for error in (record.error, record.next.error if isinstance(record.next, End) else None):
+            if error is not None and error.category == "validation":
+                told = f"fails, because what it reads is not there: {error.message}"
+                self._luck.assumed.setdefault(f"{UNREAD}{error.step or record.node}", told)
         if is_for_code(record) and record.parked is not None:
             played.stuck = record.parked.data  # nobody deploys other code meanwhile
         elif record.kind is Kind.WAITING and record.parked is not None:

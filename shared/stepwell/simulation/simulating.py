@@ -15,9 +15,9 @@ from stepwell.prices import Prices
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.starts.starting import check_whole
 from stepwell.runtime.steps.port import Steps
-from stepwell.simulation.assumptions import Assumptions
+from stepwell.simulation.assumptions import UNKNOWN, Assumptions
 from stepwell.simulation.deadlines import contradictions
-from stepwell.simulation.guessing import Luck, guessed
+from stepwell.simulation.guessing import Luck, guessed, is_machine
 from stepwell.simulation.playing import Play, SimulatedSteps, seeded
 from stepwell.simulation.summary import Simulation, Tally
 
@@ -54,10 +54,10 @@ def simulate(
         check_whole(graph, given.input)
     luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
     all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
-    known = frozenset(all_of_them)
     catalog = Catalog(partial(compile_document, trusted=True),
-                      [guessed(one, given, luck, known) for one in all_of_them.values()],
+                      [guessed(one, given, luck, all_of_them) for one in all_of_them.values()],
                       {**_unlimited(all_of_them.values()), **(limits or {})})  # fmt: skip
+    run_input = given.input if given.input is not None else UNKNOWN if is_machine(graph) else {}
     tally = Tally(graph, given, memory_gb, prices or Prices())
     for number in range(runs):
         if progress is not None and number % 50 == 0:
@@ -65,7 +65,7 @@ def simulate(
         seeded(luck, seed, number)
         steps = SimulatedSteps(given, luck, functions() if functions and graph.replays else None, defaults)
         play = Play(catalog, steps, given, luck, compile_expression, f"simulated-{number}")
-        played = play.play(graph.name, {} if given.input is None else given.input, with_cost=number < COSTED,
+        played = play.play(graph.name, run_input, with_cost=number < COSTED,
                            is_late=lambda: time.monotonic() > until)  # fmt: skip
         if played.stuck is not None:
             why = f"{played.stuck.get('type')}: {played.stuck.get('message')}"
