@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stepwell.definition.code import Code, read_code
 from stepwell.definition.code_checks import check_code
+from stepwell.definition.code_children import children_of, unknown_children
 from stepwell.definition.code_limits import long_timeouts_of, unknown_limits_of
 from stepwell.definition.code_names import check_names
 from stepwell.definition.code_retries import doubtful_categories_of
@@ -16,7 +17,7 @@ from stepwell.definition.code_typed_dicts import typed_dicts_of
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
 from stepwell.project import project_of, this_python
-from stepwell.runtime.starts.folder import definition_files, load_limits
+from stepwell.runtime.starts.folder import definition_files, load_folder, load_limits
 from stepwell.runtime.starts.imports import check_imports
 from stepwell.runtime.starts.reading import read_text
 from stepwell.scan import module_name, modules
@@ -39,8 +40,18 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
             targets |= target_functions(loaded)
             problems += check_targets(loaded, str(file), code, lambda name: _is_there(name, texts))
             problems += check_names(loaded, text, str(file), code, own)
+    problems += _unknown_children(path, code, own)
     problems += typed_dicts_of(code, targets, _oldest_python(path))
     return (*problems, *check_imports(code, texts, {one.rpartition(".")[0] for one in targets}))
+
+
+def _unknown_children(path: Path, code: Code, own: Collection[str]) -> list[Problem]:
+    """Returns a problem for each child run of an unknown workflow: none while it may be in a file with errors."""
+    children = list(children_of(code))
+    folder = load_folder(path) if children else None
+    if folder is None or folder.errors:
+        return []
+    return unknown_children(children, sorted(graph.name for graph in folder.graphs), own)
 
 
 def _oldest_python(path: Path) -> tuple[int, ...]:
