@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from stepwell.definition import graph
@@ -14,7 +16,7 @@ from stepwell.definition.graph import Json
 from stepwell.definition.options import WorkflowOptions
 from stepwell.definition.text import NAME, NAME_HINT, closest
 from stepwell.definition.wait_schemas import SCHEMAS
-from stepwell.errors import DefinitionError
+from stepwell.errors import DefinitionError, UserError
 from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS, YEAR_MS
 
 Duration = str | int | float
@@ -45,7 +47,7 @@ class Retry:
             raise _bad(f"`max_retries` must be a whole number of 0 or more, not {self.max_retries!r}")
         _one_of("backoff", self.backoff, BACKOFFS)
         _one_of("jitter", self.jitter, JITTERS)
-        if isinstance(self.on, str | type) or not all(map(_is_of_errors, self.on)):
+        if isinstance(self.on, str | type) or not isinstance(self.on, Iterable) or not all(map(_is_of_errors, self.on)):
             raise _bad(f"`on` must be a list of names and of classes, not {self.on!r}", 'on=("timeout", OSError)')
         self.policy()
 
@@ -76,6 +78,9 @@ class StepDefaults:
     pool: str | None = None
 
 
+STEP_DEFAULTS = ("name", "retry", "timeout", "at_most_once", "pool")
+
+
 @overload
 def step(function: Function, /) -> Function: ...
 
@@ -100,25 +105,45 @@ def step(
     timeout: Duration | None = None,
     at_most_once: bool | None = None,
     pool: str | None = None,
+    **others: object,
 ) -> Function | Callable[[Function], Function]:
     """Marks a function as a step and sets its defaults, without changing the function. Also usable as `@step`."""
-    if function is not None and not callable(function):
-        raise _bad(f"@step takes a function, not {function!r}", "name it by keyword: @step(name=…)")
-    if at_most_once is not None and not isinstance(at_most_once, bool):
-        raise _bad(f"`at_most_once` must be True or False, not {at_most_once!r}")
-    defaults = StepDefaults(
-        name=None if name is None else _name("name", name),
-        retry=None if retry is None else retry_of(retry).policy(),
-        timeout_ms=None if timeout is None else _step_timeout(timeout),
-        at_most_once=at_most_once,
-        pool=None if pool is None else _name("pool", pool),
-    )
+    try:
+        if function is not None and not callable(function):
+            raise _bad(f"@step takes a function, not {function!r}", "name it by keyword: @step(name=…)")
+        if unknown := next(iter(others), None):
+            raise _bad(f"@step has no option {unknown!r}", closest(unknown, STEP_DEFAULTS))
+        defaults = defaults_of(name=name, retry=retry, timeout=timeout, at_most_once=at_most_once, pool=pool)
+    except UserError as error:
+        caller = sys._getframe(1)
+        place = f"@step at {Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+        raise _bad(f"{place}: {error.message}", error.hint or "", error.code) from error
 
     def attach(target: Function) -> Function:
         target.__stepwell__ = defaults  # type: ignore[attr-defined]  # functions take any attribute
         return target
 
     return attach if function is None else attach(function)
+
+
+def defaults_of(
+    *,
+    name: str | None = None,
+    retry: Retry | Mapping[str, Any] | None = None,
+    timeout: Duration | None = None,
+    at_most_once: bool | None = None,
+    pool: str | None = None,
+) -> StepDefaults:
+    """Returns the defaults that `@step` gives a function. Raises UserError for values that it cannot take."""
+    if at_most_once is not None and not isinstance(at_most_once, bool):
+        raise _bad(f"`at_most_once` must be True or False, not {at_most_once!r}")
+    return StepDefaults(
+        name=None if name is None else _name("name", name),
+        retry=None if retry is None else retry_of(retry).policy(),
+        timeout_ms=None if timeout is None else _step_timeout(timeout),
+        at_most_once=at_most_once,
+        pool=None if pool is None else _name("pool", pool),
+    )
 
 
 @overload

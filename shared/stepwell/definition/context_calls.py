@@ -11,6 +11,7 @@ from stepwell.definition.context_names import may_be_workflows
 from stepwell.definition.context_options import MAP_OPTIONS, OPTIONS, PARAMETERS
 from stepwell.definition.context_values import check_need, condition, late_heartbeat, policy_of
 from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.literals import NO_LITERAL, literal
 from stepwell.definition.signatures import CONTEXT
 from stepwell.definition.text import closest
 from stepwell.errors import InvalidInput, UserError
@@ -21,7 +22,6 @@ Called = Callable[[ast.expr], Def | ast.Lambda | None]
 
 _TO_A_FUNCTION = frozenset({"step", "child"})  # another name is that of a parameter, and checked with those
 _WITHOUT_MAXIMUM = frozenset({"until", "step", "run"})  # of steps, `code_limits` tells
-_NONE: Any = object()  # the value of what is no literal
 
 
 def wrong_calls(function: Function, called: Called) -> Iterator[Wrong]:
@@ -57,7 +57,7 @@ def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:
     given = {one.arg: one.value for one in call.keywords if one.arg in options}
     if operation in {"sleep", "timer"} and call.args:
         given["timeout"] = call.args[0]
-    values = {name: value for name, node in given.items() if (value := _literal(node)) is not _NONE}
+    values = {name: value for name, node in given.items() if (value := literal(node)) is not NO_LITERAL}
     for name, value in values.items():
         if name in _CHECKS and value is not None and (error := _error(_CHECKS[name], value)):
             yield given[name], *error
@@ -114,14 +114,6 @@ def _ms(values: Mapping[str, Any], name: str) -> int | None:
         return parse_duration(values[name]) if values.get(name) is not None else None
     except UserError:  # it has a problem of its own
         return None
-
-
-def _literal(node: ast.expr) -> Any:
-    """Returns the value that is written there; _NONE for what only a run knows."""
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return _NONE
 
 
 def _is_text(node: ast.expr | None) -> bool:

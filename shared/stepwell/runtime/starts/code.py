@@ -12,6 +12,7 @@ from stepwell.definition.code_children import children_of, unknown_children
 from stepwell.definition.code_limits import long_timeouts_of, unknown_limits_of
 from stepwell.definition.code_names import check_names
 from stepwell.definition.code_retries import doubtful_categories_of
+from stepwell.definition.code_steps import wrong_steps_of
 from stepwell.definition.code_targets import check_targets, target_functions
 from stepwell.definition.code_typed_dicts import typed_dicts_of
 from stepwell.definition.loader import load_document
@@ -31,6 +32,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     texts = _texts(path, packages)
     code, own = read_code(texts), [module_name(path, file) for file in modules(path)]
     problems, targets = [*check_code(code), *long_timeouts_of(code), *doubtful_categories_of(code)], set[str]()
+    problems += wrong_steps_of(code)
     limits = load_limits(path)
     problems += [] if limits.problems else unknown_limits_of(code, limits.document)
     for file in definition_files(path):
