@@ -11,6 +11,7 @@ from stepwell.definition.graph import END, Node, Rule
 from stepwell.definition.text import closest, pointer_part
 
 MANY_STEPS = 10
+UNTIMED = "step_without_timeout"
 _WITH_EVENT = ("match", "output", "when", "next_when")  # the keys that may read `event`
 
 
@@ -103,12 +104,17 @@ def _reached(edges: Mapping[str, set[str]], starts: list[str]) -> set[str]:
     return reached
 
 
+def untimed(name: str) -> str:
+    """Returns the message about a step without a time limit. Its function may have one: whoever reads code tells."""
+    return f"the step `{name}` has no timeout"
+
+
 def lint(context: Context, nodes: Mapping[str, Node], paths: Mapping[str, str]) -> None:
     steps = [node for node in nodes.values() if node.step is not None]
     for node in steps:
         if node.step is not None and node.step.timeout_ms is None and not node.step.run.startswith(SCHEME):
             hint = "add timeout: 30s; the default is the function's own, or 5 minutes"
-            _warn(context, "step_without_timeout", f"the step `{node.name}` has no timeout", paths[node.name], hint)
+            _warn(context, UNTIMED, untimed(node.name), paths[node.name], hint)
     if len(steps) > MANY_STEPS:
         message = f"{len(steps)} steps in one workflow"
         _warn(context, "many_steps", message, "", f"more than {MANY_STEPS} are hard to follow: split it")

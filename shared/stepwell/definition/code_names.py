@@ -52,6 +52,17 @@ def steps_of(graph: Graph) -> Iterator[Step]:
         yield from (step for step in (node.step, node.compensate, *of_wait, *of_call) if step is not None)
 
 
+def timed_steps(code: Code, own: Collection[str]) -> set[str]:
+    """Returns the `run` of each step with a time limit from `@step(timeout=…)`: its target, and in `own` its name."""
+    found = set[str]()
+    for module in code.modules.values():
+        named = {**_imported(module, code), **module.functions}
+        for name, function in named.items():
+            if function.mark == "step" and _option(function, "timeout") is not None:
+                found |= {f"python:{module.name}.{name}", *([_name_of(function)] if module.name in own else ())}
+    return found
+
+
 def _is_plain(module: Module) -> bool:
     """Whether all steps of the module can be read off it: none is made by a call, or comes by `import *`."""
     calls = (part for value in module.values.values() for part in ast.walk(value) if isinstance(part, ast.Call))
@@ -61,11 +72,17 @@ def _is_plain(module: Module) -> bool:
 def _names_in(module: Module, code: Code) -> Iterator[str]:
     """The names of the steps that the module has, or has imported from the project."""
     yield from (_name_of(one) for one in module.functions.values() if one.mark == "step")
-    for full in module.imports.values():
+    yield from (_name_of(one) for one in _imported(module, code).values() if one.mark == "step")
+
+
+def _imported(module: Module, code: Code) -> dict[str, Function]:
+    """The functions of the project that the module has imported, by their names there."""
+    found = dict[str, Function]()
+    for local, full in module.imports.items():
         home, _, name = full.rpartition(".")
-        found = code.modules[home].functions.get(name) if home in code.modules else None
-        if found is not None and found.mark == "step":
-            yield _name_of(found)
+        if home in code.modules and name in code.modules[home].functions:
+            found[local] = code.modules[home].functions[name]
+    return found
 
 
 def _from_elsewhere(module: Module, code: Code) -> Iterator[str]:
@@ -75,11 +92,15 @@ def _from_elsewhere(module: Module, code: Code) -> Iterator[str]:
 
 def _name_of(function: Function) -> str:
     """The name of a step: from `@step(name=…)`, else the function's own."""
-    for one in function.node.decorator_list:
-        for given in one.keywords if isinstance(one, ast.Call) else ():
-            if given.arg == "name" and isinstance(given.value, ast.Constant) and isinstance(given.value.value, str):
-                return given.value.value
-    return function.name
+    given = _option(function, "name")
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else function.name
+
+
+def _option(function: Function, name: str) -> ast.expr | None:
+    """What a decorator of the function is given by this name; None for nothing, and for None."""
+    calls = (one for one in function.node.decorator_list if isinstance(one, ast.Call))
+    found = (one.value for call in calls for one in call.keywords if one.arg == name)
+    return next((one for one in found if not (isinstance(one, ast.Constant) and one.value is None)), None)
 
 
 def _places(value: Json, path: str) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from stepwell.project import project_of, this_python
 from stepwell.runtime.starts.folder import definition_files, load_folder, load_limits
 from stepwell.runtime.starts.imports import check_imports
 from stepwell.runtime.starts.reading import read_text
+from stepwell.runtime.starts.sources import read_texts
 from stepwell.scan import module_name, modules
 
 
@@ -29,7 +30,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
 
     `packages`: the project's packages beside the folder.
     """
-    texts = _texts(path, packages)
+    texts = read_texts(path, packages)
     code, own = read_code(texts), [module_name(path, file) for file in modules(path)]
     problems, targets = [*check_code(code), *long_timeouts_of(code), *doubtful_categories_of(code)], set[str]()
     problems += wrong_steps_of(code)
@@ -59,28 +60,6 @@ def _unknown_children(path: Path, code: Code, own: Collection[str]) -> list[Prob
 def _oldest_python(path: Path) -> tuple[int, ...]:
     """Returns the version of this Python, or that of the project's functions, if it is older."""
     return min(tuple(map(int, one.split("."))) for one in (this_python(), project_of(path).python))
-
-
-def read_folder_code(path: Path, packages: Collection[Path] = ()) -> Code:
-    """Reads the modules of the folder and of the packages."""
-    return read_code(_texts(path, packages))
-
-
-def _texts(path: Path, packages: Collection[Path]) -> Mapping[str, tuple[str, str]]:
-    """The file and the source of each module, by its name."""
-    return {
-        name: (str(file), text)
-        for name, file in _all_modules(path, packages)
-        if (text := read_text(file)[0]) is not None
-    }
-
-
-def _all_modules(path: Path, packages: Collection[Path]) -> Iterator[tuple[str, Path]]:
-    """Yields the modules of the folder and of the packages, by the names under which they are imported."""
-    yield from ((module_name(path, file), file) for file in modules(path))
-    for package in packages:
-        found = modules(package) if package.is_dir() else [package]
-        yield from ((module_name(package.parent, file), file) for file in found)
 
 
 def _is_there(module: str, own: Collection[str]) -> bool:

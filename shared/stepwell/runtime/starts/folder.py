@@ -31,6 +31,7 @@ from stepwell.runtime.notify.telling import TOLD
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.runtime.starts.pricing import load_prices, prices_of
 from stepwell.runtime.starts.reading import only_file, only_side_file, read_text
+from stepwell.runtime.starts.sources import without_timed
 from stepwell.scan import module_name, modules, walk
 from stepwell.values import dataclass
 
@@ -100,7 +101,7 @@ def load_folder(path: Path) -> Folder:
     return Folder(
         tuple(graph for name, graph in graphs.items() if not wrong[name]),
         (
-            *problems,
+            *without_timed(problems, graphs.values(), path),
             *chain.from_iterable(wrong.values()),
             *webhooks.problems,
             *limits.problems,
