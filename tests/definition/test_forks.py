@@ -352,6 +352,28 @@ def test_what_an_outer_branch_brought_is_the_state_of_an_inner_one() -> None:
     assert [one.code for one in made.problems] == []
 
 
+@pytest.mark.parametrize(("given", "name"), [(", as: line", "line"), ("", "item")])
+def test_an_item_with_the_name_of_a_node_is_in_the_state_of_its_branches(given: str, name: str) -> None:
+    """The hint was wrong, too: `branch.output` does not have the item."""
+    made = checked(f"""\
+        a: {{transitions: [{{to: {name}, foreach: input.lines{given}}}]}}
+        {name}: {{run: x, timeout: 1s, input: "{{{{ state.{name} }}}}", transitions: [{{to: j}}]}}
+        j: {{fan_in: {{}}}}
+    """)
+    assert [str(one) for one in made.problems] == []
+
+
+def test_an_item_is_in_the_state_of_inner_branches_too() -> None:
+    made = checked("""\
+        a: {transitions: [{to: b, foreach: input.lines, as: line}]}
+        b: {transitions: [{to: c, foreach: input.lines, as: other}]}
+        c: {run: x, timeout: 1s, input: "{{ state.line }}", output: {line: 1}, transitions: [{to: d}]}
+        d: {fan_in: {}, transitions: [{to: e}]}
+        e: {fan_in: {}}
+    """)
+    assert [str(one) for one in made.problems] == []
+
+
 def test_a_branch_cannot_be_named_in_a_timeline() -> None:
     text = "workflow: w\ntimeline:\n  - name: a\n    branch: [{when: branch.index == 0, skip_to: end}]"
     (problem,) = compile_definition(text).errors

@@ -157,10 +157,20 @@ def _check_own_output(
             continue
         own, others = reached(reader)
         writers = written.get(name, _NONE)
+        if name in _item_names(nodes, walks, reader):
+            continue
         if not writers.isdisjoint(own) and writers.isdisjoint(others):
             message = f"`state.{name}` is read in a branch, at `{reader}`, but only the branch itself writes it"
             hint = f"write branch.output.{name}: in a branch, `state` is the state before the fork"
             context.add("own_output", message, path, hint, severity="warning")
+
+
+def _item_names(nodes: Mapping[str, Node], walks: Mapping[str, Walk], reader: str) -> set[str]:
+    """Returns the names under which the state has items where a branch reads it: of its fork, and of those around."""
+    forks = [name for name, walk in walks.items() if name != ROOT and reader in walk.before]
+    for name in forks:  # it grows
+        forks += [one for one in walks[name].parents if one != ROOT and one not in forks]
+    return {rule.item_name or "item" for name in forks for rule in nodes[name].rules if rule.foreach is not None}
 
 
 def _written(node: Node) -> set[str]:
