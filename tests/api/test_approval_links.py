@@ -294,7 +294,8 @@ def test_a_link_keeps_its_name_when_another_one_is_used() -> None:
     assert world.open("GET", links["leo"]).status == 410
 
 
-def test_a_wait_for_several_approvals_is_explained_once() -> None:
+def test_each_of_several_approvals_is_explained_with_its_name() -> None:
     world, run_id, _ = asked(TWICE)
     told = world.get(f"/runs/{run_id}/explain").json["wakers"]
-    assert [waker["what"] for waker in told] == ["call", "timer"]
+    assert [waker["what"] for waker in told] == ["call", "call", "timer"]
+    assert ['/approval"' in told[0]["detail"], '/approval_2"' in told[1]["detail"]] == [True, True]

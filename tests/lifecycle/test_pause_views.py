@@ -83,7 +83,10 @@ def test_an_explanation_says_what_the_run_would_do_and_who_can_have_it_go_on(pau
     found = world.get(f"/runs/{run_id}/explain").json
     assert found["why"].startswith("It is paused by ana since 2027-01-15T08:00:05.000Z: the bank is down. Without the")
     assert "It waits at approve for approval" in found["why"]
-    assert [one["detail"] for one in found["wakers"]] == [f"POST /runs/{run_id}/unpause has it go on"]
+    assert [one["detail"] for one in found["wakers"]] == [
+        f"POST /runs/{run_id}/unpause has it go on",
+        "the wait times out then, though it is paused",
+    ]
     assert not found["nothing_can_wake_it"]
 
 

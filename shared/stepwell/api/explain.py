@@ -157,7 +157,16 @@ def _paused(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     other = _why(at, status_unpaused(at), now_ms, statuses)
     call = Waker(what="call", at=None, detail=f"POST {unpause_path(at.header.pause_of, at.run_id)} has it go on")
     text = f"It is {pause_of(at.header)}. Without the pause: {other.text}"
-    return replace(other, text=text, wakers=(call,), in_queue=False)
+    return replace(other, text=text, wakers=(call, *_timers(at, now_ms, statuses)), in_queue=False)
+
+
+def _timers(at: Standing, now_ms: int, statuses: Statuses) -> list[Waker]:
+    """Returns the timers of a paused run's waits, which go on."""
+    waits = _waits(at, _waiting(at), now_ms, statuses)
+    found = [waker for why in waits for waker in why.wakers] + _own_timer(at.token)
+    if not waits and is_shown_waiting(at):
+        found += _timer_of_header(at)
+    return [one | {"detail": f"{one['detail']}, though it is paused"} for one in found if one["what"] == "timer"]
 
 
 def _about_to_stop(why: Why, pause: WorkflowPause) -> Why:
@@ -201,9 +210,15 @@ def _of_header(at: Standing, text: str, branches: Waker) -> Why:
     """Explains a run whose branches all wait, by the wait that is known without reading theirs."""
     header, node = at.header, at.header.waiting_node
     until = "" if header.waiting_until_ms is None else iso(header.waiting_until_ms)
-    timers = [Waker(what="timer", at=until, detail=f"the wait at {node} ends then")] if until else []
+    timers = _timer_of_header(at)
     text += f" All under way wait, first of them {node} for {header.waiting_for}{until and f', until {until}'}."
     return Why(text, (branches, *timers), header.waiting_since_ms, header.waiting_for)
+
+
+def _timer_of_header(at: Standing) -> list[Waker]:
+    """Returns the timer of the wait that the header shows."""
+    node, until_ms = at.header.waiting_node, at.header.waiting_until_ms
+    return [] if until_ms is None else [Waker(what="timer", at=iso(until_ms), detail=f"the wait at {node} ends then")]
 
 
 _TOLD = 3  # operations of tasks, in full
@@ -212,28 +227,36 @@ _TOLD = 3  # operations of tasks, in full
 def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
     retries = _retries(at.branches, now_ms)
-    whys = [*_waits(at, waiting, now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
+    whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
     count = sum(len(one.open) for one in at.token.tasks.values())
     texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys[:_TOLD])]
     if len(whys) > _TOLD:
         texts.append(f"So do {len(whys) - _TOLD} more: GET /runs/{at.run_id} lists them as `tokens`.")
-    wakers = [waker for why in whys[:_TOLD] for waker in why.wakers]
-    if at.token.parked is not None and at.token.parked.until_ms is not None:
-        wakers.append(Waker(what="timer", at=iso(at.token.parked.until_ms), detail="a timer of the function's own"))
+    wakers = [waker for why in whys[:_TOLD] for waker in why.wakers] + _own_timer(at.token)
     in_queue = _is_moving(whys, count)
     kind = "" if in_queue or not whys else whys[0].kind
     wakers += [QUEUE] if len(whys) < count else []
     return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
 
 
+def _own_timer(token: Token) -> list[Waker]:
+    """Returns the timer that a durable function's tasks await beside their operations."""
+    if not token.has_open_tasks or token.parked is None or token.parked.until_ms is None:
+        return []
+    return [Waker(what="timer", at=iso(token.parked.until_ms), detail="a timer of the function's own")]
+
+
+def _waiting(at: Standing) -> list[Token]:
+    """Returns the tokens that wait, also beside others that do not."""
+    return waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
+
+
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a DAG by the waits and the retries of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     retries = _retries(at.branches, now_ms)
-    waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
-    whys = [*_waits(at, waiting, now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
+    whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
     at_work = current_steps(at)
     in_queue = _is_moving(whys, len(at_work))
     texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]

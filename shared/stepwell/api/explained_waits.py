@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import TypedDict
 
 from stepwell.api.children import ChildView, Statuses, waited_for
+from stepwell.api.explained_approvals import approvals_text, with_approvers
 from stepwell.api.states import wait_of
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.names import iso
@@ -53,6 +54,7 @@ def explained_wait(at: Standing, whole: Parked, now_ms: int, statuses: Statuses)
         kind = shown[0].kind if shown is not None and parked.of_tasks else shown_as(parked)
         return Why(reason.text, tuple(map(_waker, found)) or (QUEUE,), parked.since_ms, kind)
     children = waited_for(at, at.token, statuses)
+    found = with_approvers(found, at.token, at.run_id, _branch_of(at))
     at_last = [one for one in found if one.what == "timer"]
     wakers = [
         *map(_waker, (one for one in found if one not in at_last)),
@@ -68,7 +70,8 @@ def explained_wait(at: Standing, whole: Parked, now_ms: int, statuses: Statuses)
         text += f", until {iso(parked.until_ms)}{late}"
     if not can_wake(parked, found):
         text += "; nothing can wake it, which is a defect of Stepwell"
-    return Why(text + ".", tuple(wakers), parked.since_ms, shown_as(parked))
+    more = approvals_text(at.token)
+    return Why(f"{text}. {more}".rstrip(), tuple(wakers), parked.since_ms, shown_as(parked))
 
 
 def _blocked(token: Token) -> str | None:

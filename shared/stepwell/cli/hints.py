@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 
 from stepwell.error_hints import HINTS
@@ -40,6 +41,21 @@ def hint_of(error: StepwellError) -> str:
 
 def with_commands(text: str) -> str:
     """Returns a part of an explanation with the commands for the calls of the API that it names."""
+    text = _APPROVALS.sub(_answered, text)
     for call, command in CALLS.items():
         text = re.sub(call, command, text)
     return text
+
+
+_APPROVALS = re.compile(
+    r'POST /runs/(\S+)/approve or /reject with (?:"wait": "([^"]+)" and )?"by": "([^"]+)"((?:(?:, | or )"[^"]+")*)'
+)
+
+
+def _answered(call: re.Match[str]) -> str:
+    """Returns the commands for an approval that names its approvers: the first of them, and who else may."""
+    run_id, wait, by, others = call.groups()
+    options = (f" --step {wait}" if wait else "") + f" --by {shlex.quote(by)}"
+    names = re.sub("^(, | or )", "", others).replace('"', "")
+    more = f"; or by {names}" if names else ""
+    return f"stepwell approve {run_id}{options}, or stepwell reject {run_id}{options}{more}"
