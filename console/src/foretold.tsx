@@ -49,7 +49,8 @@ export function Foretold({ told }: { told: Redrive }): JSX.Element {
       <dl>
         <List name="Kept" of={kept.map((one) => place(one.token, one.step))} />
         <List name="Goes on at" of={again.map((one) => place(one.token, one.step || "what the code does next"))} />
-        <List name="Runs again" of={dropped.map((one) => <>{place(one.token, one.step)} <span class="muted">which completed after the failure</span></>)} />
+        <List name="Not kept" of={dropped.filter((one) => one.token === "0").map((one) => <>{one.step} <span class="muted">which completed after the failure</span></>)} />
+        <List name="Runs again" of={dropped.filter((one) => one.token !== "0").map((one) => <>{place(one.token, one.step)} <span class="muted">which completed after the failure</span></>)} />
         <List name="Sent again" of={sent.map(came)} />
       </dl>
     </div>

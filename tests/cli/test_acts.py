@@ -157,6 +157,10 @@ def test_an_update_that_is_pending_or_failed_is_told(api: FakeApi, cli: Cli) -> 
 def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/redrive", (201, {"run_id": "r2", "status": "running"}))
     assert cli("redrive", "r1", "--from", "ship").stdout == "r1 goes on as r2\n"
+    released = {"run_id": "r4", "status": "running", "dropped": [{"token": "0", "step": "release"}]}
+    api.on("POST", "/runs/r3/redrive", (201, released))
+    lines = cli("redrive", "r3").stdout.splitlines()
+    assert lines[:2] == ["r3 goes on as r4", "  drops  0  release, which completed after the failure"]
     assert api.calls[0].body == {"from": "ship", "by": "ana"}
 
 
@@ -172,10 +176,16 @@ def test_a_dry_run_of_a_redrive_tells_what_is_kept_and_what_runs_again(api: Fake
     assert cli("redrive", "r2", "--dry-run").stdout.startswith("keeps 1 record of r2\n")
     assert lines[2:4] == ["  again  0/1.1  ship", "  again  0  what the code does next"]
     assert lines[4:] == ["  again  0/4.0  pack, which completed after the failure"]
+    released = {**told, "dropped": [{"token": "0", "step": "release"}]}
+    api.on("POST", "/runs/r4/redrive", (200, released))
+    assert cli("redrive", "r4", "--dry-run").stdout.splitlines()[4:] == [
+        "  drops  0  release, which completed after the failure",
+        "If one of these undid a step that is kept, go on --from that step, or start anew.",
+    ]
     cv = {"event": "UPLOADED", "document": "cv", "event_id": "e1", "at": "2026-03-01T13:00:00.000Z"}
     sent = {**told, "sent_again": [cv, {**cv, "token": "0/2.1", "event": "paid", "document": ""}]}
     api.on("POST", "/runs/r3/redrive", (200, sent))
-    assert cli("redrive", "r3", "--dry-run").stdout.splitlines()[5:] == [
+    assert cli("redrive", "r3", "--dry-run").stdout.splitlines()[4:-1] == [
         "  sent   0  UPLOADED  cv, of 2026-03-01T13:00:00.000Z",
         "  sent   0/2.1  paid  e1, of 2026-03-01T13:00:00.000Z",
     ]

@@ -204,3 +204,57 @@ def test_a_function_can_be_forked_at_an_operation_with_another_result(folder: Fo
     with pytest.raises(InvalidInput) as refused:
         run.fork(3, state={"seat": 4})
     assert refused.value.code == "no_state"
+
+
+UNDONE = TRIP.replace('await ctx.step(tell, "no flight")', "await ctx.step(tell, hotel)")
+
+
+def test_what_a_function_did_after_the_failure_is_not_kept_and_a_dry_run_says_so(folder: Folder) -> None:
+    """It may have undone what is kept. The redrive's answer says it too; that of a repeated call does not."""
+    kit = folder(UNDONE)
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    tell = kit.mock("tell", returns="told")
+    run = ended(kit)
+    foretold = run_now(kit.service.redrive_foretold(run.id))
+    assert [one["step"] for one in foretold["again"]] == ["fly"]
+    assert foretold["dropped"] == [{"token": "0", "step": "tell"}]
+    made = run_now(kit.service.redrive(run.id))
+    assert [*made.dropped] == foretold["dropped"]
+    assert [*run_now(kit.service.redrive(run.id)).dropped] == []
+    assert run_now(kit.service.redrive_foretold(run.id))["dropped"] == foretold["dropped"]
+    assert len(tell.calls) == 1
+
+
+def test_what_followed_from_the_step_before_is_not_kept_either(folder: Folder) -> None:
+    kit = folder(UNDONE)
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    run = ended(kit)
+    foretold = run_now(kit.service.redrive_foretold(run.id, "book"))
+    assert [one["step"] for one in foretold["again"]] == ["book"]
+    assert foretold["dropped"] == [{"token": "0", "step": "tell"}]
+
+
+CAUGHT = TRIP.replace("        raise\n", '        raise RuntimeError("no trip")\n')
+
+
+def test_what_a_function_whose_own_code_failed_had_done_is_all_kept(folder: Folder) -> None:
+    kit = folder(CAUGHT)
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    foretold = run_now(kit.service.redrive_foretold(ended(kit).id))
+    assert [one["step"] for one in foretold["kept"]] == ["book", "sleep", "tell"]
+    assert foretold["dropped"] == []
+
+
+GATHERED = """
+import asyncio
+""" + TRIP.replace(
+    "flight = await ctx.step(fly, city)", "flight, _ = await asyncio.gather(ctx.step(fly, city), ctx.sleep('1m'))"
+).replace("        raise\n", '        await ctx.sleep("1m")\n        raise\n')
+
+
+def test_what_it_did_after_its_tasks_failed_is_not_kept_either(folder: Folder) -> None:
+    kit = folder(GATHERED)
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    foretold = run_now(kit.service.redrive_foretold(ended(kit).id))
+    assert "fly" in [one["step"] for one in foretold["again"]]
+    assert [one["step"] for one in foretold["dropped"]] == ["tell", "sleep"]

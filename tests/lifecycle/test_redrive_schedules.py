@@ -43,9 +43,9 @@ def no_push_again() -> Iterator[None]:
     """Only the call that made the run has it going: one that died before is not made good."""
 
     async def made(self: Redriver, *given: Any) -> Any:
-        at = await _redrive(self, *given)
+        at, dropped = await _redrive(self, *given)
         await _push(self._advance, at, f"redrive:{schedules.RUN}")
-        return at
+        return at, dropped
 
     async def push(self: Advance, at: Any, by: str) -> None:
         if not by.startswith("redrive:"):

@@ -232,6 +232,12 @@ class RedrivePart(TypedDict):
     step: str  # or operation; "" for what a function's code does next
 
 
+class RedrivenView(RunView):
+    """A run, as the answer to the redrive that made it. `dropped`: as in a dry run; empty in a repeated call."""
+
+    dropped: list[RedrivePart]
+
+
 class SentAgainView(TypedDict):
     """An event that a failed wait had taken, and that the new run is sent."""
 
@@ -253,7 +259,7 @@ class RedriveView(TypedDict):
     kept_records: int
     kept: list[RedrivePart]
     again: list[RedrivePart]  # where it goes on; steps behind these are not listed
-    dropped: list[RedrivePart]  # operations of a function that completed after it failed, and run again
+    dropped: list[RedrivePart]  # operations of a function that completed after it failed, and are not kept
     sent_again: list[SentAgainView]
 
 
@@ -318,6 +324,7 @@ SHAPES: tuple[Any, ...] = (
     AgentRunView,
     MachineRunView,
     StartedView,
+    RedrivenView,
     RunPage,
     FailurePage,
     HistoryPage,

@@ -195,7 +195,8 @@ def redrive(
             answer = run.redrive_foretold(since, version=version)
         else:
             answer = run.redrive(since, version=version, by=person(by))
-    report(answer, as_json, _kept(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}")
+    said = _kept(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}"
+    report(answer, as_json, "\n".join([said, *_dropped(answer)]))
 
 
 def _kept(answer: JsonObject) -> str:
@@ -208,12 +209,26 @@ def _kept(answer: JsonObject) -> str:
         lines = [f"redriven already, as {made}; a redrive {would}. It would have done this:", *lines]
     lines += [f"  kept   {one['token']}  {one['step']}" for one in answer["kept"]]
     lines += [f"  again  {one['token']}  {one['step'] or 'what the code does next'}" for one in answer["again"]]
-    late = answer.get("dropped", ())  # an older server does not say
-    lines += [f"  again  {one['token']}  {one['step']}, which completed after the failure" for one in late]
     sent = answer.get("sent_again", ())
     lines += [f"  sent   {one.get('token', '0')}  {one['event']}  {one['document'] or one['event_id']}, of {one['at']}"
               for one in sent]  # fmt: skip
     return "\n".join(lines)
+
+
+_ROOT = "0"  # the token of the run itself
+
+
+def _dropped(answer: JsonObject) -> list[str]:
+    """What completed after the failure and is not kept, a line for each: of tasks, it runs again."""
+    found = [(one["token"], one["step"]) for one in answer.get("dropped", ())]  # an older server does not say
+    own = [place for place in found if place[0] == _ROOT]
+    lines = [
+        f"  {'drops' if place in own else 'again'}  {place[0]}  {place[1]}, which completed after the failure"
+        for place in found
+    ]
+    return (
+        [*lines, "If one of these undid a step that is kept, go on --from that step, or start anew."] if own else lines
+    )
 
 
 def rerun(

@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.formats import EVALUATOR
-from stepwell.engine.journal import Entry, Journal
+from stepwell.engine.journal import INPUTS, Entry, Journal
+from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import Failure, Finished, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriven_tasks import (
     Ended,
@@ -35,6 +36,8 @@ from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, EngineFault, InvalidInput
 from stepwell.values import dataclass
+
+_NO_WORK = INPUTS | {LOCK, UNLOCK}  # entries of a journal that do nothing which could undo a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
             raise InvalidInput(f"the run did not come to {since!r}", code="unknown_step",
                                hint="GET /runs/{id}/history lists the steps that it came to")  # fmt: skip
         node, slot = since, starts[since]
-    elif last.kind is Kind.RETURNED and (operation is None or _is_of_tasks(operation, records)):
+    elif last.kind is Kind.RETURNED and _may_be_of_tasks(operation, records):
         failed = failed_in_tasks(records, operation)
         slot = failed_slot = failed.first if failed else last.slot
         node = failed.name if failed else ""
@@ -294,6 +297,28 @@ def _failed_operation(records: Sequence[Record]) -> Entry | None:
             ended.append(entry)
     failed = [one for one in ended if one.error is not None and (one is ended[-1] or _is_same(one.error, records[-1]))]
     return failed[-1] if failed else None
+
+
+def completed_later(records: Sequence[Record]) -> Iterator[tuple[str, int]]:
+    """Yields what a function itself completed after the operation that it failed with, each with its last slot.
+
+    It is what its `except` and `finally` did, and may have undone what was before. A redrive goes on before it.
+    """
+    is_returned = records[-1].kind is Kind.RETURNED
+    operation = _failed_operation(records) if is_returned else None
+    failed = failed_in_tasks(records, operation) if is_returned and _may_be_of_tasks(operation, records) else None
+    first = failed.slot if failed is not None else operation.slot if operation is not None else len(records)
+    journal = Journal()
+    for record in records:
+        entry = journal.take(record)
+        if entry is None or entry.ended_ms is None or entry.error is not None or entry.slot <= first:
+            continue
+        if entry.kind not in _NO_WORK:
+            yield entry.name, record.slot
+
+
+def _may_be_of_tasks(operation: Entry | None, records: Sequence[Record]) -> bool:
+    return operation is None or _is_of_tasks(operation, records)
 
 
 def _is_same(error: Failure, last: Record) -> bool:

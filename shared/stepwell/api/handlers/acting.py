@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.starting import key_of, shown
@@ -63,7 +64,8 @@ async def redrive_run(call: Call) -> Answer:
     if body.dry_run:
         return Answer(200, await call.parts.service.redrive_foretold(run_id, body.from_, body.version))
     started = await call.parts.service.redrive(run_id, body.from_, body.version, who)
-    return await shown(call, started.header.run_id, 201 if started.created else 200)
+    answer = await shown(call, started.header.run_id, 201 if started.created else 200)
+    return replace(answer, body={**answer.body, "dropped": [*started.dropped]})
 
 
 async def fork_run(call: Call) -> Answer:
@@ -211,7 +213,7 @@ ACTING_ROUTES = (
             409: "the run has not ended, completed, was compensated, or failed where it cannot go on: see `code`",
             422: "the run did not come to the step `from`",
         },
-        "RunView|RedriveView",
+        "RedrivenView|RedriveView",
         RedriveBody,
     ),
     Route(

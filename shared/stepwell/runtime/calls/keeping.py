@@ -20,7 +20,7 @@ from stepwell.engine.forks import Branches, branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind, Record, Status
-from stepwell.engine.redriving import Kept, kept_of_branch
+from stepwell.engine.redriving import Kept, completed_later, kept_of_branch
 from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.errors import Conflict, EngineFault
@@ -111,9 +111,9 @@ def kept_steps(plan: Plan) -> list[Part]:
 
 
 def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
-    """Returns a function's operations that its tasks began after it failed, that completed, and that run again.
+    """Returns a function's operations that it began after it failed, that completed, and that are not kept.
 
-    `records`: of the failed run. They are of tasks that the failure reached, or no steps.
+    `records`: of the failed run. Those of tasks are of tasks that the failure reached, or no steps.
     """
     taken = {place for place, _ in map(_place_of, plan.finished)}
     kept = {record.slot for token, record in plan.logs if token == ROOT and names_of(record)}
@@ -129,7 +129,13 @@ def dropped(plan: Plan, records: Sequence[Record]) -> list[Part]:
         if one.error is None and one.resumption is not None and one.resumption.kind == ENDED
     ]
     found = [Part(f"{ROOT}/{part}", begun[part]) for part in parts if part in begun]
-    return [one for one in found if one.token not in taken]
+    own = [Part(ROOT, name) for name, slot in completed_later(records) if f"{ROOT}@{slot}" not in _places(plan)]
+    return [*own, *(one for one in found if one.token not in taken)]
+
+
+def _places(plan: Plan) -> set[str]:
+    """Returns the places, token@slot, in the failed run of what the tasks of the new run take."""
+    return {one.place.partition(":")[2] for one in plan.finished}
 
 
 def _place_of(one: Finished) -> tuple[str, str]:

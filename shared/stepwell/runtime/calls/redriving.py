@@ -28,7 +28,7 @@ from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict
-from stepwell.runtime.calls.keeping import Keeper, Plan, dropped, going_on, kept_steps
+from stepwell.runtime.calls.keeping import Keeper, Part, Plan, dropped, going_on, kept_steps
 from stepwell.runtime.calls.resending import Resender
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
@@ -53,7 +53,7 @@ class Redriver:
         self._resender = Resender(ports)
 
     async def redrive(self, old: Header, since: str, version: str, who: str) -> Started:
-        """Creates the run that goes on, or returns the one that an earlier call created.
+        """Creates the run that goes on, or returns the one that an earlier call created, without what that dropped.
 
         Raises Conflict, InvalidInput, NotFound (the workflow, or the version).
         """
@@ -61,12 +61,12 @@ class Redriver:
         asked = _fingerprint(since, version)
         there = await self._ports.runs.get_run(run_id)
         _check_same(there, asked, old)
-        at = None if there is None else await self._logbook.load(run_id)
+        at, left = None if there is None else await self._logbook.load(run_id), list[Part]()
         if there is None or at is None:
-            at = await self._redrive(old, there, asked, since, version, who)
+            at, left = await self._redrive(old, there, asked, since, version, who)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
             await self.push(at, by)  # also when repeated: the first call may have died before this
-        return Started(at.header, there is None)
+        return Started(at.header, there is None, dropped=[asdict(one) for one in left])
 
     async def foretold(self, old: Header, since: str, version: str) -> dict[str, Json]:
         """Returns what the new run would keep, and where it would go on. Writes nothing. Raises as `redrive` does.
@@ -114,7 +114,8 @@ class Redriver:
 
     async def _redrive(
         self, old: Header, there: Header | None, asked: str, since: str, version: str, who: str
-    ) -> Standing:
+    ) -> tuple[Standing, list[Part]]:
+        """Makes the run. Returns it, and what it does not keep."""
         graph, plan, records = await self._plan(old, there, since, version)
         given = with_input(run_info(old), fold(records, Token())).input  # also for a run that ended before it began
         header = there or await self._created(
@@ -127,7 +128,8 @@ class Redriver:
             await self._go_on(header, graph, kept, records[-1], old, who)
         await self._arrive(header.run_id, graph, plan)
         pinned = await self._starter.pinned(header)
-        return await self._go_on(header, pinned, plan.root, records[-1], old, who, tuple(plan.finished))
+        at = await self._go_on(header, pinned, plan.root, records[-1], old, who, tuple(plan.finished))
+        return at, dropped(plan, records)
 
     async def _go_on(
         self,

@@ -61,12 +61,14 @@ class Started:
     """The run, and whether this call made it; a repeated call gets the first one's.
 
     `folded`: the start became part of a run that another start had made. `warnings`: sentences for whoever started it.
+    `dropped`: of a redriven function, what had completed after the failure, and is not kept.
     """
 
     header: Header
     created: bool
     folded: bool = False
     warnings: Sequence[str] = ()
+    dropped: Sequence[dict[str, Json]] = ()
 
 
 @dataclass(frozen=True, slots=True)
