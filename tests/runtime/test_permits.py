@@ -131,6 +131,19 @@ def test_a_key_that_cannot_be_computed_fails_the_run_and_no_other() -> None:
     assert notes_of(world, "permits:flow/None") == {}
 
 
+@pytest.mark.parametrize("limit", ["concurrency: {limit: 1", "rate_limit: {limit: 1, per: 1m"])
+def test_the_error_of_a_key_that_cannot_be_computed_names_it_and_what_there_is(limit: str) -> None:
+    world = World(BY_KEY.replace("concurrency: {limit: 1", limit))
+    run = world.start(given={"order": {"customer": "ana"}})
+    world.deliver()
+    error = world.token(run).error
+    assert error is not None
+    assert (error.type, error.category) == ("bad_expression", "validation")
+    name = limit.partition(":")[0]
+    assert error.message.startswith(f"`{name}.key` cannot be computed: there is no key 'customer', in ")
+    assert "order" in error.message
+
+
 def test_a_greater_priority_goes_first_and_then_the_older_run() -> None:
     world = World(HOLD.replace("limit: 2", "limit: 1"))
     holder = started(world, 1)[0]

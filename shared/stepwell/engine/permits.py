@@ -112,8 +112,16 @@ def _named(graph: Graph, run: RunInfo, key: Expression | None, limit: str) -> st
     """Returns the limit's name: of the workflow, and of the key's value."""
     if key is None:
         return graph.name
-    value = key.evaluate(Names(Moment(graph, run, run.created_ms, ""), Token()))
-    return f"{graph.name}/{text_of_key(value, limit)}"
+    return f"{graph.name}/{key_of(key, Names(Moment(graph, run, run.created_ms, ''), Token()), limit)}"
+
+
+def key_of(key: Expression, names: Names, limit: str) -> str:
+    """Returns the value of a limit's key as text. Raises ExpressionError, naming the key, if there is none."""
+    try:
+        value = key.evaluate(names)
+    except ExpressionError as error:
+        raise ExpressionError(f"`{limit}.key` cannot be computed: {error.message}", hint=error.hint) from None
+    return text_of_key(value, limit)
 
 
 def text_of_key(value: Json, limit: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from stepwell.definition.graph import Throttle
 from stepwell.engine.actions import RunStep
 from stepwell.engine.names import Moment, Names
-from stepwell.engine.permits import text_of_key
+from stepwell.engine.permits import key_of
 from stepwell.engine.records import Arm, Failure, Kind, Parked, Record
 from stepwell.engine.throttles import PERMITTED, REFUSED
 from stepwell.engine.token import Token
@@ -36,7 +36,7 @@ def permit_record(moment: Moment, token: Token, action: RunStep, throttle: Throt
     data: dict[str, Any] = {"limit": throttle.limit, "step": action.node}
     if throttle.key is not None:
         seen = token if action.undo is None else action.undo.seen
-        data["key"] = text_of_key(throttle.key.evaluate(Names(moment, seen)), "throttle")
+        data["key"] = key_of(throttle.key, Names(moment, seen), "throttle")
     parked = Parked(LIMIT, (Arm(LIMIT),), data=data, since_ms=moment.now_ms)
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     node = moment.graph.start if moment.turn else action.node

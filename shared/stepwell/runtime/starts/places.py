@@ -10,7 +10,7 @@ import json
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.names import Moment, Names
-from stepwell.engine.permits import text_of_key
+from stepwell.engine.permits import key_of
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, InvalidInput
 from stepwell.runtime.log.standing import run_info
@@ -30,7 +30,7 @@ def origin_at(graph: Graph, header: Header) -> str:
     if graph.gathering is not None and graph.gathering.key is not None:
         moment = Moment(graph, run_info(header), header.created_ms, "")
         try:
-            key = text_of_key(graph.gathering.key.evaluate(Names(moment, Token())), graph.gathering.mode)
+            key = key_of(graph.gathering.key, Names(moment, Token()), graph.gathering.mode)
         except ExpressionError as error:
             raise InvalidInput(str(error), code="bad_key", hint="the start's input must have the key") from error
     parts = [graph.name, graph.version, key, sorted(header.tags.items()), header.priority, *([True] * header.pinned)]
