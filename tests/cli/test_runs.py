@@ -12,7 +12,7 @@ import pytest
 from stepwell.client import Client
 from stepwell.client.errors import Unreachable
 
-from .conftest import COMPLETED, FAILED, HISTORY, RUN, Cli, FakeApi
+from .conftest import COMPLETED, FAILED, HISTORY, RUN, Cli, FakeApi, problem
 
 START = "/workflows/order-review/runs"
 ID = RUN["run_id"]
@@ -227,6 +227,25 @@ def test_json_is_what_the_api_said(api: FakeApi, cli: Cli, command: list[str], p
     assert result.exit_code == 0
     assert json.loads(result.stdout) == said
     assert result.stderr == ""
+
+
+def test_no_runs_of_a_workflow_that_is_not_there_is_a_mistake(api: FakeApi, cli: Cli) -> None:
+    missing = problem(404, "unknown_workflow", "there is no workflow 'nope'", hint="did you mean `note`?")
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    api.on("GET", "/workflows/nope", missing)
+    told = cli("runs", "--workflow", "nope", "--status", "failed")
+    assert (told.exit_code, told.stdout) == (3, "")
+    assert told.stderr.endswith("there is no workflow 'nope' [unknown_workflow]\n  hint: did you mean `note`?\n")
+    assert [call.query for call in api.calls if call.path == "/runs"][-1] == {"workflow": ["nope"], "limit": ["1"]}
+
+
+def test_no_runs_of_a_deployed_workflow_or_of_one_with_other_runs_is_none(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    api.on("GET", "/workflows/order", (200, {"name": "order"}))
+    assert (cli("runs", "--workflow", "order").stderr, len(api.calls)) == ("no runs\n", 2)
+    api.on("GET", "/workflows/old", problem(404, "unknown_workflow", "there is no workflow 'old'"))
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}), (200, {"items": [RUN], "next_cursor": None}))
+    assert cli("runs", "--workflow", "old", "--status", "failed").stderr == "no runs\n"
 
 
 def test_runs_sends_its_filters_and_shows_a_table(api: FakeApi, cli: Cli) -> None:

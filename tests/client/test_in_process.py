@@ -11,7 +11,7 @@ import pytest
 
 from stepwell import Client
 from stepwell.client import ConflictProblem, InputProblem, NotFoundProblem, RunFailed
-from stepwell.errors import InvalidInput
+from stepwell.errors import InvalidInput, UserError
 from stepwell.testing.kit import Stepwell
 from tests.client.workflows.checkouts import Order, Receipt, checkout
 
@@ -41,7 +41,18 @@ def test_a_workflow_is_started_by_its_name_with_its_input(client: Client) -> Non
     run = client.start("checkout", {"order": {"item": "tea", "amount": 3}}, tags={"team": "shop"})
     assert run.status() == "waiting"
     assert [found["run_id"] for found in client.runs(tag="team=shop")] == [run.id]
+    assert [found["run_id"] for found in client.runs(tag={"team": "shop"})] == [run.id]
+    assert list(client.runs(tag={"team": "office"})) == []
     assert next(iter(run.history()))["type"] == "run.created"
+
+
+def test_runs_are_listed_by_one_tag(client: Client) -> None:
+    with pytest.raises(UserError) as refused:
+        client.runs(tag={"team": "shop", "size": "s"})
+    assert (refused.value.code, refused.value.hint) == (
+        "bad_tag",
+        'for example tag={"team": "shop"}, or tag="team=shop"',
+    )
 
 
 def test_a_large_value_is_read_whole(stepwell: Stepwell) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.definition.models import NodeDef, TransitionDef, WaitDef, WorkflowDef
-from stepwell.errors import DefinitionError
+from stepwell.errors import DefinitionError, NotFound
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.plugin import workflow_folder
 
@@ -33,6 +33,14 @@ def stepwell(tmp_path: Path) -> Stepwell:
     kit.mock("charge", returns={"receipt": "r1"})
     kit.mock("ship", raises=ValueError("no stock"))
     return kit
+
+
+def test_runs_are_listed_of_a_workflow_that_there_is(stepwell: Stepwell) -> None:
+    """A misspelt one has none, as the right one may have."""
+    assert stepwell.runs("trip") == []
+    with pytest.raises(NotFound) as unknown:
+        stepwell.runs("tripp")
+    assert (unknown.value.code, unknown.value.hint) == ("unknown_workflow", "did you mean `trip`?")
 
 
 def test_the_children_of_a_run_are_runs_by_name(stepwell: Stepwell) -> None:

@@ -28,7 +28,7 @@ from stepwell.cli.completing import complete_run, complete_status, complete_work
 from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json, print_warnings
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
-from stepwell.client.errors import JsonObject
+from stepwell.client.errors import JsonObject, NotFoundProblem
 from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
@@ -209,10 +209,21 @@ def runs(
             sort=sort.value.replace("-", "_") if sort else "",
         )
         page = found.page(limit, cursor)
+        if workflow and not page.items and not cursor:
+            _check_workflow(client, workflow)
     if as_json:
         print_json(page.document)
     else:
         _print_page(page)
+
+
+def _check_workflow(client: Client, workflow: str) -> None:
+    """Raises the API's NotFoundProblem for a workflow that is not deployed and of which there is no run."""
+    try:
+        client.workflow(workflow)
+    except NotFoundProblem:
+        if not client.runs(workflow=workflow).page(1).items:
+            raise
 
 
 def _print_page(page: Page) -> None:

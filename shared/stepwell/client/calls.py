@@ -29,6 +29,7 @@ from stepwell.client.requests import (
     part,
     post,
     several,
+    tagged,
 )
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
 from stepwell.errors import UserError
@@ -84,7 +85,7 @@ def runs(
     *,
     workflow: str = "",
     status: str | Sequence[str] = (),
-    tag: str = "",
+    tag: str | Mapping[str, str] = "",
     since: str = "",
     before: str = "",
     waiting_for: str | Sequence[str] = (),
@@ -95,9 +96,11 @@ def runs(
     overdue: bool = False,
     sort: str = "",
 ) -> Request[Page]:
-    """Lists runs, newest first. `tag`: name=value. `since`: created at or after this time, in RFC 3339.
+    """Lists runs, newest first. `tag`: "team=shop", or {"team": "shop"}.
 
-    `before`: created before this time. `origin`: made of this run. `key`: the Idempotency-Key of a start.
+    `since`: created at or after this time, in RFC 3339. `before`: created before this time.
+
+    `origin`: made of this run. `key`: the Idempotency-Key of a start.
 
     `sort`: `waiting_until` lists the runs that wait, by their deadlines.
     """
@@ -105,7 +108,7 @@ def runs(
         "/runs",
         workflow=workflow,
         status=several(status, "status"),
-        tag=tag,
+        tag=tagged(tag),
         since=since,
         before=before,
         waiting_for=several(waiting_for, "waiting_for"),
@@ -128,7 +131,7 @@ def batch(
     *,
     workflow: str = "",
     status: str | Sequence[str] = (),
-    tag: str = "",
+    tag: str | Mapping[str, str] = "",
     since: str = "",
     before: str = "",
     failure: str = "",
@@ -137,13 +140,14 @@ def batch(
 ) -> Request[JsonObject]:
     """Acts on all runs of a filter: cancel, terminate, pause, unpause, redrive or purge. Returns the run that does it.
 
+    `tag`: "team=shop", or {"team": "shop"}.
     `key`: the Idempotency-Key; without one, each call has one.
     """
     chosen = filled(
         {
             "workflow": workflow,
             "status": several(status, "status"),
-            "tag": tag,
+            "tag": tagged(tag),
             "since": since,
             "before": before,
             "failure": failure,

@@ -152,6 +152,16 @@ def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "", [], (), {})}
 
 
+def tagged(tag: str | Mapping[str, str]) -> str:
+    """Returns the filter by a tag, `name=value`; "" for none. Raises UserError for several."""
+    if not isinstance(tag, Mapping):
+        return tag
+    if len(tag) > 1:
+        raise UserError(f"runs are listed by one tag, not by {len(tag)}", code="bad_tag",
+                        hint='for example tag={"team": "shop"}, or tag="team=shop"')  # fmt: skip
+    return next((f"{name}={value}" for name, value in tag.items()), "")
+
+
 def part(text: str) -> str:
     """Quotes a name as one path segment. A name of dots only would otherwise change the path.
 

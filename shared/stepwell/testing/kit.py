@@ -177,9 +177,14 @@ class Stepwell:
         run_now(self.service.send_event(name, payload, key=str(key), event_id=event_id))
 
     def runs(self, workflow: str) -> list[Run]:
-        """Returns at most 500 runs of a workflow, oldest first, including those of events and schedules."""
+        """Returns at most 500 runs of a workflow, oldest first, including those of events and schedules.
+
+        Raises NotFound for a workflow that is neither in the folder, defined nor mocked.
+        """
         self.settle()
         page = run_now(self.service.runs(RunQuery(workflow, limit=PAGE_ITEMS_MAX)))
+        if not page.headers and workflow not in self._mocked:
+            self._parts.catalog.named(workflow)
         return [Run(self, header.run_id) for header in reversed(page.headers)]
 
     def callback(self, url: str, body: Json = None, error: str = "", message: str = "") -> None:
