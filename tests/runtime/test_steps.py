@@ -154,7 +154,7 @@ def test_a_step_that_changes_its_input_or_state_changes_neither_the_token_nor_th
 
 
 OUTPUTS = """
-import sys
+import collections, io, sys
 class Odd(Exception):
     def __str__(self): raise RuntimeError("no text either")
 def nan(): return {"x": [float("nan")]}
@@ -177,6 +177,12 @@ def gen():
 async def agen():
     yield 1
 def keys(): return {1: "a"}
+def pairs(): return [{(1, 2): "a"}]
+def named_pairs(): return {collections.namedtuple("Place", "x")(1): "a"}
+def same_keys(): return {"n": {1: "a", "1": "b"}}
+def opened(): return {"f": io.StringIO("a")}
+def opened_in_set(): return [{io.StringIO("a")}]
+def sets_as_keys(): return {frozenset({1}): "a"}
 def leaves(): sys.exit(3)
 def interrupts(): raise KeyboardInterrupt
 def recursion(): return recursion()
@@ -197,7 +203,8 @@ def weird(): raise Weird("w")
 
 
 @pytest.mark.parametrize(
-    "name", ["nan", "infinite", "thing", "raw", "huge_number", "circle", "deep", "half", "agen"],
+    "name", ["nan", "infinite", "thing", "raw", "huge_number", "circle", "deep", "half", "agen",
+             "pairs", "named_pairs", "same_keys", "opened", "opened_in_set", "sets_as_keys"],
 )  # fmt: skip
 def test_an_output_that_cannot_be_stored_is_a_failed_step(folder: Make, name: str) -> None:
     failure = failed(folder(m=OUTPUTS), f"m.{name}")

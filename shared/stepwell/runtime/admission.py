@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from stepwell.definition.event_names import OWN_EVENTS, OWN_PREFIXES, is_own
 from stepwell.definition.graph import Json
@@ -66,12 +66,12 @@ def check_json(value: Json, what: str, depth: int = 0) -> None:
                            hint="flatten it, or send it as a string")  # fmt: skip
     match value:
         case dict():
-            for key, part in value.items():
-                check_json(key, what, depth)
-                check_json(part, what, depth + 1)
+            for key in value:
+                if type(key) is not str or not key.isascii():
+                    check_json(key, what, depth)
+            _check_parts(value.values(), what, depth + 1)
         case list():
-            for part in value:
-                check_json(part, what, depth + 1)
+            _check_parts(value, what, depth + 1)
         case float() if not math.isfinite(value):
             raise InvalidInput(f"the {what} has a number that is not finite", code="not_finite", hint="use null")
         case int() if abs(value) > _LARGEST_INT:
@@ -83,3 +83,10 @@ def check_json(value: Json, what: str, depth: int = 0) -> None:
             return
         case _:
             raise InvalidInput(f"the {what} has a {type(value).__name__}, which is not JSON", code="not_json")
+
+
+def _check_parts(parts: Iterable[Json], what: str, depth: int) -> None:
+    """Checks the parts of a list or an object; of plain text, which most are, without another call."""
+    for part in parts:
+        if type(part) is not str or depth > JSON_DEPTH or not part.isascii():
+            check_json(part, what, depth)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
+from io import IOBase
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,9 @@ from stepwell.runtime.admission import check_json
 from stepwell.values import dataclass
 
 CONTEXT = "ctx"  # the parameter that gets the step's context
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_NAMES = frozenset({str, int})  # keys that JSON has, or that are stored as their text
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 class BadOutputError(Exception):
@@ -151,9 +155,41 @@ def to_json(value: object) -> Json:
 
 def json_of(value: object, what: str) -> Json:
     """Returns the value as plain JSON. Raises pydantic's errors and InvalidInput, naming `what`, if it is none."""
+    if type(value) not in _SCALARS:
+        _refuse_lossy(value, what)
     made = to_jsonable_python(value)
     check_json(made, what)
     return made
+
+
+def _refuse_lossy(value: object, what: str) -> None:
+    """Raises InvalidInput for what pydantic would change without a word: an open file, and keys that are no names.
+
+    It looks into containers only: what a model or a dataclass holds is of the types that it says.
+    """
+    left, seen = [value], set[int]()
+    while left:
+        one = left.pop()
+        if isinstance(one, IOBase):
+            raise InvalidInput(f"the {what} has an open file, which is not JSON", code="not_json", hint="read it first")
+        if not isinstance(one, _CONTAINERS) or id(one) in seen:  # else one that contains itself has no end
+            continue
+        seen.add(id(one))
+        if isinstance(one, dict):
+            if any(type(key) is not str for key in one):
+                _check_keys(one, what)
+            one = one.values()
+        left += [part for part in one if type(part) not in _SCALARS]
+
+
+def _check_keys(keys: Iterable[object], what: str) -> None:
+    names = [str(key) for key in keys if type(key) in _NAMES]
+    if any(isinstance(key, tuple | frozenset) for key in keys):
+        raise InvalidInput(f"the {what} has a tuple or a set as a key, which is not JSON", code="not_json",
+                           hint="use text as the key, or a list of objects")  # fmt: skip
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"the {what} has two keys that are one in JSON: numbers are stored as text",
+                           code="not_json", hint="use text as the key")  # fmt: skip
 
 
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
