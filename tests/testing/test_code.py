@@ -179,6 +179,18 @@ def test_a_run_looks_for_code_by_itself_less_and_less_often(folder: Folder) -> N
     assert run.status == "completed"
 
 
+def test_a_wait_for_code_that_the_last_deploy_ends_at_once_is_logged_once(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The deploy is kept for a minute, for a worker that had not seen its code: the run tries once more, and waits."""
+    folder.deploy(BROKEN["unknown_step"])
+    run = folder.start(FORMATS["timeline"])
+    assert types(run, "stuck") == ["step.stuck"] * 2
+    assert len([line for line in caplog.messages if "waits for code" in line]) == 1
+    folder.kit.advance("1m")
+    assert len([line for line in caplog.messages if "waits for code" in line]) == 2
+
+
 def test_the_attempt_after_a_failure_is_the_one_that_waits(folder: Folder) -> None:
     """Neither the attempt's number nor its idempotency key changes, and no retry is used up."""
     retry = "retry: {max_retries: 1, initial_delay: 10s, on: [step]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -167,6 +167,7 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(run: Run) -> None:
         with pytest.raises(UpdateFailed) as failed:
             run.update(name, given)
         assert failed.value.type == code
+        assert cast("Any", received(run)[-1]["error"])["type"] == code
     assert run.query("items") == []
     assert run.update("add_item", {"item": "cup"}) == 1
 

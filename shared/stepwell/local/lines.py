@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from stepwell.api.states import error_of
 from stepwell.engine.records import Status
+from stepwell.engine.waits.aside import CODE
 from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
 from stepwell.local.ids import short
@@ -22,6 +23,7 @@ class RunLines:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._for_code: dict[str, int] = {}  # since when runs wait for code
 
     def __call__(self, before: Header | None, after: Header) -> None:
         """Logs a change of a header; nothing of a run that only moves on."""
@@ -34,15 +36,24 @@ class RunLines:
             is_late = not after.idle and after.start_at_ms > after.created_ms
             return f"created, run {after.run_id}{f', starts at {_clock(after.start_at_ms)}' if is_late else ''}"
         if after.status.terminal:
+            self._for_code.pop(after.run_id, None)
             seconds = max(after.ended_ms - after.created_ms, 0) / SECOND_MS
             why = "" if after.status is Status.COMPLETED else self._why(after.run_id)
             return f"{after.status.value.replace('_', ' ')} after {seconds:.1f} s{f': {why}' if why else ''}"
-        if after.status is Status.WAITING and _wait(before) != _wait(after):
+        if after.status is Status.WAITING and _wait(before) != _wait(after) and not self._is_again(after):
             until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms else ""
             return f"waits at {after.waiting_node or 'a step'} for {after.waiting_for.replace('_', ' ')}{until}"
         if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:
             return f"failed, and takes its steps back: {self._why(after.run_id)}"
         return ""
+
+    def _is_again(self, after: Header) -> bool:
+        """Tells whether the run waited for code a moment ago: a deploy that is still kept ended that at once."""
+        if after.waiting_for != CODE:
+            return False
+        before_ms = self._for_code.get(after.run_id)
+        self._for_code[after.run_id] = after.waiting_since_ms
+        return before_ms is not None and after.waiting_since_ms - before_ms < SECOND_MS
 
     def _why(self, run_id: str) -> str:
         """The error and its step. The line is worth less than the run, so an unreadable log only shortens it."""

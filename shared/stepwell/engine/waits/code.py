@@ -12,7 +12,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import CODE, KEYED, SHIFTS, UNBEGUN, step_aside
 from stepwell.engine.waits.kind import Began, Reason, WaitKind, Waker
 from stepwell.engine.waits.topics import event_topic, run_topic
-from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 
 DEPLOYED = "stepwell.deployed"  # the event that ends all waits for code; only Stepwell publishes it
 DEPLOYED_TOPIC = event_topic(DEPLOYED, "")
@@ -87,3 +87,10 @@ def _rules_of_keys(moment: Moment) -> tuple[str, ...]:
 def is_for_code(record: Record) -> bool:
     """Tells whether the record parks its token for code."""
     return record.parked is not None and record.parked.kind == CODE
+
+
+def is_again(token: Token, parked: Parked) -> bool:
+    """Tells whether the token waited for the same a moment ago: a deploy that is still kept ended that at once."""
+    before = token.parked
+    is_same = before is not None and before.kind == CODE and before.data == parked.data
+    return before is not None and is_same and parked.since_ms - before.since_ms < SECOND_MS

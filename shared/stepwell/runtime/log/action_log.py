@@ -6,7 +6,7 @@ import logging
 
 from stepwell.engine.actions import RunStep
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
-from stepwell.engine.waits.code import is_for_code
+from stepwell.engine.waits.code import is_again, is_for_code
 from stepwell.runtime.log.standing import Standing
 
 _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
@@ -21,7 +21,7 @@ def log_started(at: Standing, action: RunStep) -> None:
 
 def log_written(at: Standing, record: Record) -> None:
     """Logs that a record was written. `at`: the token before it."""
-    if is_for_code(record) and record.parked is not None:
+    if record.parked is not None and is_for_code(record) and not is_again(at.token, record.parked):
         error, ids = record.parked.data, {"run_id": at.run_id, "step": record.node}
         code = error.get("code", at.graph.code)
         _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
