@@ -180,6 +180,25 @@ def test_nothing_of_ours_that_is_left_out_is_imported_by_what_is_not(bundles: Bu
         assert not left_out & set(imports(file)), file
 
 
+def test_every_module_of_ours_in_the_package_is_named_by_another(bundles: Bundles) -> None:
+    """What only the command line, tests and deploys import is left out."""
+    texts = {module_of(file, bundles.worker): file for file in (bundles.worker / "stepwell").rglob("*.py")}
+    named = {name for file in texts.values() for name in names_in(file)}
+    unread = {name for name, file in texts.items() if file.name != "__init__.py" and name not in named}
+    assert {name for name in unread if not name.startswith("stepwell.functions.")} == set()
+
+
+def names_in(file: Path) -> Iterator[str]:
+    """Yields the modules that the module imports, or names in a text for an import when it is needed."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 def test_what_only_workers_have_is_imported_by_nothing_of_the_others(bundles: Bundles) -> None:
     theirs = {module_of(file, bundles.worker) for file in (bundles.worker / "stepwell").rglob("*.py")}
     engines = {module_of(file, bundles.engine): file for file in (bundles.engine / "stepwell").rglob("*.py")}

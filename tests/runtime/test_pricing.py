@@ -9,8 +9,9 @@ import pytest
 from stepwell.errors import DefinitionError
 from stepwell.prices import Prices
 from stepwell.runtime.starts.folder import load_folder
-from stepwell.runtime.starts.pack import pack_folder, unpack_prices
+from stepwell.runtime.starts.pack import pack_folder
 from stepwell.runtime.starts.pricing import check_prices
+from stepwell.runtime.starts.unpack import unpack_prices
 
 TABLE = 'as_of: "2027-01-31"\nmillion_write_units: 0.7\n'
 FLOW = "workflow: flow\ntimeline:\n  - {name: charge, run: python:m.charge}\n"

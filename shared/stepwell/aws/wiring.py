@@ -38,7 +38,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
-from stepwell.runtime.starts.pack import unpack, unpack_limits, unpack_prices
+from stepwell.runtime.starts.unpack import unpack, unpack_limits, unpack_prices
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment

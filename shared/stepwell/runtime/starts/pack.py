@@ -1,25 +1,19 @@
-"""A workflow folder as one checked JSON document, which a deployed function reads instead of the files.
-
-Reading YAML and checking shapes takes a cold start 200 ms; compiling what was checked before takes 50.
-"""
+"""A workflow folder as one checked JSON document, which a deployed function reads instead of the files: see unpack."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from stepwell.definition.compiler import compile_document
-from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, Limit, ScheduleTrigger, Step
+from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger, Step
 from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import Hosts, parse_url
-from stepwell.definition.throttles import limits_of
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem
-from stepwell.prices import Prices
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.notify.endpoints import endpoints_of
 from stepwell.runtime.starts.folder import Folder, load_folder, load_limits
-from stepwell.runtime.starts.pricing import load_prices, prices_of
+from stepwell.runtime.starts.pricing import load_prices
 
 FORMAT = 1
 
@@ -44,21 +38,6 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
         "prices": load_prices(folder).document,
         "schedules": [_schedule(one) for graph in loaded.graphs for one in graph.schedules],
     }
-
-
-def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
-    """Returns the graphs of a packed folder."""
-    return tuple(compile_document(document, trusted=True) for document in packed["definitions"])
-
-
-def unpack_limits(packed: Mapping[str, Json]) -> Mapping[str, Limit]:
-    """Returns the named limits of a packed folder."""
-    return limits_of(packed.get("limits", {}))
-
-
-def unpack_prices(packed: Mapping[str, Json]) -> Prices:
-    """Returns the prices of a packed folder: those of its table, or the built-in ones."""
-    return prices_of(packed.get("prices", {}))
 
 
 def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:
