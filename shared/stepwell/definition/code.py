@@ -74,7 +74,7 @@ def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
 
 def _module(name: str, file: str, tree: ast.Module) -> Module:
     imports: dict[str, str] = {}
-    package = name.split(".")[: None if file.endswith("__init__.py") else -1]
+    package = _package(name, file)
     twice = set[str]()
     for node in ast.walk(tree):
         made = _imported(node, package)
@@ -106,6 +106,15 @@ def _imported(node: ast.AST, package: list[str]) -> dict[str, str]:
         return {}
     home = _home(node, package)
     return {one.asname or one.name: f"{home}.{one.name}".lstrip(".") for one in node.names if one.name != "*"}
+
+
+def imported_from(module: Module, node: ast.ImportFrom) -> str:
+    """Returns the full name of the module that an import takes names from."""
+    return _home(node, _package(module.name, module.file))
+
+
+def _package(name: str, file: str) -> list[str]:
+    return name.split(".")[: None if file.endswith("__init__.py") else -1]
 
 
 def _home(node: ast.ImportFrom, package: list[str]) -> str:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from stepwell.definition.code import Code, Module
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
+from stepwell.runtime.starts.circles import circular_imports
 from stepwell.runtime.starts.own_names import wrong_own_names
 
 
@@ -35,6 +36,8 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
             elif isinstance(node, ast.ImportFrom) and (module := code.modules.get(imported)):
                 names = (one.name for one in node.names if one.name != "*" and f"{imported}.{one.name}" not in texts)
                 found += [_no_such_name(module, one, file, node) for one in names if not module.has(one)]
+    trees = {name: ast.parse(texts[name][1]) for name in code.modules.keys() & texts.keys()}
+    found += circular_imports(code, trees, sorted((marked | {*targets}) & trees.keys()))
     found += _own_names_of(sorted(code.modules.keys() & texts.keys() - seen), texts)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
 
