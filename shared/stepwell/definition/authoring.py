@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from stepwell.definition import graph
@@ -116,7 +116,7 @@ def step(
         defaults = defaults_of(name=name, retry=retry, timeout=timeout, at_most_once=at_most_once, pool=pool)
     except UserError as error:
         caller = sys._getframe(1)
-        place = f"@step at {Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+        place = f"@step at {PurePath(caller.f_code.co_filename).name}:{caller.f_lineno}"
         raise _bad(f"{place}: {error.message}", error.hint or "", error.code) from error
 
     def attach(target: Function) -> Function:
