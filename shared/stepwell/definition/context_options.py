@@ -8,40 +8,28 @@ from stepwell.definition.text import STEP_OPTIONS, closest
 
 _MANY = ("name", "max_concurrency", "return_exceptions", "tolerate")
 
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "all": _MANY,
-    "approval": ("approvers", "need", "timeout"),
-    "callback": ("name", "timeout", "heartbeat", "type"),
-    "child": ("timeout", "type", "detached"),
-    "event": ("key", "match", "timeout", "type"),
-    "first": ("name",),
-    "limit": ("key",),
-    "lock": (),
-    "map": _MANY,  # and those of `step`, for each item
-    "run": ("name", "retry", "timeout", "at_most_once"),
-    "send": ("key", "run"),
-    "sleep": (),
-    "start": ("name",),
-    "step": STEP_OPTIONS,
-    "timer": (),
-    "transact": ("name",),
-    "until": ("timeout",),
-}
-PARAMETERS: Mapping[str, tuple[str, ...]] = {  # what may also be given by name
-    "approval": ("type", "data"),
-    "child": ("workflow",),
-    "event": ("name",),
-    "limit": ("name",),
-    "map": ("function", "items"),
-    "run": ("function",),
-    "send": ("name", "payload"),
-    "sleep": ("duration",),
-    "start": ("awaited",),
-    "step": ("function",),
-    "timer": ("duration",),
-    "transact": ("writes",),
-    "until": ("condition",),
-}
+_METHODS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    # its name, what may be given by position or by name, what is given by name alone
+    ("all", (), _MANY),
+    ("approval", ("type", "data"), ("approvers", "need", "timeout")),
+    ("callback", (), ("name", "timeout", "heartbeat", "type")),
+    ("child", ("workflow",), ("timeout", "type", "detached")),
+    ("event", ("name",), ("key", "match", "timeout", "type")),
+    ("first", (), ("name",)),
+    ("limit", ("name",), ("key",)),
+    ("lock", (), ()),
+    ("map", ("function", "items"), _MANY),  # and the options of `step`, for each item
+    ("run", ("function",), ("name", "retry", "timeout", "at_most_once")),
+    ("send", ("name", "payload"), ("key", "run")),
+    ("sleep", ("duration",), ()),
+    ("start", ("awaited",), ("name",)),
+    ("step", ("function",), STEP_OPTIONS),
+    ("timer", ("duration",), ()),
+    ("transact", ("writes",), ("name",)),
+    ("until", ("condition",), ("timeout",)),
+)
+OPTIONS: Mapping[str, tuple[str, ...]] = {name: options for name, _, options in _METHODS}
+PARAMETERS: Mapping[str, tuple[str, ...]] = {name: parameters for name, parameters, _ in _METHODS}
 MAP_OPTIONS = tuple(dict.fromkeys((*_MANY, *STEP_OPTIONS)))
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from stepwell.api.states import error_of
 from stepwell.engine.records import Status
-from stepwell.engine.waits.aside import CODE
+from stepwell.engine.waits.code import is_code
 from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
 from stepwell.local.ids import short
@@ -49,7 +49,7 @@ class RunLines:
 
     def _is_again(self, after: Header) -> bool:
         """Tells whether the run waited for code a moment ago: a deploy that is still kept ended that at once."""
-        if after.waiting_for != CODE:
+        if not is_code(after.waiting_for):
             return False
         before_ms = self._for_code.get(after.run_id)
         self._for_code[after.run_id] = after.waiting_since_ms

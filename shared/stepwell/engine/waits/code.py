@@ -94,3 +94,8 @@ def is_again(token: Token, parked: Parked) -> bool:
     before = token.parked
     is_same = before is not None and before.kind == CODE and before.data == parked.data
     return before is not None and is_same and parked.since_ms - before.since_ms < SECOND_MS
+
+
+def is_code(kind: str) -> bool:
+    """Tells whether this kind of wait is the one for code."""
+    return kind == CODE
