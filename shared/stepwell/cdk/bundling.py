@@ -68,6 +68,7 @@ NOT_DEPLOYED = (
     "definition/set_loops.py",
     "definition/signatures.py",
     "project.py",
+    "runtime/starts/circles.py",
     "runtime/starts/code.py",
     "runtime/starts/deploys.py",
     "runtime/starts/facts.py",

@@ -67,7 +67,7 @@ class Started:
     header: Header
     created: bool
     folded: bool = False
-    warnings: Sequence[str] = ()
+    warnings: tuple[str, ...] = ()
     dropped: Sequence[dict[str, Json]] = ()
 
 
@@ -141,9 +141,9 @@ class Starter:
         check_input(graph, given)
         self._catalog.check_arguments(graph, alone(graph, given))
 
-    def warnings(self, graph: Graph, given: Json) -> list[str]:
+    def warnings(self, graph: Graph, given: Json) -> tuple[str, ...]:
         """Returns sentences about an input that is valid, and may not be what its sender meant."""
-        return self._catalog.left_out(graph, alone(graph, given))
+        return tuple(self._catalog.left_out(graph, alone(graph, given)))
 
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name."""
