@@ -58,10 +58,7 @@ def run(
     workflow: Annotated[
         str,
         typer.Argument(
-            metavar="WORKFLOW",
-            help="The name of a workflow.",
-            show_default=False,
-            autocompletion=complete_workflow,
+            metavar="WORKFLOW", help="The name of a workflow.", show_default=False, autocompletion=complete_workflow
         ),
     ],
     given: Annotated[
