@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import PurePath
 from typing import TypedDict
 
@@ -19,6 +20,7 @@ from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 from stepwell.values import dataclass
 
+_UNNAMED = "<module>"
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
 
@@ -168,12 +170,32 @@ def _of_its_own(function: ast.AsyncFunctionDef) -> Iterator[ast.AST]:
 
 
 def parsed(text: str, file: str = "<module>") -> ast.Module:
-    """Parses a module. Raises SyntaxError for whatever Python cannot parse."""
+    """Parses a module. Who reads the same text again gets the same tree, which nobody may change.
+
+    Raises SyntaxError for whatever Python cannot parse.
+    """
+    with _named(file):
+        return _tree(text)
+
+
+def compiled(text: str, file: str) -> ast.Module:
+    """Parses a module, and compiles it: Python parses some that it cannot import, such as a `return` in an `except*`.
+
+    Runs nothing of it. Raises SyntaxError.
+    """
+    with _named(file):
+        tree = _tree(text)
+        _try_to_compile(text)
+    return tree
+
+
+@lru_cache(maxsize=64)
+def _tree(text: str) -> ast.Module:
     try:
         try:
-            return ast.parse(text, file)
+            return ast.parse(text, _UNNAMED)
         except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
-            return ast.parse(text, file)
+            return ast.parse(text, _UNNAMED)
     except SyntaxError:
         raise
     except (RecursionError, MemoryError) as error:  # the latter where the parser's own stack is full
@@ -182,16 +204,22 @@ def parsed(text: str, file: str = "<module>") -> ast.Module:
         raise SyntaxError(str(error)) from error
 
 
-def compiled(text: str, file: str) -> ast.Module:
-    """Parses a module, and compiles it: Python parses some that it cannot import, such as a `return` in an `except*`.
-
-    Runs nothing of it. Raises SyntaxError.
-    """
-    tree = parsed(text, file)
+@lru_cache(maxsize=64)
+def _try_to_compile(text: str) -> None:
     with warnings.catch_warnings(), suppress(RecursionError, MemoryError, SystemError):  # an import may have more room
         warnings.simplefilter("ignore")  # the import warns
-        compile(text, file, "exec", dont_inherit=True)
-    return tree
+        compile(text, _UNNAMED, "exec", dont_inherit=True)
+
+
+@contextmanager
+def _named(file: str) -> Iterator[None]:
+    """Python's errors tell where the text stands."""
+    try:
+        yield
+    except SyntaxError as error:
+        if error.filename == _UNNAMED:
+            error.filename = file
+        raise
 
 
 def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.FunctionDef, ast.expr]]:

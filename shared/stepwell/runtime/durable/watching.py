@@ -58,20 +58,32 @@ def _compile_anew(module: ModuleType, file: Path) -> None:
     if not functions:
         return
     try:
-        tree = ast.parse(file.read_bytes())
+        found = _watched(file.read_bytes())
     except (OSError, SyntaxError, ValueError):  # the file has changed since its import and will be reloaded
         return
-    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    watched = ast.fix_missing_locations(_Watched(_HARMLESS | own).visit(tree))
-    code = compile(watched, functions[0].__code__.co_filename, "exec", dont_inherit=True)
-    found: dict[tuple[str, int], list[CodeType]] = {}
-    for one in _codes(code):
-        found.setdefault((one.co_qualname, one.co_firstlineno), []).append(one)
     for function in functions:
         was = function.__code__
         made = found.get((was.co_qualname, was.co_firstlineno), [])
         if len(made) == 1 and _shape(made[0]) == _shape(was):
-            function.__code__ = made[0]
+            function.__code__ = _placed(made[0], was.co_filename)
+
+
+@lru_cache(maxsize=32)  # tests import the same modules again and again
+def _watched(text: bytes) -> dict[tuple[str, int], list[CodeType]]:
+    """Compiles a module with its checks. Returns its functions' code by name and line."""
+    tree = ast.parse(text)
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    watched = ast.fix_missing_locations(_Watched(_HARMLESS | own).visit(tree))
+    found: dict[tuple[str, int], list[CodeType]] = {}
+    for one in _codes(compile(watched, "<watched>", "exec", dont_inherit=True)):
+        found.setdefault((one.co_qualname, one.co_firstlineno), []).append(one)
+    return found
+
+
+def _placed(code: CodeType, file: str) -> CodeType:
+    """The same code, and all within it, as that of a file."""
+    within = tuple(_placed(one, file) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_filename=file, co_consts=within)
 
 
 def _shape(code: CodeType) -> tuple[object, ...]:
