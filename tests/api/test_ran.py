@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stepwell import limits
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.runtime.calls import survey
@@ -175,18 +176,18 @@ def test_branches_that_begin_one_after_the_other_are_pending_until_they_may(worl
     assert steps(world, run_id)["ask"]["branches"] == {"total": 3, "waiting": 2, "pending": 1}
 
 
-@pytest.mark.parametrize("width", [101, 250])
+@pytest.mark.parametrize(("width", "ended"), [(21, 10), (50, 24)])
 def test_the_branches_of_a_wide_fork_are_counted_by_their_joins(
-    world: World, width: int, monkeypatch: pytest.MonkeyPatch
+    world: World, width: int, ended: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(survey, "SURVEY_WIDTH", 100)
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 20)
+    monkeypatch.setattr(limits, "PAGE_BRANCHES", 20)
     run_id = world.start("lined", input={"names": list(range(width))})
     counts = steps(world, run_id)["ask"]["branches"]
     assert counts == {"total": width, "waiting": 2, "pending": width - 2}
-    for branch in range(120 if width > 120 else 50):
+    for branch in range(ended):
         assert world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"}).status == 200
         world.drain()
-    ended = 120 if width > 120 else 50
     counts = steps(world, run_id)["ask"]["branches"]
     assert counts == {"total": width, "waiting": 2, "pending": width - ended - 2, "completed": ended}
 
@@ -216,15 +217,16 @@ def test_each_node_and_each_edge_of_the_branches_of_a_fork_of_hundreds_is_counte
     assert taken["score.transitions[0]"] == taken["odd.transitions[1]"] + 5 == 75
 
 
-def test_branches_across_pages_are_pending_until_they_may_begin(world: World) -> None:
-    run_id = world.start("lined", input={"names": list(range(102))})
-    assert steps(world, run_id)["ask"]["branches"] == {"total": 102, "waiting": 2, "pending": 100}
-    for _ in range(100):  # the first one waits to the end
+def test_branches_across_pages_are_pending_until_they_may_begin(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_BRANCHES", 20)
+    run_id = world.start("lined", input={"names": list(range(22))})
+    assert steps(world, run_id)["ask"]["branches"] == {"total": 22, "waiting": 2, "pending": 20}
+    for _ in range(20):  # the first one waits to the end
         first, other = (token["id"] for token in world.get(f"/runs/{run_id}").json["tokens"])
         assert first == "0/0.0"
         world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": other})
         world.drain()
-    assert steps(world, run_id)["ask"]["branches"] == {"total": 102, "waiting": 2, "completed": 100}
+    assert steps(world, run_id)["ask"]["branches"] == {"total": 22, "waiting": 2, "completed": 20}
 
 
 def test_of_a_fork_that_is_opened_again_the_last_one_counts(world: World) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 import pytest
 
@@ -66,8 +68,10 @@ def without(roles: Roles, actor: str, gone: Statement) -> Roles:
 
 
 def test_each_permission_that_is_taken_away_is_missed(template: Template, needs: Needs) -> None:
-    roles, seen = template.statements, set(needs)
-    found = {(actor, str(one)): missing(without(roles, actor, one), seen) for actor, one in permissions(roles)}
+    roles, found = template.statements, dict[tuple[str, str], list[str]]()
+    for actor, its in groupby(permissions(roles), itemgetter(0)):
+        seen = {need for need in needs if need[0] == actor}  # the others keep their roles
+        found |= {(actor, str(one)): missing(without(roles, actor, one), seen) for _, one in its}
     assert len(found) > 200
     for (actor, permission), told in found.items():
         assert told, (actor, permission)

@@ -20,7 +20,7 @@ from stepwell.runtime.waits import mailbox
 from tests.lifecycle import branch_part_schedules
 from tests.lifecycle.schedules import breaks
 
-SCHEDULES = 60
+SCHEDULES = 40
 MOST_SCHEDULES = 400  # of one mutant
 _redrive, _send = Redriver._redrive, Resender.send
 

@@ -18,8 +18,8 @@ from stepwell.runtime.forks.forking import Forking
 from tests.lifecycle import fork_schedules
 from tests.lifecycle.schedules import breaks
 
-SCHEDULES = 90
-MOST_SCHEDULES = 300  # of one mutant
+SCHEDULES = 60
+LOOKED_AT = [1, 6, 42, 16, *range(300)]  # of one mutant; the rarest first
 _redrive, _write, _is = Redriver._redrive, Redriver._write, keeping._is
 
 
@@ -107,7 +107,7 @@ def test_a_redrive_in_a_fork_without_one_of_its_laws_is_caught(
     mutant: Callable[[], AbstractContextManager[None]],
 ) -> None:
     with mutant():
-        found = next((seed for seed in range(MOST_SCHEDULES) if breaks(fork_schedules.run_schedule, seed)), None)
+        found = next((seed for seed in LOOKED_AT if breaks(fork_schedules.run_schedule, seed)), None)
     gc.collect()  # what the stopped worlds left is this test's, not another's
     assert found is not None
     assert fork_schedules.run_schedule(found) is None

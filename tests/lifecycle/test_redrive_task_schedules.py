@@ -23,8 +23,8 @@ from tests.lifecycle import task_schedules
 from tests.lifecycle.schedules import breaks
 
 ENDED_AS_TASKS_DID = [1_413, 383]  # terminated when the tasks' last operation had ended
-SCHEDULES = [*range(20), *ENDED_AS_TASKS_DID]
-LOOKED_AT = [0, 1, 33, *ENDED_AS_TASKS_DID, *range(2, 200)]  # of one mutant; the rarest first
+SCHEDULES = [*range(14), *ENDED_AS_TASKS_DID]
+LOOKED_AT = [0, 1, 7, 33, *ENDED_AS_TASKS_DID, *range(2, 200)]  # of one mutant; the rarest first
 _is, _opening, _after = keeping._is, effects.opening, finished.after
 
 

@@ -177,10 +177,11 @@ def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Rec
 
 def is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
-    names = list(graph.dependencies)
-    needs = [opened.branches[names.index(name)] for name in graph.dependencies.get(opened.group_of(index)[0].node, ())]
-    begun = sum(one in logs.tokens for one in opened.beside(index))
-    before, count = (needs, len(needs)) if needs else opened.before_in_line(index, begun)
+    names, group = list(graph.dependencies), opened.group_of(index)[0]
+    before = [opened.branches[names.index(name)] for name in graph.dependencies.get(group.node, ())]
+    count = len(before)
+    if not before and group.max_concurrency:
+        before, count = opened.before_in_line(index, sum(one in logs.tokens for one in opened.beside(index)))
     return sum(one in logs.tokens and logs.tokens[one].ended for one in before) < count
 
 
@@ -257,7 +258,7 @@ def law_5_line(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     for opened in all_forks(logs):
         for index, branch in enumerate(opened.branches):
             records = logs.get(branch)
-            if not records or is_cancel(records[0]):
+            if not records or is_cancel(records[0]) or not opened.group_of(index)[0].max_concurrency:
                 continue
             now = order.get((branch, 0), 0)
             others = [one for one in opened.beside(index) if logs.get(one) and not is_cancel(logs[one][0])]

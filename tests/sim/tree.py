@@ -51,7 +51,8 @@ class Opened:
 
     def beside(self, index: int) -> list[str]:
         """The other branches of its rule."""
-        return [self.branches[one] for one in self.line_of(index) if one != index]
+        branches = self.branches
+        return [branches[one] for one in self.line_of(index) if one != index]
 
     def before_in_line(self, index: int, begun: int) -> tuple[list[str], int]:
         """The branches of which so many end before this one begins; none for one that begins at once, or was kept.
