@@ -329,6 +329,40 @@ def test_a_call_that_its_service_does_not_have_is_told_before_anything_else(cli:
     assert "did you mean `putItem`?" in result.stderr
 
 
+def test_code_with_errors_is_told_as_check_tells_it_before_aws_is_asked(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch, built: Builds
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(deploy, "_identify", lambda *_: asked.append("AWS"))
+    (project / "flows" / "shop.py").write_text("import not_installed_here\n\ndef check(): ...\n", encoding="utf-8")
+    checked = cli("check", str(project / "flows"))
+    for options in ([], ["--dry-run"]):
+        result = cli("deploy", str(project / "flows"), "--yes", *options)
+        assert (result.exit_code, result.stdout) == (checked.exit_code, "") == (1, "")
+        assert "[unknown_import]" in result.stderr
+        assert checked.stdout.startswith(result.stderr)
+    document = json.loads(cli("deploy", str(project / "flows"), "--yes", "--json").stdout)
+    assert (document["code"], [one["code"] for one in document["errors"]]) == ("bad_definitions", ["unknown_import"])
+    assert (asked, built) == ([], [])
+
+
+def test_warnings_on_the_code_and_the_project_are_told_and_the_deployment_goes_on(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "flows" / "shop.py").write_text(
+        "from stepwell import Retry, step\n\n@step(retry=Retry(on=('timeuot',)))\ndef check(): ...\n", encoding="utf-8"
+    )
+    with (project / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write('[project]\nname = "shop"\nversion = "1"\ndependencies = ["not-installed-here"]\n')
+    fake = FakeCdk({"ApiUrl": URL})
+    deploy.carry_out(order(project), identify=lambda *_: HERE, run=fake)
+    told = capsys.readouterr().err
+    assert "shop.py:3:" in told
+    assert "[unknown_category]" in told
+    assert "[dependency_not_installed]" in told
+    assert [call[0] for call in fake.calls] == ["deploy"]
+
+
 def test_a_program_gets_json_alone_and_is_not_asked(
     cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch, built: Builds
 ) -> None:

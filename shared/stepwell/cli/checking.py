@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
 from stepwell.project import Project, project_of
+
+if TYPE_CHECKING:
+    from stepwell.runtime.starts.folder import Folder
 
 EXCERPT_CHARACTERS = 160  # of a longer line
 
@@ -53,17 +56,8 @@ def check(
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     """Returns the number of definitions in a file or folder, and their problems."""
     if path.is_dir():
-        from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
-        from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
-        from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
-
-        loaded, project = load_folder(path), project_of(path)
-        problems = (*loaded.problems, *check_folder_code(path, project.sources[1:]), *check_services(path))
-        return loaded.count, (
-            *problems,
-            *_missing_packages(project),
-            *([] if loaded.count or loaded.webhooks else [_empty(path)]),
-        )
+        loaded, problems = check_folder(path)
+        return loaded.count, (*problems, *([] if loaded.count or loaded.webhooks else [_empty(path)]))
     if path.suffix == ".py" and path.is_file():
         from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
@@ -95,6 +89,20 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     hint = "it may be in another file; check the whole folder"
     unknown = unknown_workflows(made.called, [made.graph.name], "warning", hint)
     return 1, (*made.problems, *services, *unknown, *over_schedules(made.graph, str(path)))
+
+
+def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
+    """Returns the contents of a workflow folder, and the problems of its files, its code and its project.
+
+    Raises NotFound if there is no such folder.
+    """
+    from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
+
+    loaded, project = load_folder(path), project_of(path)
+    code = check_folder_code(path, project.sources[1:])
+    return loaded, (*loaded.problems, *code, *check_services(path), *_missing_packages(project))
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from stepwell.cli import exits
 from stepwell.cli.alarming import with_address
 from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
-from stepwell.cli.checking import print_problems
+from stepwell.cli.checking import check_folder, print_problems
 from stepwell.cli.endpoints import for_emulator
 from stepwell.cli.folders import DEFAULT_STACK, chosen_folder, default_folder
 from stepwell.cli.samples import sample_of
@@ -239,18 +239,14 @@ def _ask(why: str, order: Order) -> None:
 
 
 def checked(folder: Path, *, as_json: bool = False) -> Sequence[Graph]:
-    """Returns the folder's workflows; exits with 1, like `stepwell check`, if they have errors."""
-    from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
-    from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
-
-    loaded = load_folder(folder)
-    problems = (*loaded.problems, *check_services(folder))
+    """Returns the folder's workflows; exits with 1, like `stepwell check`, if they or their code have errors."""
+    loaded, problems = check_folder(folder)
     print_problems(problems, stderr=True)
     wrong = tuple(one for one in problems if one.severity == "error")
     if wrong:
         if as_json:
             hint = "mend them, then: stepwell check"
-            message = f"the definitions in {folder} have errors"
+            message = f"the workflows in {folder} have errors"
             raise DefinitionError(message, code="bad_definitions", hint=hint, problems=wrong)
         raise typer.Exit(exits.FAILED)
     if not loaded.graphs:
