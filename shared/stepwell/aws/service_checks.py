@@ -37,10 +37,10 @@ _ANSWERED = ".waitForTaskToken"
 _COMPUTED = ".$"
 
 
-def check_services(path: Path) -> list[Problem]:
-    """Returns the unknown services, actions and parameters of a folder's state machines, or of one file's."""
+def check_services(path: Path, folder: Path | None = None) -> list[Problem]:
+    """Returns the unknown services, actions and parameters of a folder's state machines, or of one file of `folder`."""
     files = definition_files(path) if path.is_dir() else [path]
-    resources = load_resources(path if path.is_dir() else path.parent).document
+    resources = load_resources(folder or path).document
     return [problem for file in files for problem in _of_file(file, resources)]
 
 

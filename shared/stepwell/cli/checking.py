@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
-from stepwell.project import Project, project_of
+from stepwell.project import Project, find_project, project_of
 
 if TYPE_CHECKING:
     from stepwell.runtime.starts.folder import Folder
@@ -59,36 +59,50 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         loaded, problems = check_folder(path)
         return loaded.count, (*problems, *([] if loaded.count or loaded.webhooks else [_empty(path)]))
     if path.suffix == ".py" and path.is_file():
-        from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
-        from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
-
-        count, problems = check_module(path)
-        return count, (
-            *problems,
-            *(
-                one
-                for one in check_folder_code(path.parent, project_of(path.parent).sources[1:])
-                if one.file == str(path)
-            ),
-        )
+        return _check_module(path)
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:
         from stepwell.runtime.notify.telling import TOLD  # noqa: PLC0415 - with the engine
 
         return 0, check_webhooks(read_definition(path), str(path), types=TOLD).problems
+    return 1, _check_definition(path)
+
+
+def _check_module(path: Path) -> tuple[int, Sequence[Problem]]:
+    from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
+
+    count, problems = check_module(path)
+    folder, here = _folder_of(path), path.resolve()
+    code = check_folder_code(folder, project_of(folder).sources[1:])
+    return count, (*problems, *(replace(one, file=str(path)) for one in code if Path(one.file).resolve() == here))
+
+
+def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
     from stepwell.runtime.starts.folder import load_resources, over_schedules  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.sources import without_timed  # noqa: PLC0415 - with the compiler
 
-    made = compile_definition(read_definition(path), str(path), load_resources(path.parent).document)
+    folder = _folder_of(path)
+    made = compile_definition(read_definition(path), str(path), load_resources(folder).document)
     if made.graph is None:
-        return 1, made.problems
-    services = check_services(path)
+        return made.problems
     hint = "it may be in another file; check the whole folder"
     unknown = unknown_workflows(made.called, [made.graph.name], "warning", hint)
-    return 1, (*made.problems, *services, *unknown, *over_schedules(made.graph, str(path)))
+    try:
+        problems = without_timed(made.problems, [made.graph], folder)
+    except PermissionError:  # of a folder beside the file, such as one in /tmp: the warnings stay
+        problems = made.problems
+    return (*problems, *check_services(path, folder), *unknown, *over_schedules(made.graph, str(path)))
+
+
+def _folder_of(path: Path) -> Path:
+    """Returns the workflow folder that a file is in: the project's, if the file is below it, or else its own folder."""
+    project = find_project(path.parent)
+    return project.folder if project and path.resolve().is_relative_to(project.folder.resolve()) else path.parent
 
 
 def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
