@@ -75,6 +75,18 @@ def test_a_limit_that_counts_by_key_asks_for_the_key() -> None:
         assert "{{ input.who }}" in reply.json["detail"]
 
 
+def test_a_start_and_a_schedule_whose_input_lacks_the_key_are_refused() -> None:
+    world = World(KEYED, RATED)
+    for name, limit in (("keyed", "concurrency"), ("rated", "rate_limit")):
+        start = world.post(f"/workflows/{name}/runs", {"input": {"whom": "ana"}})
+        schedule = world.post("/schedules", {"name": "s", "workflow": name, "schedule": "rate(5 minutes)"})
+        for reply in (start, schedule):
+            assert (reply.status, reply.json["code"]) == (422, "bad_key")
+            assert reply.json["detail"].startswith(f"`{limit}.key` cannot be computed: ")
+            assert "reads" in reply.json["hint"]
+    assert world.get("/runs").json["items"] == []
+
+
 def test_a_limit_whose_rate_alone_has_a_key_shows_who_is_under_way() -> None:
     world = World(MIXED)
     run = world.start("mixed", input={"who": "ana"})

@@ -104,6 +104,18 @@ def test_an_input_that_the_child_refuses_is_a_validation_error_of_the_node() -> 
     assert children_of(world, run_id) == []
 
 
+def test_a_child_whose_limit_has_a_key_that_its_input_lacks_is_a_validation_error_of_the_node() -> None:
+    keyed = FRAUD.replace("fraud", "keyed") + 'concurrency: {limit: 1, key: "{{ input.who }}"}\n'
+    world = World(CALLS.replace("OPTIONS", "").replace("fraud", "keyed"), keyed)
+    run_id = world.start(given={"n": 1})
+    world.deliver()
+    error = world.token(run_id).error
+    assert error is not None
+    assert (error.type, error.category, error.step) == ("bad_key", "validation", "ask")
+    assert "`concurrency.key` cannot be computed" in error.message
+    assert children_of(world, run_id) == []
+
+
 def test_a_child_of_an_unknown_workflow_fails_the_node() -> None:
     world, run_id = calling(text=CALLS.replace("fraud", "nowhere"))
     error = world.token(run_id).error

@@ -12,16 +12,19 @@ from stepwell.api.views import run_view
 from stepwell.engine.actions import Drop, Pace
 from stepwell.engine.inputs import OverLimit
 from stepwell.engine.records import Kind
-from stepwell.errors import PortError
+from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.inbox import ALL_LANES
+from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import UNLIMITED
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports.headers import RunQuery
+from stepwell.runtime.starts.starting import Signal
 from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.paces import Paces
 from tests.runtime.kit import NOW_MS, World, fails, graph_of
@@ -121,27 +124,75 @@ def test_a_key_with_a_long_line_does_not_hold_up_another_key() -> None:
     assert statuses(world, line[0], line[1], line[99], other) == ["waiting", "pending", "pending", "waiting"]
 
 
-def test_a_key_that_cannot_be_computed_fails_the_run_and_no_other() -> None:
+@pytest.mark.parametrize("limit", ["concurrency: {limit: 1", "rate_limit: {limit: 1, per: 1m"])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"order": {"customer": "ana"}}, "`NAME.key` cannot be computed: there is no key 'customer', in "),
+        ({"customer": None}, "the key of `NAME` is None"),
+        ({"customer": "a" * 513}, "the key of `NAME` has 513 characters"),
+    ],
+)
+def test_a_start_whose_key_cannot_be_computed_is_refused_and_nothing_is_written(
+    limit: str, given: Any, why: str
+) -> None:
+    world = World(BY_KEY.replace("concurrency: {limit: 1", limit))
+    world.start(given={"customer": "ana"}, key="once")
+    before = dict(world.store.writes)
+    ways: list[dict[str, Any]] = [{}, {"key": "k"}, {"run_id": "mine"}, {"create_only": True}]
+    for options in (*ways, {"run_id": "mine", "event": Signal("paid")}):
+        with pytest.raises(InvalidInput) as refused:
+            world.start(given=given, **options)
+        assert refused.value.code == "bad_key"
+        assert refused.value.message.startswith(why.replace("NAME", limit.partition(":")[0]))
+    assert dict(world.store.writes) == before
+    world.deliver()
+    assert len(run_now(world.service.runs(RunQuery())).headers) == 1
+
+
+def test_a_start_that_is_repeated_is_answered_by_its_run_whatever_the_key_is_now() -> None:
     world = World(BY_KEY)
-    lame = world.start(given={"customer": None})
-    other = world.start(given={"customer": "ana"})
+    first = world.start(given={"customer": "ana"}, key="once")
+    world.catalog.replace([graph_of(BY_KEY.replace("customer", "buyer"))])
+    assert world.start(given={"customer": "ana"}, key="once") == first
+
+
+@pytest.mark.parametrize(
+    ("gathers", "key", "given"),
+    [
+        ("debounce: {period: 1s", "input.customer", {}),
+        ("batch: {max_size: 2, max_delay: 1s", "input.items[0].customer", 5),
+    ],
+)
+def test_a_start_that_is_gathered_is_refused_for_the_key_too(gathers: str, key: str, given: Any) -> None:
+    world = World(f"{gathers}}}\n{BY_KEY.replace('input.customer', key)}")
+    with pytest.raises(InvalidInput) as refused:
+        world.start(given=given)
+    assert (refused.value.code, dict(world.store.writes)) == ("bad_key", {})
+    assert world.start(given={"customer": "ana"})
+
+
+def test_a_fork_with_an_input_that_lacks_the_key_is_refused() -> None:
+    world = World(BY_KEY)
+    old = world.header(world.start(given={"customer": "ana"}))
+    with pytest.raises(InvalidInput, match="there is no key 'customer'") as refused:
+        run_now(world.service.forker.fork(old, RunFork(0, input=({},))))
+    assert refused.value.code == "bad_key"
+
+
+def test_a_redriven_run_whose_new_version_has_another_key_fails_and_no_other() -> None:
+    world = World(BY_KEY)
+    world.steps.of["last"] = lambda _: fails()
+    (run,) = started(world, 1, given={"customer": "ana"})
+    end(world, run)
+    world.catalog.replace([graph_of(BY_KEY.replace("customer", "buyer"))])
+    lame, other = run_now(world.service.redrive(run)).header.run_id, world.start(given={"buyer": "ana"})
     world.deliver()
     assert statuses(world, lame, other) == ["failed", "waiting"]
-    assert world.token(lame).error is not None
-    assert notes_of(world, "permits:flow/None") == {}
-
-
-@pytest.mark.parametrize("limit", ["concurrency: {limit: 1", "rate_limit: {limit: 1, per: 1m"])
-def test_the_error_of_a_key_that_cannot_be_computed_names_it_and_what_there_is(limit: str) -> None:
-    world = World(BY_KEY.replace("concurrency: {limit: 1", limit))
-    run = world.start(given={"order": {"customer": "ana"}})
-    world.deliver()
-    error = world.token(run).error
+    error = world.token(lame).error
     assert error is not None
     assert (error.type, error.category) == ("bad_expression", "validation")
-    name = limit.partition(":")[0]
-    assert error.message.startswith(f"`{name}.key` cannot be computed: there is no key 'customer', in ")
-    assert "order" in error.message
+    assert error.message.startswith("`concurrency.key` cannot be computed: there is no key 'buyer', in ")
 
 
 def test_a_greater_priority_goes_first_and_then_the_older_run() -> None:

@@ -122,6 +122,21 @@ def test_an_input_that_the_workflow_does_not_take_starts_nothing_and_is_told() -
     assert world.parts.triggers.counts == {"RefusedTriggers": 1}
 
 
+LIMITED = 'concurrency: {limit: 1, key: "{{ input.who }}"}'
+
+
+def test_an_input_without_the_key_of_a_limit_starts_nothing_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = triggered("{event: order.created}", more=LIMITED)
+    send(world, {"n": 1})
+    assert runs(world) == []
+    assert world.parts.triggers.counts == {"RefusedTriggers": 1}
+    assert "`concurrency.key` cannot be computed: there is no key 'who'" in caplog.text
+    world = triggered('{schedule: "cron(0 9 ? * MON-FRI *)"}', more=LIMITED)
+    fire(world)
+    assert runs(world) == []
+    assert world.parts.triggers.counts == {"RefusedTriggers": 1}
+
+
 def test_an_event_goes_to_who_waits_for_it_too() -> None:
     world = World(
         "workflow: waits\ntimeline: [{name: a, wait: {for: event, name: order.created, key: k}}]",

@@ -73,7 +73,7 @@ class Gatherer:
             at = await self._open_run(graph, given, homes[-1], origin) if homes else None
             if is_keyed and (started := await self._started(at, given)) is not None:
                 return started
-            self._starter.check_one(graph, given.input)  # of a repeated start the first run answers, whatever it has
+            self._starter.check_one(graph, given)  # of a repeated start the first run answers, whatever it has
             if at is None or not is_open(at.run, at.token):
                 at = await self._opened(graph, given, origin)
             if at is None or (is_keyed and not await self._moved_in(graph, given, homes, at.run_id)):

@@ -120,7 +120,7 @@ class RunForker:
         check_fits(await self._starter.pinned(old), graph, replace(kept, node=_node(kept)))
         _check_change(graph, kept, records, asked)
         if asked.input:
-            self._starter.check(graph, asked.input[0])
+            self._starter.check(graph, replace(old, workflow=graph.name, input=asked.input[0], origin=""))
         return graph, records, kept
 
     def _given(self, old: Header, kept: Kept, asked: RunFork) -> Redriven:

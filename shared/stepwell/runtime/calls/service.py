@@ -114,7 +114,7 @@ class Service:
         if there is not None and run_info(there).gathers and (led := await self._gatherer.before(header)) is not None:
             return led
         if there is None:  # else the first run answers, whatever today's schema says of its input
-            self._starter.check(graph, request.input)
+            self._starter.check(graph, header)
         event = None if request.event is None else replace(
             request.event, id=request.event.id or f"evt_{self._new_id()}")  # fmt: skip
         if event is not None:  # before the run: a caller that dies in between asks again

@@ -14,13 +14,14 @@ from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Graph, Json, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
 from stepwell.engine.gathering import alone
+from stepwell.engine.records import RunInfo
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
-from stepwell.runtime.starts.starting import check_input
+from stepwell.runtime.starts.starting import check_input, check_keys
 from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
 from stepwell.values import dataclass
@@ -89,7 +90,9 @@ class Scheduling:
 
     def _check_input(self, graph: Graph, given: Json) -> None:
         check_input(graph, given)
-        self._catalog.check_arguments(graph, alone(graph, given))
+        whole = alone(graph, given)
+        self._catalog.check_arguments(graph, whole)
+        check_keys(graph, RunInfo("", graph.name, graph.version, whole, self._ports.clock.now_ms()))
 
     async def create(self, schedule: Schedule) -> tuple[Known, bool]:
         """Returns the schedule, and whether this call made it; a repeated call gets the first one's.

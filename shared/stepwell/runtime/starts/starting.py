@@ -8,12 +8,13 @@ from dataclasses import field, replace
 from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.engine.copying import changed
 from stepwell.engine.gathering import alone
-from stepwell.engine.records import Status
+from stepwell.engine.permits import pace_of, share_of
+from stepwell.engine.records import RunInfo, Status
 from stepwell.engine.routing import violations
 from stepwell.engine.starts import BATCH, ITEMS
 from stepwell.engine.token import NEW
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import InvalidInput, Problem
+from stepwell.errors import ExpressionError, InvalidInput, Problem
 from stepwell.prices import Prices
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
@@ -131,15 +132,18 @@ class Starter:
         is_own = parent.pinned and workflow == parent.workflow
         return await self.pinned(parent) if is_own else self._catalog.called(workflow, run_id)
 
-    def check(self, graph: Graph, given: Json) -> None:
+    def check(self, graph: Graph, header: Header) -> None:
         """Raises InvalidInput for an invalid input of a whole run, which may be a batch's."""
-        check_whole(graph, given)
-        self._catalog.check_arguments(graph, given)
+        check_whole(graph, header.input)
+        self._catalog.check_arguments(graph, header.input)
+        check_keys(graph, run_info(header))
 
-    def check_one(self, graph: Graph, given: Json) -> None:
-        """Raises InvalidInput for an invalid input of a single start."""
-        check_input(graph, given)
-        self._catalog.check_arguments(graph, alone(graph, given))
+    def check_one(self, graph: Graph, header: Header) -> None:
+        """Raises InvalidInput for an invalid input of a single start, whose own the header has."""
+        check_input(graph, header.input)
+        given = alone(graph, header.input)
+        self._catalog.check_arguments(graph, given)
+        check_keys(graph, run_info(replace(header, input=given)))
 
     def warnings(self, graph: Graph, given: Json) -> tuple[str, ...]:
         """Returns sentences about an input that is valid, and may not be what its sender meant."""
@@ -186,11 +190,11 @@ class Starter:
         trace: str = "",
     ) -> Header:
         """Returns the header of a child run, no older than `called_ms`. Raises InvalidInput for an invalid input."""
-        self.check_one(graph, given)
-        given = alone(graph, given)
         now_ms = max(self._ports.clock.now_ms(), called_ms)
-        return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=parent.priority,
+        made = Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=parent.priority,
                       parent=str(caller), changed_ms=now_ms, trace=trace, pinned=parent.pinned)  # fmt: skip
+        self.check_one(graph, made)
+        return replace(made, input=alone(graph, given))
 
 
 def check_input(graph: Graph, given: Json) -> None:
@@ -199,6 +203,16 @@ def check_input(graph: Graph, given: Json) -> None:
         problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
         hint = f"give it what input_schema of {graph.name} asks for, as `input` or with -i FILE|JSON"
         raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems, hint=hint)
+
+
+def check_keys(graph: Graph, run: RunInfo) -> None:
+    """Raises InvalidInput if a key of the workflow's limits cannot be computed: the run would fail before its start."""
+    try:
+        share_of(graph, run)
+        pace_of(graph, run)
+    except ExpressionError as error:
+        hint = "the start's input must have what the key reads"
+        raise InvalidInput(error.message, code="bad_key", hint=hint) from error
 
 
 def check_whole(graph: Graph, given: Json) -> None:
