@@ -50,6 +50,13 @@ def error_of(flows: Flows, call: str) -> tuple[str, str]:
         ("ctx.event('x', match=5)", "`match` must be text, not 5"),
         ("ctx.event('x', match={})", "`match` must be text, not {}"),
         ("ctx.map(pay, 5)", "`map` takes the items of a list, not 5"),
+        ("ctx.step(pay, 1, at_most_once='yes')", "`at_most_once` must be True or False, not 'yes' (leave it out for"),
+        ("ctx.run(lambda: 1, at_most_once=1)", "`at_most_once` must be True or False, not 1"),
+        ("ctx.map(pay, [1], at_most_once='yes')", "`at_most_once` must be True or False, not 'yes'"),
+        ("ctx.step(pay, 1, pool=5)", "`pool` cannot be 5 (letters, digits"),
+        ("ctx.map(pay, [1], pool='')", "`pool` cannot be ''"),
+        ("ctx.all(other(ctx, 1), tolerate=3)", "3 tells not how many may fail"),
+        ("ctx.all(max_concurrency='2')", "`max_concurrency` must be a whole number, not '2'"),
     ],
 )
 def test_a_value_of_a_wrong_type_is_told(flows: Flows, call: str, message: str) -> None:
@@ -133,6 +140,24 @@ def test_a_run_that_already_waits_for_such_a_callback_goes_on(flows: Flows, monk
         assert run.waiting_for == "callback"
     kit.advance("1h")
     assert (run.status, (run.error or {})["type"]) == ("timed_out", "callback_timeout")
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"), [("ctx.step(done, at_most_once='yes')", "done"), ("ctx.run(done, at_most_once='yes')", "done")]
+)
+def test_a_run_that_has_made_such_a_step_goes_on(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch, call: str, shown: str
+) -> None:
+    head = HEAD.replace("@workflow", "@step\ndef done(): return 7\n\n@workflow", 1)
+    body = f"found = await {call}\n    await ctx.sleep('1h')\n    return found"
+    with monkeypatch.context() as patched:
+        for module in ("context", "calling"):
+            patched.setattr(f"stepwell.runtime.durable.{module}.check_step", lambda *given: None)
+        kit = flows(head.replace("BODY", body), sessions=0)
+        run = kit.start("flow")
+        assert run.status == "waiting", run.view
+    kit.advance("1h")
+    assert (run.status, run.result) == ("completed", 7), run.view
 
 
 def test_a_refusal_that_is_caught_is_the_same_in_every_replay(flows: Flows) -> None:

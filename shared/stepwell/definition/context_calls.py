@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from stepwell.definition.code import Def, Function
 from stepwell.definition.context_names import may_be_workflows
 from stepwell.definition.context_options import MAP_OPTIONS, OPTIONS, PARAMETERS
-from stepwell.definition.context_values import check_need, condition, late_heartbeat, policy_of
+from stepwell.definition.context_values import (
+    check_at_once,
+    check_name,
+    check_need,
+    check_tolerate,
+    condition,
+    late_heartbeat,
+    policy_of,
+    wrong_step,
+)
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.literals import NO_LITERAL, literal
 from stepwell.definition.signatures import CONTEXT
@@ -21,6 +30,7 @@ Wrong = tuple[ast.AST, str, str, str]  # a place, and the code, message and hint
 Called = Callable[[ast.expr], Def | ast.Lambda | None]
 
 _TO_A_FUNCTION = frozenset({"step", "child"})  # another name is that of a parameter, and checked with those
+_MUST_BE_NAMED = frozenset({"callback", "transact"})  # others take an empty name for none
 _WITHOUT_MAXIMUM = frozenset({"until", "step", "run"})  # of steps, `code_limits` tells
 
 
@@ -59,7 +69,8 @@ def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:
         given["timeout"] = call.args[0]
     values = {name: value for name, node in given.items() if (value := literal(node)) is not NO_LITERAL}
     for name, value in values.items():
-        if name in _CHECKS and value is not None and (error := _error(_CHECKS[name], value)):
+        is_used = name in _CHECKS and not _is_unused(name, value, operation, given)
+        if is_used and (error := _error(_CHECKS[name], value)):
             yield given[name], *error
     if "timeout" in values and operation not in _WITHOUT_MAXIMUM and (_ms(values, "timeout") or 0) > YEAR_MS:
         message = f"{values['timeout']} is over the maximum of ctx.{operation}"
@@ -68,6 +79,35 @@ def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:
         yield given["heartbeat"], late.code, late.message, late.hint or ""
     if operation == "approval" and (few := _too_few(values)):
         yield given["need"], "bad_value", few, "name at least as many as must agree"
+
+
+def _is_unused(name: str, value: Any, operation: str, given: Collection[str]) -> bool:
+    """Tells whether a run would not look at the value: None, an empty name for the function's, what is left out."""
+    if name == "name":
+        return operation == "start" or (not value and operation not in _MUST_BE_NAMED)
+    return value is None or (name == "tolerate" and "return_exceptions" in given)
+
+
+def _once(value: Any) -> None:
+    if error := wrong_step(value, None):
+        raise error
+
+
+def _pool(value: Any) -> None:
+    if error := wrong_step(None, value):
+        raise error
+
+
+def _named(value: Any) -> None:
+    check_name(value)
+
+
+def _at_once(value: Any) -> None:
+    check_at_once(value)
+
+
+def _tolerated(value: Any) -> None:
+    check_tolerate(value)
 
 
 def _parsed(value: Any) -> None:
@@ -88,8 +128,9 @@ def _approvers(value: Any) -> None:
 
 
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
-    "approvers": _approvers, "heartbeat": _parsed, "match": _condition, "need": check_need, "retry": _policy,
-    "timeout": _parsed,
+    "approvers": _approvers, "at_most_once": _once, "heartbeat": _parsed, "match": _condition,
+    "max_concurrency": _at_once, "name": _named, "need": check_need, "pool": _pool, "retry": _policy,
+    "timeout": _parsed, "tolerate": _tolerated,
 }  # fmt: skip
 
 

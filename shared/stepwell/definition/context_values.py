@@ -10,7 +10,9 @@ from stepwell.definition import graph
 from stepwell.definition.authoring import Retry, retry_of
 from stepwell.definition.durations import show_duration
 from stepwell.definition.expressions import compile_expression
+from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.errors import ExpressionError, InvalidInput, UserError
+from stepwell.limits import NAME_CHARACTERS
 
 
 def policy_of(retry: Retry | Mapping[str, Any] | None) -> graph.Retry | None:
@@ -41,6 +43,51 @@ def check_need(need: object) -> None:
     """Raises InvalidInput if the number of approvals is no number."""
     if not isinstance(need, int | float):
         raise InvalidInput(f"`need` must be a whole number, not {need!r:.80}", code="bad_value")
+
+
+def wrong_step(at_most_once: object, pool: object) -> InvalidInput | None:
+    """Returns the error of a step's option that would be taken for something else."""
+    if at_most_once is not None and not isinstance(at_most_once, bool):
+        return InvalidInput(f"`at_most_once` must be True or False, not {at_most_once!r:.80}", code="bad_value",
+                            hint="leave it out for the function's own")  # fmt: skip
+    if pool is not None and not is_name(pool):
+        return InvalidInput(f"`pool` cannot be {pool!r:.80}", code="bad_value", hint=NAME_HINT)
+    return None
+
+
+def check_name(name: object) -> str:
+    """Returns the name of an operation. Raises InvalidInput."""
+    if not is_name(name):
+        raise InvalidInput(f"{name!r:.80} cannot be a name", code="bad_name", hint=NAME_HINT)
+    return str(name)
+
+
+def is_name(name: object) -> bool:
+    """Tells whether this can name an operation, or a pool."""
+    return isinstance(name, str) and len(name) <= NAME_CHARACTERS and NAME.fullmatch(name) is not None
+
+
+def check_at_once(max_concurrency: object) -> int:
+    """Returns how many operations may run at once; 0: all. Raises InvalidInput: it may come from the run's input."""
+    if max_concurrency is None:
+        return 0
+    if isinstance(max_concurrency, bool) or not isinstance(max_concurrency, int) or max_concurrency < 0:
+        raise InvalidInput(f"`max_concurrency` must be a whole number, not {max_concurrency!r:.80}", code="bad_value",
+                           hint="write how many may run at once; 0 for all of them")  # fmt: skip
+    return max_concurrency
+
+
+def check_tolerate(tolerate: object) -> dict[str, Any]:
+    """Returns how many of several operations may fail, as written. Raises InvalidInput."""
+    given = {} if tolerate is None else tolerate
+    if (
+        not isinstance(given, dict)
+        or given.keys() - {"count", "percent"}
+        or not all(isinstance(one, int | float) and one >= 0 for one in given.values())
+    ):
+        raise InvalidInput(f"{tolerate!r:.80} tells not how many may fail", code="bad_value",
+                           hint='write {"count": 3} or {"percent": 10}')  # fmt: skip
+    return given
 
 
 def late_heartbeat(beat_ms: int | None, limit_ms: int | None) -> InvalidInput | None:

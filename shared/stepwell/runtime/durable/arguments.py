@@ -10,17 +10,17 @@ from typing import Any, TypedDict
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.context_options import OPTIONS, meant
-from stepwell.definition.context_values import check_need, late_heartbeat
+from stepwell.definition.context_values import check_name, check_need, check_tolerate, late_heartbeat, wrong_step
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.graph import Approvers, Json, Step, Throttle
-from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.engine.turns import Given
 from stepwell.errors import InvalidInput
-from stepwell.limits import APPROVERS, FORK_WIDTH, NAME_CHARACTERS, YEAR_MS
+from stepwell.limits import APPROVERS, FORK_WIDTH, YEAR_MS
 from stepwell.runtime.durable.operations import in_force, input_of, reader_of, result_reader, stored
 
-_HEARTBEAT = "stepwell:heartbeat"  # a patch, as a record has it; no name that users can give
+# Patches, as a record has them; no names that users can give.
+_HEARTBEAT, _STEP = "stepwell:heartbeat", "stepwell:step"
 
 
 def called(
@@ -74,25 +74,8 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
     """Returns how many of `width` operations may fail; all with `is_every`. Raises InvalidInput."""
     if is_every:
         return width
-    given: dict[str, Any] = {} if tolerate is None else tolerate  # type: ignore[assignment]  # checked here
-    if (
-        not isinstance(given, dict)
-        or given.keys() - {"count", "percent"}
-        or not all(isinstance(one, int | float) and one >= 0 for one in given.values())
-    ):
-        raise InvalidInput(f"{tolerate!r:.80} tells not how many may fail", code="bad_value",
-                           hint='write {"count": 3} or {"percent": 10}')  # fmt: skip
+    given = check_tolerate(tolerate)
     return max(int(given.get("count", 0)), int(width * given.get("percent", 0) // 100))
-
-
-def at_once_of(max_concurrency: int | None) -> int:
-    """Returns how many operations may run at once; 0: all. Raises InvalidInput: it may come from the run's input."""
-    if max_concurrency is None:
-        return 0
-    if isinstance(max_concurrency, bool) or not isinstance(max_concurrency, int) or max_concurrency < 0:
-        raise InvalidInput(f"`max_concurrency` must be a whole number, not {max_concurrency!r:.80}", code="bad_value",
-                           hint="write how many may run at once; 0 for all of them")  # fmt: skip
-    return max_concurrency
 
 
 def limit_ms_of(what: str, given: Duration | timedelta) -> int:
@@ -116,6 +99,13 @@ def check_heartbeat(beat_ms: int | None, limit_ms: int | None) -> None:
         raise error
 
 
+def check_step(at_most_once: object, pool: object = None) -> None:
+    """Raises InvalidInput for a wrong option of a step. Runs of earlier releases may have begun such a step."""
+    error = wrong_step(at_most_once, pool)
+    if error is not None and in_force(_STEP):
+        raise error
+
+
 def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
     if len(awaited) > FORK_WIDTH:
         raise InvalidInput(f"`{what}` of {len(awaited)}; at most {FORK_WIDTH}", code="bad_value")
@@ -133,9 +123,7 @@ def event_name(name: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
-        raise InvalidInput(f"{name!r} cannot be a name", code="bad_name", hint=NAME_HINT)
-    return name
+    return check_name(name)
 
 
 def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:

@@ -12,7 +12,7 @@ from stepwell.definition.graph import Retry, Step
 from stepwell.engine.journal import RUN
 from stepwell.engine.turns import IN_SESSION, Asked
 from stepwell.errors import InvalidInput
-from stepwell.runtime.durable.arguments import checked_name, limit_ms_of
+from stepwell.runtime.durable.arguments import check_step, checked_name, limit_ms_of
 from stepwell.runtime.durable.held import limited_by
 from stepwell.runtime.durable.kept import check_rebinding
 from stepwell.runtime.durable.operations import Operation, Reader, misnamed, result_reader
@@ -42,6 +42,7 @@ def called_here(
         raise InvalidInput(f"{function!r:.80} does not take {', '.join(named)}", code="step_input", hint=hint)
     given = partial(function, *args, **named)
     check_rebinding(given, "lost_in_branch")
+    check_step(options.at_most_once)
     own = defaults_of(function)
     shown = checked_name(name or own.name or _name_of(function))
     limit_ms = own.timeout_ms if options.timeout is None else limit_ms_of("a step", options.timeout)

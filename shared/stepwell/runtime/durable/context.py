@@ -25,6 +25,7 @@ from stepwell.runtime.durable.arguments import (
     approvers_of,
     called,
     check_heartbeat,
+    check_step,
     checked_name,
     event_name,
     limit_ms_of,
@@ -84,6 +85,7 @@ class Context(Combining):
         not fit.
         """
         check_own(self.run_id)
+        check_step(at_most_once, pool)
         known, own = step_of(function)
         step = changed(
             known,

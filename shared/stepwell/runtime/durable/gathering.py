@@ -12,6 +12,7 @@ from zlib import crc32
 
 from stepwell.definition.child_names import child_names
 from stepwell.definition.context_options import MAP_OPTIONS
+from stepwell.definition.context_values import check_at_once
 from stepwell.definition.graph import Call, Json, Wait
 from stepwell.definition.text import STEP_OPTIONS
 from stepwell.engine.join import FAILED
@@ -20,7 +21,6 @@ from stepwell.engine.turns import Asked
 from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
 from stepwell.limits import CHILDREN, FORK_CHUNK, ITEMS_COMPARED, WAIT_ARMS
-from stepwell.runtime.durable.arguments import at_once_of
 from stepwell.runtime.durable.failures import raised
 from stepwell.runtime.durable.operations import Operation, Reader, misnamed
 from stepwell.runtime.durable.racing import Gathered, Joined, all_of, first_of
@@ -102,7 +102,7 @@ def together(
 
     `tolerated`: this many may fail, and stand as exceptions among the results. Raises InvalidInput.
     """
-    at_once = at_once_of(max_concurrency)
+    at_once = check_at_once(max_concurrency)
     if not awaited:
         return Nothing()
     operations, need_tasks = _taken(awaited), _need_tasks(awaited)
