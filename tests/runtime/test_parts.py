@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ from stepwell.engine.records import Kind, Status
 from stepwell.engine.waits import event_topic
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stepwell.runtime.calls.callbacks import wait_callback
+from stepwell.runtime.calls.links import CallbackLink
+from stepwell.runtime.log.messages import Timer, to_json
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
 
 
@@ -247,6 +252,46 @@ def test_an_escalated_approval_still_times_out() -> None:
     wait = QUORUM.replace("kim]}", "kim]}, escalate: {after: 4h, to: [boss]}")
     world, run_id = waiting(wait)
     world.pass_time(24 * HOUR_MS)
+    assert world.header(run_id).status is Status.TIMED_OUT
+
+
+def test_votes_before_an_escalation_cost_nothing_after_it_until_the_wait_is_over() -> None:
+    wait = "{for: approval, approvers: {of: [ana, leo, kim], need: 3}, escalate: {after: 4h, to: [boss]}, timeout: 3d}"
+    world, run_id = waiting(wait)
+    for who in ("ana", "leo"):
+        run_now(world.service.approve(run_id, who=who))
+    assert world.queue.pending() == 1  # the wait's timer: a vote sets none
+    world.pass_time(4 * HOUR_MS)
+    world.store.calls.clear()
+    world.pass_time(DAY_MS)
+    assert (world.store.calls, world.queue.pending()) == (Counter(), 1)
+    world.pass_time(2 * DAY_MS)
+    assert world.header(run_id).status is Status.TIMED_OUT
+
+
+def test_a_timer_of_an_earlier_release_sets_the_timer_of_the_wait_once() -> None:
+    """Each vote had set its own."""
+    wait = "{for: approval, approvers: {of: [ana, leo], need: 2}, escalate: {after: 4h, to: [boss]}, timeout: 3d}"
+    world, run_id = waiting(wait)
+    run_now(world.service.approve(run_id, who="ana"))
+    world.pass_time(5 * HOUR_MS)
+    world.store.calls.clear()
+    world.send(Lane.RESUME, to_json(Timer(run_id, 1)))
+    world.pass_time(DAY_MS)
+    assert (world.store.calls["load"], world.store.writes, world.queue.pending()) == (1, Counter(), 1)
+
+
+def test_a_heartbeat_that_lasts_hours_is_looked_for_once_at_its_end() -> None:
+    """Not each quarter of an hour, as far as a queue can put a message off."""
+    world, run_id = waiting("{for: callback, heartbeat: 8h, timeout: 3d}")
+    callback = wait_callback(run_id, world.token(run_id))
+    assert callback is not None
+    world.pass_time(7 * HOUR_MS)
+    run_now(world.service.callbacks.beat(CallbackLink(callback, world.clock.now_ms() + DAY_MS)))
+    world.store.calls.clear()
+    world.pass_time(7 * HOUR_MS)
+    assert (world.store.calls["load"], world.store.writes, world.queue.pending()) == (1, Counter(), 1)
+    world.pass_time(2 * HOUR_MS)
     assert world.header(run_id).status is Status.TIMED_OUT
 
 

@@ -34,12 +34,10 @@ from stepwell.engine.effect_kinds import (
 )
 from stepwell.engine.forks import parent_of, with_needs
 from stepwell.engine.join import fan_in_of
-from stepwell.engine.parts import due_ms
+from stepwell.engine.parts import due_ms, timer_slot
 from stepwell.engine.permits import returned
 from stepwell.engine.records import (
-    ENDED,
     TASKS,
-    UPDATE,
     CleanUp,
     Compensate,
     End,
@@ -240,9 +238,7 @@ def _of_part(token: Token, record: Record, parked: Parked, resumption: Resumptio
     Other parts may have arrived while this one was written. The end of an operation is a part of a wait for code.
     """
     at_ms, slot = due_ms(token), token.waiting_slot
-    is_other = resumption is not None and resumption.kind in {UPDATE, ENDED}
-    is_first = is_other and not token.received  # the wait's own timer is as good
-    timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
+    timer = () if at_ms is None else (SetTimer(timer_slot(token), at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     announced: tuple[Effect, ...] = ()
     if resumption is not None and (event := coming_of(resumption).announces):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from stepwell.engine.copying import changed
 from stepwell.engine.records import Parked, Resumption
 from stepwell.engine.token import Token
 from stepwell.engine.waits.event import EVENT
@@ -97,6 +98,12 @@ def parts_of(index: int, resumptions: Iterable[Resumption]) -> list[Resumption]:
 def due_ms(token: Token) -> int | None:
     """Returns when the wait's timer is due: a time-out, a missing heartbeat, or an escalation."""
     return min((at_ms for at_ms, _ in _dues(token)), default=None)
+
+
+def timer_slot(token: Token) -> int:
+    """Returns the slot that names the wait's timer. Parts that leave its time as it was set no other one."""
+    is_as_set = due_ms(changed(token, received=())) == due_ms(token)
+    return token.waiting_slot if is_as_set else token.slot
 
 
 def _timed_arm(token: Token, parked: Parked) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
+from stepwell.engine.parts import timer_slot
 from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
 from stepwell.engine.records import ROOT, Failure
 from stepwell.engine.table import PARKED
@@ -81,14 +83,18 @@ class Coordinator:
         return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
 
     async def fire(self, timer: Timer, budget: Budget = UNLIMITED) -> None:
-        """Puts the end of a wait's time limit; if it is too early, schedules the timer again."""
+        """Puts the end of a wait's time limit; if it is too early, sets the wait's timer, which is set already mostly.
+
+        The part of a wait that moved its time has a timer of its own, or none: a heartbeat sets none.
+        """
         at = await self._logbook.load(timer.run_id, timer.token)
         if at is None:
             return
         answer = await self._advance.take(at, TimerFired(timer.slot), timer.id, budget)
         if isinstance(answer.action, Rest) and answer.action.until_ms is not None:
+            again = replace(timer, slot=timer_slot(answer.at.token))
             await self._performer.alarms.look_again(
-                Lane.RESUME, timer, answer.action.until_ms, timer, at.header.created_ms
+                Lane.RESUME, again, answer.action.until_ms, timer, at.header.created_ms
             )
 
     # -- events
