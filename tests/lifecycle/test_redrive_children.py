@@ -57,6 +57,12 @@ async def beside(ctx):
         await ctx.step(ship)
 
     await asyncio.gather(ctx.child("enrich", {}), later())
+
+@workflow
+async def sends(ctx):
+    await ctx.child("enrich", {}, detached=True)
+    await ctx.step(ship)
+    await ctx.step(tell)
 """
 
 
@@ -144,3 +150,20 @@ def test_a_fork_of_a_run_shows_the_child_that_it_kept(kit: Stepwell) -> None:
     assert (run.status, forked.status) == ("completed", "completed")
     assert shown(forked) == shown(run)
     assert [status for _, status in shown(forked)] == ["completed"]
+
+
+def test_a_function_keeps_its_detached_child(kit: Stepwell) -> None:
+    """After several redrives too, and in a fork of the last."""
+    kit.mock("ship", raises=ValueError("no carrier"), times=2)
+    kit.mock("tell", raises=ValueError("no line"), times=1)
+    runs = [kit.start("sends", {})]
+    for _ in range(3):
+        kit.advance("1m")
+        runs.append(runs[-1].redrive())
+    runs.append(runs[-1].fork(at=1))
+    kit.advance("1m")
+    assert [run.status for run in runs] == ["failed", "failed", "failed", "completed", "completed"]
+    ((child, status),) = shown(runs[0])
+    assert status == "completed"
+    assert [shown(run) for run in runs] == [[(child, status)]] * 5
+    assert all(one["detached"] for run in runs for one in run.view["children"])

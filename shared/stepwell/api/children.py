@@ -17,7 +17,7 @@ from stepwell.runtime.calls.kin import kin_ids
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.ports.headers import Header, RunPage, RunQuery
+from stepwell.runtime.ports.headers import FORK, REDRIVE, Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.stores.answers import fits
 
@@ -79,8 +79,8 @@ def waited_for(at: Standing, token: Token, statuses: Statuses) -> list[ChildView
 async def read_statuses(service: Service, *standings: Standing, forks: Sequence[Surveyed] = ()) -> Statuses:
     """Reads the status of the first 25 children from their headers, beginning with those of current waits.
 
-    `forks`: of the one standing that is given. What may be a detached child of a function is read, and left out if the
-    run did not start it.
+    `forks`: of the one standing that is given. What may be a detached child of a function is read, and left out if
+    neither the run started it nor one whose records it keeps.
     """
     waited = [one for at in standings for token in waiting_tokens(at) for one in waited_for(at, token, {})]
     others = [one for at in standings for one in child_views(at, {}, forks)]
@@ -88,12 +88,26 @@ async def read_statuses(service: Service, *standings: Standing, forks: Sequence[
              if _may_be_detached(view)]  # fmt: skip
     wanted = list(dict.fromkeys([*(one["run_id"] for one in (*waited, *others)), *maybe]))[:CHILD_STATUSES]
     headers = [await service.ports.runs.get_run(run_id) for run_id in wanted]
-    parents = {at.run_id for at in standings}
+    parents = {at.run_id for at in standings} | (await _origins(service, standings) if maybe else set())
     return {
         header.run_id: header.status.value
         for header in headers
         if header is not None and (header.run_id not in maybe or parent_id(header) in parents)
     }
+
+
+async def _origins(service: Service, standings: Sequence[Standing]) -> set[str]:
+    """Returns the ids of the runs whose records these runs keep, back through the latest of them."""
+    found = set[str]()
+    for header in {at.run_id: at.header for at in standings}.values():
+        last: Header | None = header
+        while last is not None and len(found) < CHILD_STATUSES:
+            made, _, origin = last.origin.partition(":")
+            if made not in (REDRIVE, FORK):
+                break
+            found.add(origin)
+            last = await service.ports.runs.get_run(origin)
+    return found
 
 
 async def child_runs(service: Service, parent: str, query: RunQuery) -> RunPage:
