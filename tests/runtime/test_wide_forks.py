@@ -10,10 +10,31 @@ from collections import Counter
 import pytest
 
 from stepwell.engine.records import Kind, Status
+from stepwell.runtime.log import kept_forks
+from stepwell.runtime.log.standing import standing_bytes
 from stepwell.runtime.loop.driving import run_now
+from tests.runtime.kit import World
 from tests.runtime.wide_forks import Peaks, handle, peaks, received, started, twice_in_any_order
 
 WIDE, NARROW = 4_000, 400
+FLAT = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: score, foreach: "{{ input.ids }}"}]}
+  score: {run: python:m.score, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, transitions: [{to: done}]}
+  done: {}
+"""
+NESTED = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: score, foreach: "{{ input.ids }}"}]}
+  score: {run: python:m.score, transitions: [{to: part, foreach: "{{ [1, 2] }}"}]}
+  part: {run: python:m.part, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, transitions: [{to: meet}]}
+  meet: {fan_in: {policy: all}, transitions: [{to: done}]}
+  done: {}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +63,28 @@ def test_branches_that_arrive_after_the_join_do_not_each_read_what_it_made() -> 
         handle(world, one)
     assert world.header(run_id).status is Status.COMPLETED
     assert world.store.calls["load"] == 200 + 2  # each branch; the parent once, and by who joined it
+
+
+@pytest.mark.parametrize("text", [FLAT, NESTED], ids=["flat", "nested"])
+def test_a_fork_of_a_large_state_is_read_as_often_as_one_of_a_small_state(text: str) -> None:
+    loads = []
+    for size_bytes in (10, 3_000_000):
+        world = World(text)
+        run_id = world.start(given={"ids": list(range(100)), "beside": "x" * size_bytes})
+        world.deliver()
+        assert world.header(run_id).status is Status.COMPLETED
+        loads.append(world.store.calls["load"])
+    assert loads[0] == loads[1]
+
+
+def test_the_state_around_the_forks_of_branches_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    monkeypatch.setattr(kept_forks, "standing_bytes", lambda at: measured.append(at.token.id) or standing_bytes(at))
+    world = World(NESTED)
+    run_id = world.start(given={"ids": list(range(100)), "beside": "x" * 3_000_000})
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert measured == ["0"]
 
 
 def test_the_memory_of_an_invocation_does_not_grow_with_the_width(wide: Peaks) -> None:

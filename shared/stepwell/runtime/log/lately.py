@@ -43,6 +43,11 @@ class Lately(Generic[K, V]):
             self._held[key] = value, size_bytes, now_ms + self._kept_ms
             self._held_bytes += size_bytes
 
+    def size_bytes(self, key: K) -> int:
+        """Returns the size of a value; 0 if it is not held."""
+        with self._lock:
+            return self._held[key][1] if key in self._held else 0
+
     def _drop(self, key: K) -> None:
         gone = self._held.pop(key, None)
         self._held_bytes -= gone[1] if gone else 0

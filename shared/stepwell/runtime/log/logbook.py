@@ -32,10 +32,11 @@ from stepwell.limits import (
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.due import whole_minute
+from stepwell.runtime.log.kept_forks import KeptForks
 from stepwell.runtime.log.lanes import Lanes, RunLane
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.outputs import in_full
-from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info, standing_bytes
+from stepwell.runtime.log.standing import ForkedParent, Forks, Standing, run_info
 from stepwell.runtime.log.token_reader import TokenReader
 from stepwell.runtime.log.waypoints import Waypoints
 from stepwell.runtime.ports import EventTaken, Marked, Ports
@@ -61,7 +62,7 @@ class Logbook:
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
         self._log, self._slots, self._runs, self._notes = ports.log, ports.slots, ports.runs, ports.notes
         self._blobs, self._clock, self._catalog = ports.blobs, ports.clock, catalog
-        self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
+        self._forks = KeptForks(forks_kept)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         """The actor that last pushed a fork's parent past that fork, by the fork's place."""
         self._waypoints, self._lane = Waypoints(), lane
@@ -193,7 +194,7 @@ class Logbook:
         at = await self.load(run_id, parent_id, known)
         found = None if at is None else await self._forked(at, slot)
         if found is not None and not found.parent.token.holds(slot):
-            self._forks.keep((run_id, parent_id, slot), found, standing_bytes(found.parent), self._clock.now_ms())
+            self._forks.keep((run_id, parent_id, slot), found, self._clock.now_ms())
         return found
 
     async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:

@@ -168,6 +168,10 @@ def pool_at(graph: Graph, name: str) -> str:
 
 def standing_bytes(at: Standing) -> int:
     """Returns the size of the token's data, with the run's input and what a branch has from its parents."""
-    branch = at.token.branch
-    outer = [branch.item, dict(branch.state)] if branch else []
-    return token_bytes(at.token) + about_bytes([at.run.input, outer])
+    around = [at.run.input, dict(at.token.branch.state) if at.token.branch else None]
+    return own_bytes(at) + about_bytes(around)
+
+
+def own_bytes(at: Standing) -> int:
+    """Returns the size of the token's data, with the item of a branch."""
+    return token_bytes(at.token) + about_bytes(at.token.branch.item if at.token.branch else None)
