@@ -6,7 +6,9 @@ step code to choose the category), `PortError` (an outside service did not answe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from stepwell.values import dataclass
 
@@ -100,6 +102,16 @@ class ExpressionError(StepwellError):
     """An expression could not be evaluated, which is a `validation` error of its node."""
 
     code = "bad_expression"
+
+
+class KeptFailure(ExpressionError):
+    """A node fails with a failure that came before it: `failure`, as expressions see it."""
+
+    code = "kept_failure"
+
+    def __init__(self, failure: Mapping[str, Any]) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
 
 
 class PortError(StepwellError):

@@ -159,11 +159,47 @@ def test_what_cannot_be_written_is_an_error_that_the_map_catches(begin: Begin, c
     assert (error["type"], error["step"]) == ("result_writer_failed", "A")
 
 
-def test_a_map_with_too_many_failures_writes_nothing_and_names_its_state(begin: Begin, put: Put, cloud: Cloud) -> None:
-    run = begin(writing(ODD, ToleratedFailureCount=0), GIVEN)
-    error = got(run, f"/runs/{run.id}")["error"]
-    assert (run.status, error["type"], error["step"]) == ("failed", "join_unmet", "A")
-    assert "PutObject" not in cloud.calls
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"ToleratedFailureCount": 0}, ("join_unmet", "A", "1 of 3 branches failed; 0 may")),
+        ({}, ("Boom", "F", "two")),
+    ],
+)
+def test_a_map_with_too_many_failures_writes_what_came_and_fails(
+    begin: Begin, put: Put, cloud: Cloud, fields: Machine, error: tuple[str, ...]
+) -> None:
+    run = begin(writing({**ODD, "G": {"Type": "Pass", "End": True}}, MaxConcurrency=1, **fields), GIVEN)
+    found = got(run, f"/runs/{run.id}")["error"]
+    assert (run.status, found["type"], found["step"], found["message"]) == ("failed", *error)
+    (key,) = (
+        one["Key"] for one in cloud.service("s3").list_objects_v2(Bucket="data")["Contents"] if "manif" in one["Key"]
+    )
+    manifest, files = written(cloud, {"Bucket": "data", "Key": key})
+    assert {name: len(of) for name, of in manifest["ResultFiles"].items()} == {
+        "FAILED": 1,
+        "PENDING": 0,
+        "SUCCEEDED": 1,
+    }
+    assert [one["Input"] for one in files["SUCCEEDED_0.json"]] == ['{"n":1}']
+    assert [(one["Input"], one["Error"]) for one in files["FAILED_0.json"]] == [('{"n":2}', "Boom")]
+
+
+def test_a_map_takes_its_own_failure_once_it_has_written(begin: Begin, put: Put, cloud: Cloud) -> None:
+    name = "States.ExceedToleratedFailureThreshold"
+    rules: Machine = {
+        "Retry": [{"ErrorEquals": [name], "MaxAttempts": 1}],
+        "Catch": [{"ErrorEquals": [name], "Next": "Z"}],
+    }
+    caught = writing(ODD, ToleratedFailureCount=0, **rules)
+    caught["States"]["Z"] = PASS
+    run = begin(caught, GIVEN)
+    assert run.status == "waiting"
+    run = advance(run, "1s")
+    assert (run.status, run.result["Error"]) == ("completed", name)
+    keys = [one["Key"] for one in cloud.service("s3").list_objects_v2(Bucket="data")["Contents"]]
+    assert len({key.split("/")[1] for key in keys}) == 2
+    assert got(run, f"/runs/{run.id}")["state"] == {}
 
 
 def test_a_step_that_is_tried_again_writes_the_same_files(stepwell: Stepwell) -> None:

@@ -244,7 +244,7 @@ class FanIn:
     policy: str = "all"  # all | any | m_of_n
     need: int = 0  # of m_of_n
     # append | merge_object | keyed_by_branch | last_wins | results (of the branches, in order)
-    # | outcomes (of all of them: {index, given, output or error})
+    # | outcomes (of those that ended: {index, given, output or error}; {outcomes, failure} if too many have failed)
     merge: str = "append"
     target: str = ""  # the name in the scope; the compiler fills in the node's own
     on_early_complete: str = "cancel"  # cancel | abandon: the branches that still run when the join has fired

@@ -182,9 +182,11 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
     elif len(merged) < (needed(fan_in, fork.width) if fan_in.policy != "all" else 0):
         message = f"{len(merged)} of {fork.width} branches came to {name}; it needs {needed(fan_in, fork.width)}"
         failure = Failure("join_unmet", "step", message, step=name)
-    outcome = Ended(name, 0, failure=failure, timed_out=timed_out)
-    if failure is None:
+    is_kept = failure is not None and fan_in.merge == "outcomes"  # the node fails once it has written them
+    outcome = Ended(name, 0, failure=None if is_kept else failure, timed_out=timed_out)
+    if outcome.failure is None:
         result: Json = _merged(fan_in, merged, at_join=bool(fork.join))
+        result = {"outcomes": result, "failure": told_failure(failure)} if is_kept else result
         writes = {fan_in.target or name: result} if fork.join and not fork.is_awaited else {}
         if fork.needs:
             members = [one.member for one in merged if one.member]

@@ -8,13 +8,14 @@ from functools import cached_property
 
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
+from stepwell.engine.field_json import build
 from stepwell.engine.forks import fork_over
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_by, retry_delay_ms, used_before
 from stepwell.engine.token import StepView, Token
 from stepwell.engine.turns import Suspended
-from stepwell.errors import ExpressionError
+from stepwell.errors import ExpressionError, KeptFailure
 from stepwell.values import dataclass
 
 
@@ -69,6 +70,8 @@ def _back(moment: Moment, token: Token, following: Next) -> Next:
 
 def validation_failure(error: ExpressionError, node: str, attempt: int) -> Failure:
     """Returns the error of a node whose expression failed at run time."""
+    if isinstance(error, KeptFailure):
+        return build(Failure, error.failure)
     return Failure(error.code, "validation", str(error), step=node, attempts=max(attempt, 1))
 
 

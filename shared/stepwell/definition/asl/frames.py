@@ -55,11 +55,11 @@ class Frame:
         return found[what]
 
     def kept(self, what: str) -> Json:
-        """What the state's ResultWriter writes: the `outcomes` of the branches, and the `id` of them all."""
+        """What the state's ResultWriter writes: the `outcomes` of the branches, the `id` of them all, the `failure`."""
         found: Mapping[str, Json] | None = self._written.get(KEPT)
         if found is None:
             raise ExpressionError(f"{self.state} has kept no results")
-        return found[what]
+        return found.get(what)
 
     def retries(self) -> list[int]:
         """How often each retrier of this state has been used since the state was entered."""

@@ -3,6 +3,7 @@
     A.join   keeps the results, and draws the id under which they are written
     A        writes them: a file of those that succeeded, one of those that failed, and the manifest at last
 
+If more items have failed than the Map tolerates, it fails after that, with what it would fail with otherwise.
 The writing is a step. Its retries write the same files again. What it fails with is `States.ResultWriterFailed`.
 """
 
@@ -21,7 +22,7 @@ from stepwell.definition.asl.parts import Computed
 from stepwell.definition.asl.tasks import Unsupported, mapped_to
 from stepwell.definition.graph import KEPT, Json, Step
 from stepwell.definition.text import closest, pointer_part
-from stepwell.errors import ExpressionError, Problem
+from stepwell.errors import ExpressionError, KeptFailure, Problem
 from stepwell.values import dataclass
 
 State = Mapping[str, Json]
@@ -67,7 +68,8 @@ class Kept:
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         frame = Frame(names, self._state)
-        return frame.input, {**MADE, KEPT: {"id": uuid_of(frame.seed("ResultWriter")), "outcomes": brought}}
+        came = brought if isinstance(brought, dict) else {"outcomes": brought}
+        return frame.input, {**MADE, KEPT: {"id": uuid_of(frame.seed("ResultWriter")), **came}}
 
 
 class _Files:
@@ -94,7 +96,12 @@ class _Files:
         return {"Bucket": bucket, "Objects": [*objects, {"Key": f"{folder}manifest.json", "Body": _json(manifest)}]}
 
     def told(self, frame: Frame, brought: Json) -> Json:
-        """Returns the state's result. `brought`: where the manifest was written; else where it was to be."""
+        """Returns the state's result. `brought`: where the manifest was written; else where it was to be.
+
+        Raises KeptFailure if too many items have failed.
+        """
+        if (failure := frame.kept("failure")) is not None:
+            raise KeptFailure(failure)
         bucket, folder = self._place(frame)
         place = brought if isinstance(brought, dict) and brought.keys() >= {"Bucket", "Key"} else {}
         details = {"Bucket": place.get("Bucket", bucket), "Key": place.get("Key", f"{folder}manifest.json")}
