@@ -16,6 +16,7 @@ from stepwell.definition.asl.dialects import Answers, Dialect, Paths, field_erro
 from stepwell.definition.asl.fields import ANSWERS
 from stepwell.definition.asl.frames import MADE, Frame
 from stepwell.definition.asl.jsonata import is_jsonata
+from stepwell.definition.asl.outside import Outside
 from stepwell.definition.asl.parts import Computed
 from stepwell.definition.asl.tasks import Unsupported, mapped_to
 from stepwell.definition.asl.values import Number, number_value
@@ -27,17 +28,24 @@ from stepwell.values import dataclass
 State = Mapping[str, Json]
 MOST_ITEMS = 100_000_000  # that MaxItems may say; a larger number means this one
 _TYPES = ("CSV", "JSON", "JSONL")
-_CHOICES: Mapping[str, Sequence[str]] = {
-    "InputType": _TYPES,
-    "CSVHeaderLocation": (datasets.FIRST_ROW, datasets.GIVEN),
-    "CSVDelimiter": tuple(datasets.DELIMITERS),
-    "Transformation": ("NONE",),
-}
-_UNSUPPORTED: Mapping[str, Sequence[str]] = {  # values that Step Functions has
-    "InputType": ("MANIFEST", "PARQUET"),
-    "Transformation": ("LOAD_AND_FLATTEN",),
-}
-_CONFIG = (*_CHOICES, "CSVHeaders", "ItemsPointer", "MaxItems")
+_OUTSIDE = Outside(
+    "ItemReader",
+    "ReaderConfig",
+    needs="write arn:aws:states:::s3:getObject",
+    choices={
+        "InputType": _TYPES,
+        "CSVHeaderLocation": (datasets.FIRST_ROW, datasets.GIVEN),
+        "CSVDelimiter": tuple(datasets.DELIMITERS),
+        "Transformation": ("NONE",),
+    },
+    unsupported={
+        "InputType": ("MANIFEST", "PARQUET"),
+        "ManifestType": ("ATHENA_DATA", "S3_INVENTORY"),
+        "Transformation": ("LOAD_AND_FLATTEN",),
+    },
+    instead="read the items in a Task before it, and go through its result",
+)
+_CONFIG = (*_OUTSIDE.choices, "CSVHeaders", "ItemsPointer", "MaxItems")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,47 +111,24 @@ class Read:
 
 def reader_problems(state: State, path: str, language: str) -> Iterator[Problem]:
     """Yields what is wrong with an `ItemReader`, and where it stands."""
-    reader, place = state["ItemReader"], f"{path}/ItemReader"
+    yield from _OUTSIDE.problems(state, path, language)
+    reader = state["ItemReader"]
     if not isinstance(reader, dict):
-        yield Problem("wrong_type", "`ItemReader` must be an object", place)
         return
-    field, other = ("Arguments", "Parameters") if language == ANSWERS else ("Parameters", "Arguments")
-    known = ("Resource", "ReaderConfig", field)
-    if other in reader:
-        message = f"`{other}` is for the other query language; this state's is {language}"
-        yield Problem("misplaced_key", message, f"{place}/{other}", f"write {field}")
-    for name in reader.keys() - {*known, other}:
-        hint = closest(name, known)
-        yield Problem("unknown_key", f"`ItemReader` has no field `{name}`", f"{place}/{pointer_part(name)}", hint)
-    if not isinstance(reader.get("Resource"), str):
-        yield Problem("missing_key", "`ItemReader` needs `Resource`", place, "write arn:aws:states:::s3:getObject")
     for name in state.keys() & {"Items", "ItemsPath"}:
         yield Problem("bad_state", f"`{name}` and `ItemReader` cannot both be there", f"{path}/{name}", "remove one")
-    processor = state.get("ItemProcessor")
-    if not isinstance(processor, dict) or (processor.get("ProcessorConfig") or {}).get("Mode") != "DISTRIBUTED":
-        hint = "write ItemProcessor: {ProcessorConfig: {Mode: DISTRIBUTED}, …}"
-        yield Problem("bad_state", "`ItemReader` is for a Map in the mode DISTRIBUTED", place, hint)
-    yield from _config_problems(reader, f"{place}/ReaderConfig", language)
+    if isinstance(reader.get("ReaderConfig", {}), dict):
+        yield from _config_problems(state, f"{path}/ItemReader/ReaderConfig", language)
 
 
-def _config_problems(reader: State, place: str, language: str) -> Iterator[Problem]:
-    config = reader.get("ReaderConfig", {})
-    if not isinstance(config, dict):
-        yield Problem("wrong_type", "`ReaderConfig` must be an object", place)
-        return
+def _config_problems(state: State, place: str, language: str) -> Iterator[Problem]:
+    reader, config = state["ItemReader"], _OUTSIDE.config_of(state)
     known = _CONFIG if language == ANSWERS else (*_CONFIG, "MaxItemsPath")
     for name, value in config.items():
-        here = f"{place}/{pointer_part(name)}"
-        if name == "ManifestType" or value in _UNSUPPORTED.get(name, ()):
-            hint = "read the items in a Task before it, and go through its result"
-            yield Problem("unsupported", f"`{name}: {value}` is not supported in this version", here, hint)
-        elif name not in known:
-            yield Problem("unknown_key", f"`ReaderConfig` has no field `{name}`", here, closest(name, known))
-        elif name in _CHOICES and value not in _CHOICES[name]:
-            hint = f"one of {', '.join(_CHOICES[name])}"
-            yield Problem("bad_value", f"`{name}` cannot be {value!r:.50}", here, hint)
+        if (problem := _OUTSIDE.config_problem(name, value, place, known)) is not None:
+            yield problem
         elif wanted := _wanted(name, value, language):
-            yield Problem("wrong_type", f"`{name}` must be {wanted}", here)
+            yield Problem("wrong_type", f"`{name}` must be {wanted}", f"{place}/{pointer_part(name)}")
     if config.keys() >= {"MaxItems", "MaxItemsPath"}:
         yield Problem("bad_state", "`MaxItems` and `MaxItemsPath` cannot both be there", f"{place}/MaxItemsPath")
     if isinstance(resource := reader.get("Resource"), str):

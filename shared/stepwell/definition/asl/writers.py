@@ -18,19 +18,25 @@ from stepwell.definition.asl.fields import ANSWERS
 from stepwell.definition.asl.frames import MADE, Frame
 from stepwell.definition.asl.intrinsic_functions import uuid_of
 from stepwell.definition.asl.names import cause_of, name_of
+from stepwell.definition.asl.outside import Outside
 from stepwell.definition.asl.parts import Computed
 from stepwell.definition.asl.tasks import Unsupported, mapped_to
 from stepwell.definition.graph import KEPT, Json, Step
-from stepwell.definition.text import closest, pointer_part
+from stepwell.definition.text import closest
 from stepwell.errors import ExpressionError, KeptFailure, Problem
 from stepwell.values import dataclass
 
 State = Mapping[str, Json]
 FAILED = "result_writer_failed"
 _SUCCESS, _FAILURE = "SUCCEEDED", "FAILED"
-_CHOICES: Mapping[str, Sequence[str]] = {"Transformation": ("NONE", "COMPACT", "FLATTEN"), "OutputType": ("JSON",)}
-_UNSUPPORTED: Mapping[str, Sequence[str]] = {"OutputType": ("JSONL",)}
-_NEEDS = "write Resource: arn:aws:states:::s3:putObject, and Parameters with the Bucket"
+_OUTSIDE = Outside(
+    "ResultWriter",
+    "WriterConfig",
+    needs="write Resource: arn:aws:states:::s3:putObject, and Parameters with the Bucket",
+    choices={"Transformation": ("NONE", "COMPACT", "FLATTEN"), "OutputType": ("JSON",)},
+    unsupported={"OutputType": ("JSONL",)},
+    instead="write JSON, or write the results in a Task after it",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,41 +163,11 @@ def _json(value: Json) -> str:
 
 def writer_problems(state: State, path: str, language: str) -> Iterator[Problem]:
     """Yields what is wrong with a `ResultWriter`, and where it stands."""
-    writer, place = state["ResultWriter"], f"{path}/ResultWriter"
-    if not isinstance(writer, dict):
-        yield Problem("wrong_type", "`ResultWriter` must be an object", place)
-        return
-    field, other = ("Arguments", "Parameters") if language == ANSWERS else ("Parameters", "Arguments")
-    known = ("Resource", "WriterConfig", field)
-    if other in writer:
-        message = f"`{other}` is for the other query language; this state's is {language}"
-        yield Problem("misplaced_key", message, f"{place}/{other}", f"write {field}")
-    for name in writer.keys() - {*known, other}:
-        hint = closest(name, known)
-        yield Problem("unknown_key", f"`ResultWriter` has no field `{name}`", f"{place}/{pointer_part(name)}", hint)
-    if not isinstance(writer.get("Resource"), str):
-        yield Problem("missing_key", "`ResultWriter` needs `Resource`", place, _NEEDS)
-    processor = state.get("ItemProcessor")
-    if not isinstance(processor, dict) or (processor.get("ProcessorConfig") or {}).get("Mode") != "DISTRIBUTED":
-        hint = "write ItemProcessor: {ProcessorConfig: {Mode: DISTRIBUTED}, …}"
-        yield Problem("bad_state", "`ResultWriter` is for a Map in the mode DISTRIBUTED", place, hint)
-    config = writer.get("WriterConfig", {})
-    if not isinstance(config, dict):
-        yield Problem("wrong_type", "`WriterConfig` must be an object", f"{place}/WriterConfig")
-        return
-    yield from _config_problems(config, f"{place}/WriterConfig")
-
-
-def _config_problems(config: State, place: str) -> Iterator[Problem]:
-    for name, value in config.items():
-        here = f"{place}/{pointer_part(name)}"
-        if value in _UNSUPPORTED.get(name, ()):
-            hint = "write JSON, or write the results in a Task after it"
-            yield Problem("unsupported", f"`{name}: {value}` is not supported in this version", here, hint)
-        elif name not in _CHOICES:
-            yield Problem("unknown_key", f"`WriterConfig` has no field `{name}`", here, closest(name, _CHOICES))
-        elif value not in _CHOICES[name]:
-            yield Problem("bad_value", f"`{name}` cannot be {value!r:.50}", here, f"one of {', '.join(_CHOICES[name])}")
+    yield from _OUTSIDE.problems(state, path, language)
+    place = f"{path}/ResultWriter/WriterConfig"
+    for name, value in _OUTSIDE.config_of(state).items():
+        if (problem := _OUTSIDE.config_problem(name, value, place, tuple(_OUTSIDE.choices))) is not None:
+            yield problem
 
 
 def writer_errors(state: State, path: str, language: str) -> Iterator[tuple[str, ExpressionError]]:
