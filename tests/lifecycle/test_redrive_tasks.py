@@ -120,7 +120,7 @@ def test_what_completed_and_was_never_heard_of_is_told_to_the_new_run(memory: St
     assert heard
 
 
-@pytest.mark.parametrize("workflow", ["gathered", "grouped", "collected", "pooled", "forked"])
+@pytest.mark.parametrize("workflow", ["gathered", "grouped", "collected", "pooled", "forked", "mapped"])
 def test_whoever_dies_at_whichever_call_the_run_goes_on_once(workflow: str) -> None:
     """The redrive and all that follows it: no operation that had completed before is called again."""
     played: dict[int, tuple[Run, Shop, list[tuple[str, str]]]] = {}

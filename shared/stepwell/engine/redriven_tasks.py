@@ -67,7 +67,7 @@ def failed_in_tasks(records: Sequence[Record], operation: Entry | None) -> Ended
         found = stretch
         if operation is not None and any(operation.slot in (one.slot, one.begun) for one in stretch):
             break
-    alike = [one for one in found if _is_same(one.error, records[-1])]
+    alike = [one for one in found if is_same(one.error, records[-1])]
     return next(iter(alike or found), None)
 
 
@@ -177,6 +177,15 @@ def _is_end(record: Record) -> bool:
     return record.resumption is not None and record.resumption.kind == ENDED
 
 
-def _is_same(error: Failure | None, last: Record) -> bool:
+def is_same(error: Failure | None, last: Record) -> bool:
+    """Tells whether the function ended with this error, which it may have caught and raised again."""
     ended = last.error
-    return error is not None and ended is not None and (error.type, error.message) == (ended.type, ended.message)
+    if error is None or ended is None:
+        return False
+    return (error.type, error.message) == (ended.type, ended.message) or _is_within(error, ended)
+
+
+def _is_within(error: Failure, group: Failure) -> bool:
+    """Tells whether the message of an exception group, such as that of a TaskGroup, names this error."""
+    told = f": {error.message}" if error.message != error.type else f"{error.type}: "
+    return group.type.endswith("ExceptionGroup") and told in group.message

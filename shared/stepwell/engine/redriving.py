@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.formats import EVALUATOR
+from stepwell.engine.join import FAILED
 from stepwell.engine.journal import INPUTS, Entry, Journal
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import Failure, Finished, Fork, Goto, Kind, Record, Status
@@ -28,6 +29,7 @@ from stepwell.engine.redriven_tasks import (
     finished_later,
     is_amid_tasks,
     is_asked_by_tasks,
+    is_same,
     left_over,
     with_ends,
 )
@@ -286,17 +288,35 @@ def _failed(before: Token, last: Record, operation: Entry | None, starts: dict[s
 def _failed_operation(records: Sequence[Record]) -> Entry | None:
     """Returns the operation whose failure ended the function: the last one, or the last that failed as it did.
 
-    None: the function's own code failed.
+    A fork that tolerates failures has failed too, if some of its branches have. None: the function's own code failed.
     """
-    journal, ended = Journal(), list[Entry]()
+    journal, ended = Journal(), list[tuple[Entry, list[Failure]]]()
     for record in records:
         entry = journal.take(record)
         if record.kind is Kind.RETURNED and isinstance(record.next, Goto):
             ended.clear()
         elif entry is not None and entry.ended_ms is not None:
-            ended.append(entry)
-    failed = [one for one in ended if one.error is not None and (one is ended[-1] or _is_same(one.error, records[-1]))]
+            ended.append((entry, _failures(entry, record)))
+    last = len(ended) - 1
+    failed = [
+        one
+        for at, (one, errors) in enumerate(ended)
+        if errors and (at == last or any(is_same(error, records[-1]) for error in errors))
+    ]
     return failed[-1] if failed else None
+
+
+def _failures(entry: Entry, last: Record) -> list[Failure]:
+    """Returns what an operation failed with; of a fork that tolerates failures, those of its branches.
+
+    `last`: its last record.
+    """
+    if entry.error is not None:
+        return [entry.error]
+    if last.kind is not Kind.JOINED or last.tally is None or not last.tally.failed or not isinstance(entry.value, list):
+        return []
+    told = [one[FAILED] for one in entry.value if isinstance(one, dict) and FAILED in one]
+    return [Failure(one["type"], one["category"], one["message"]) for one in told]
 
 
 def completed_later(records: Sequence[Record]) -> Iterator[tuple[str, int]]:
@@ -319,8 +339,3 @@ def completed_later(records: Sequence[Record]) -> Iterator[tuple[str, int]]:
 
 def _may_be_of_tasks(operation: Entry | None, records: Sequence[Record]) -> bool:
     return operation is None or _is_of_tasks(operation, records)
-
-
-def _is_same(error: Failure, last: Record) -> bool:
-    """Tells whether the function ended with this error, which it may have caught and raised again."""
-    return last.error is not None and (error.type, error.message) == (last.error.type, last.error.message)

@@ -187,3 +187,42 @@ async def waiting(ctx: WorkflowContext, items: list[str]) -> Any:
     await asyncio.sleep(60)
     told = await ctx.step(tell, "all")
     return [told, *[await one for one in answers]]
+
+
+@workflow
+async def mapped(ctx: WorkflowContext, items: list[str]) -> Any:
+    """What failed stands among the results, and then it fails with an error of its own."""
+    found = await ctx.map(fetch, items, return_exceptions=True, tolerate={"count": 2})
+    if broken := [one for one in found if isinstance(one, BaseException)]:
+        raise RuntimeError(f"{len(broken)} failed")
+    return found
+
+
+@workflow
+async def tolerant(ctx: WorkflowContext, items: list[str]) -> Any:
+    """It does something about what failed, and raises that."""
+    found = await ctx.all(*(ctx.step(fetch, item) for item in items), return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            await ctx.step(tell, "some")
+            raise one
+    return found
+
+
+@workflow
+async def regretted(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A group fails, and the function says so before it fails with the group's error."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(both(ctx, item)) for item in items]
+    except ExceptionGroup:
+        await ctx.step(tell, "none")
+        raise
+    return [task.result() for task in tasks]
+
+
+@workflow
+async def noted(ctx: WorkflowContext, items: list[str]) -> Any:
+    """What could have failed has not; what follows it fails."""
+    found = await ctx.map(fetch, items, return_exceptions=True)
+    return [*found, await ctx.step(tell, "some")]
