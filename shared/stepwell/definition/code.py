@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import lru_cache
 from typing import TypeAlias
 
 from stepwell.definition.durable import parsed
@@ -72,6 +73,7 @@ def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
     return Code(found)
 
 
+@lru_cache(maxsize=64)
 def _module(name: str, file: str, tree: ast.Module) -> Module:
     imports: dict[str, str] = {}
     package = _package(name, file)
