@@ -122,7 +122,10 @@ async def wrong(ctx, one: Strict) -> None:
     assert all(f"one.{place}: " in refused.error["message"] for place in ("price", "pair.0", "pair.1"))
 
 
-@pytest.mark.parametrize("value", ["object()", "{1: open}", "float('nan')", "open", "b'\\xff'", "'\\ud800'", "LOOP"])
+@pytest.mark.parametrize(
+    "value",
+    ["object()", "{1: open}", "float('nan')", "open", "b'\\xff'", "'\\ud800'", "LOOP", "[map(str, [1])]", "{None: 1}"],
+)
 def test_what_cannot_be_stored_is_told_wherever_it_comes_from(flows: Flows, value: str) -> None:
     kit = flows(
         HEAD
@@ -155,6 +158,29 @@ async def flow(ctx, place: str):
         assert run.error is not None, (place, run, run.view["waiting_data"])
         assert (run.status, run.error["type"]) == ("failed", code), (place, run.error)
         assert ("the step returned" in str(run.error["message"])) is (place == "result"), (place, run.error)
+
+
+def test_a_run_that_stored_an_iterator_in_an_earlier_release_goes_on(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+def total(rows: list) -> int: return sum(rows[0])
+
+@workflow
+async def flow(ctx):
+    found = await ctx.step(total, [map(int, ["3", "4"])])
+    await ctx.sleep("1h")
+    return {"found": found, "rest": await ctx.step(total, [iter([5])])}
+"""
+    with monkeypatch.context() as patched:
+        patched.setattr("stepwell.runtime.durable.operations.in_force", lambda patch: False)
+        kit = flows(HEAD + text, sessions=0)
+        run = kit.start("flow")
+        assert run.status == "waiting", run.view
+    kit.advance("1h")
+    assert run.error is not None, run.view
+    assert (run.error["type"], "iterator" in run.error["message"]) == ("not_storable", True)
+    assert "list_iterator" in run.error["message"]  # what it made anew, and not what its log has
 
 
 def test_input_that_does_not_fit_the_function_fails_the_run_and_says_what_is_wrong(flows: Flows) -> None:

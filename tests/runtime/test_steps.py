@@ -183,6 +183,10 @@ def same_keys(): return {"n": {1: "a", "1": "b"}}
 def opened(): return {"f": io.StringIO("a")}
 def opened_in_set(): return [{io.StringIO("a")}]
 def sets_as_keys(): return {frozenset({1}): "a"}
+def none_as_key(): return [{None: 1}]
+def iterator(): return {"rows": map(str, [1])}
+def generator(): return [(n for n in [1])]
+def whole_iterator(): return map(str, [1])
 def leaves(): sys.exit(3)
 def interrupts(): raise KeyboardInterrupt
 def recursion(): return recursion()
@@ -204,14 +208,18 @@ def weird(): raise Weird("w")
 
 @pytest.mark.parametrize(
     "name", ["nan", "infinite", "thing", "raw", "huge_number", "circle", "deep", "half", "agen",
-             "pairs", "named_pairs", "same_keys", "opened", "opened_in_set", "sets_as_keys"],
+             "pairs", "named_pairs", "same_keys", "opened", "opened_in_set", "sets_as_keys",
+             "none_as_key", "iterator", "generator"],
 )  # fmt: skip
 def test_an_output_that_cannot_be_stored_is_a_failed_step(folder: Make, name: str) -> None:
     failure = failed(folder(m=OUTPUTS), f"m.{name}")
     assert (failure.type, failure.category) == ("bad_output", "step")
 
 
-@pytest.mark.parametrize(("name", "made"), [("sets", [1]), ("text_bytes", "ab"), ("gen", [1, 2]), ("keys", {"1": "a"})])
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("sets", [1]), ("text_bytes", "ab"), ("gen", [1, 2]), ("whole_iterator", ["1"]), ("keys", {"1": "a"})],
+)
 def test_what_has_an_obvious_form_in_json_gets_it(folder: Make, name: str, made: Any) -> None:
     assert folder(m=OUTPUTS).run(f"m.{name}").value == made
 

@@ -35,7 +35,8 @@ from stepwell.runtime.steps.binding import CONTEXT, converter_of, copy_of, json_
 
 T = TypeVar("T")
 _YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
-_ONCE = "stepwell:once"  # a patch, as a record has it; no name that users can give
+# Patches, as records have them; no names that users can give.
+_ONCE, _STORED = "stepwell:once", "stepwell:stored"
 _ANEW: Any = object()  # what those get who await a wait that was cancelled
 _PLAIN = 2**31  # a smaller number can be stored without a check
 Reader = Callable[[Json], Any]  # from stored JSON to the function's value
@@ -215,6 +216,11 @@ def in_force(patch: str) -> bool:
     return isinstance(session, Session) and session.in_force(patch)
 
 
+def _is_strict() -> bool:
+    """Tells whether values are stored by this release's rules: all but those of operations that the log has."""
+    return not isinstance(CURRENT.get(None), Session) or in_force(_STORED)
+
+
 def cut_off(asked: Asked) -> InvalidInput:
     """Returns the error of who awaits an operation that was cancelled."""
     return InvalidInput(f"{asked} was cancelled before it had a result{here()}", code="operation_cancelled",
@@ -291,7 +297,7 @@ def stored(value: Any, what: str) -> Json:
     if _is_plain(value):
         return value
     try:
-        return json_of(value, "value")
+        return json_of(value, "value", _is_strict)
     except Exception as error:  # pydantic's and ours, and whatever users' objects raise
         raise InvalidInput(f"{what} cannot be stored: {error}", code="not_storable",
                            hint="use JSON, a pydantic model, a dataclass or a plain type") from error  # fmt: skip

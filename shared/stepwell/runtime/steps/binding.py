@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
 from io import IOBase
@@ -153,36 +153,48 @@ def to_json(value: object) -> Json:
         raise BadOutputError(f"the step returned what cannot be stored: {error}") from error
 
 
-def json_of(value: object, what: str) -> Json:
-    """Returns the value as plain JSON. Raises pydantic's errors and InvalidInput, naming `what`, if it is none."""
+def json_of(value: object, what: str, refuses: Callable[[], bool] = lambda: True) -> Json:
+    """Returns the value as plain JSON. Raises pydantic's errors and InvalidInput, naming `what`, if it is none.
+
+    `refuses`: tells whether to refuse what releases before this one stored otherwise than it was.
+    """
     if type(value) not in _SCALARS:
-        _refuse_lossy(value, what)
+        _refuse_lossy(value, what, refuses)
     made = to_jsonable_python(value)
     check_json(made, what)
     return made
 
 
-def _refuse_lossy(value: object, what: str) -> None:
-    """Raises InvalidInput for what pydantic would change without a word: an open file, and keys that are no names.
+def _refuse_lossy(value: object, what: str, refuses: Callable[[], bool]) -> None:
+    """Raises InvalidInput for what pydantic would change without a word: files, iterators, keys that are no names.
 
-    It looks into containers only: what a model or a dataclass holds is of the types that it says.
+    It looks into containers only: what a model or a dataclass holds is of the types that it says. An iterator that is
+    the whole value is its values, as those of a generator are.
     """
     left, seen = [value], set[int]()
     while left:
         one = left.pop()
         if isinstance(one, IOBase):
             raise InvalidInput(f"the {what} has an open file, which is not JSON", code="not_json", hint="read it first")
-        if not isinstance(one, _CONTAINERS) or id(one) in seen:  # else one that contains itself has no end
+        if not isinstance(one, _CONTAINERS):
+            if one is not value and isinstance(one, Iterator) and refuses():
+                raise InvalidInput(f"the {what} has a {type(one).__name__}, which is not JSON", code="not_json",
+                                   hint="make a list of it, since it can be read only once")  # fmt: skip
+            continue
+        if id(one) in seen:  # else one that contains itself has no end
             continue
         seen.add(id(one))
         if isinstance(one, dict):
             if any(type(key) is not str for key in one):
-                _check_keys(one, what)
+                _check_keys(one, what, refuses)
             one = one.values()
         left += [part for part in one if type(part) not in _SCALARS]
 
 
-def _check_keys(keys: Iterable[object], what: str) -> None:
+def _check_keys(keys: Collection[object], what: str, refuses: Callable[[], bool]) -> None:
+    if None in keys and refuses():
+        raise InvalidInput(f"the {what} has None as a key, which is not JSON", code="not_json",
+                           hint="use text as the key")  # fmt: skip
     names = [str(key) for key in keys if type(key) in _NAMES]
     if any(isinstance(key, tuple | frozenset) for key in keys):
         raise InvalidInput(f"the {what} has a tuple or a set as a key, which is not JSON", code="not_json",
