@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from stepwell.definition.expressions import compile_expression
-from stepwell.engine.records import Status
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Pause, Status
 from stepwell.limits import HOPS
 from stepwell.memory.inbox import Delivery
 from stepwell.runtime.assembly import assemble
@@ -13,7 +16,7 @@ from stepwell.runtime.dispatch import dispatch, give_up
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from tests.runtime.kit import World
+from tests.runtime.kit import World, fails
 
 FLOW = """
 workflow: flow
@@ -131,6 +134,32 @@ def test_a_run_ends_at_the_bound_of_its_records_and_says_so() -> None:
     assert token.end.error is not None
     assert token.end.error.type == "step_limit"
     assert "90 records" in token.end.error.message
+
+
+ASKS = """
+workflow: flow
+failure_policy: compensate
+timeline: [{name: book, run: python:m.book, compensate: {run: python:m.undo}}, {name: a, run: python:m.a}]
+"""
+POLLS = Outcome(pause=Pause("sleep", timeout_ms=1_000, then="again"))
+
+
+@pytest.mark.parametrize("asks", [POLLS, fails("Blocked", "governance")], ids=["polls", "blocked"])
+def test_a_step_that_asks_each_time_to_run_again_ends_at_that_bound_too(asks: Outcome) -> None:
+    """It enters no node."""
+    world = World(ASKS, max_steps=30)
+    world.steps.of["a"] = lambda call: asks
+    run_id = world.start()
+    for _ in range(20):
+        world.pass_time(1_000)
+        if world.header(run_id).waiting_for == "approval":
+            run_now(world.service.approve(run_id, who="ana"))
+    token = world.token(run_id)
+    assert token.end is not None
+    assert token.end.error is not None
+    assert (token.end.error.type, token.end.error.step, token.slot) == ("step_limit", "a", 32)
+    assert world.header(run_id).status is Status.COMPENSATED
+    assert token.steps["a"].status == "failed"
 
 
 def test_forty_waits_in_a_row_are_well_below_the_bound() -> None:

@@ -9,12 +9,12 @@ from stepwell.definition.graph import Graph, Json, Node, Step, Throws
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.answered import limited, pause_for
-from stepwell.engine.compensation import undone
+from stepwell.engine.compensation import ending, undone
 from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input, step_input, visit_key
 from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms, with_bases
-from stepwell.engine.routing import Ended, validation_failure
+from stepwell.engine.routing import Ended, step_limit, validation_failure
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import back
 from stepwell.engine.waits.code import wait_for_code
@@ -67,8 +67,11 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         return ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph))
     pause = outcome.pause or pause_for(moment, token, action, outcome, policy)
     if pause is not None:
+        limit = step_limit(moment, token, action.node) if pause.then == "again" else None
+        error = limit.error if limit is not None else None
+        following = pause if limit is None else ending(moment.graph, token, limit, error, action.node)
         return record(moment, token, Kind.STEP, action.node, attempt=action.attempt, started_ms=outcome.started_ms,
-                       next=pause)  # fmt: skip
+                      error=error, next=following)  # fmt: skip
     ended = Ended(
         action.node,
         action.attempt,

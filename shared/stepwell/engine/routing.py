@@ -120,7 +120,8 @@ def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure,
         return Way(retry)
     if failure.category == "governance":
         data = {"type": "governance", "reason": failure.message, "data": failure.data}
-        return Way(Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again"))
+        asked = Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again")
+        return Way(step_limit(moment, token, ended.node) or asked)
     node = moment.graph.nodes[ended.node]
     handlers = [rule for rule in node.rules if rule.stage == "transition" and _names_error(rule)]
     if node.fan_out == "all" and (matching := names.all(handlers)):
