@@ -111,6 +111,25 @@ def test_outputs_may_be_written_alone(
     assert manifest["MapRunArn"].startswith("arn:aws:states:::mapRun:m/each:")
 
 
+@pytest.mark.parametrize(
+    ("transformation", "lines"), [("COMPACT", ["[1,1]", "[3,3]"]), ("FLATTEN", ["1", "1", "3", "3"])]
+)
+def test_results_may_be_written_a_line_each(
+    begin: Begin, put: Put, cloud: Cloud, transformation: str, lines: list[str]
+) -> None:
+    pair = {"Type": "Pass", "Parameters": {"a.$": "States.Array($.n, $.n)"}, "OutputPath": "$.a", "End": True}
+    config = {"Transformation": transformation, "OutputType": "JSONL"}
+    run = begin(writing({**ODD, "G": pair}, config=config, ToleratedFailureCount=1), GIVEN)
+    s3, details = cloud.service("s3"), run.result["ResultWriterDetails"]
+    manifest = json.loads(s3.get_object(**details)["Body"].read())
+    (good,), (bad,) = (manifest["ResultFiles"][name] for name in ("SUCCEEDED", "FAILED"))
+    assert [one["Key"].rpartition("/")[2] for one in (good, bad)] == ["SUCCEEDED_0.jsonl", "FAILED_0.jsonl"]
+    text = s3.get_object(Bucket="data", Key=good["Key"])["Body"].read().decode()
+    assert (text, good["Size"]) == ("".join(f"{line}\n" for line in lines), len(text))
+    (failed,) = s3.get_object(Bucket="data", Key=bad["Key"])["Body"].read().decode().splitlines()
+    assert json.loads(failed)["Error"] == "Boom"
+
+
 def test_jsonata_says_where_and_makes_the_output(begin: Begin, put: Put, cloud: Cloud) -> None:
     writer = {"Resource": WRITE, "Arguments": {"Bucket": "data", "Prefix": "{% $states.input.to & '/' %}"}}
     inner = {**machine(B=PASS), "ProcessorConfig": {"Mode": "DISTRIBUTED"}}

@@ -45,7 +45,8 @@ def found(written: Machine) -> list[tuple[str, str]]:
         (mapped(writer(3)), [("wrong_type", "/ResultWriter/WriterConfig")]),
         (mapped(writer({"Transform": "NONE"})), [("unknown_key", "/ResultWriter/WriterConfig/Transform")]),
         (mapped(writer({"Transformation": "none"})), [("bad_value", "/ResultWriter/WriterConfig/Transformation")]),
-        (mapped(writer({"OutputType": "JSONL"})), [("unsupported", "/ResultWriter/WriterConfig/OutputType")]),
+        (mapped(writer({"OutputType": "JSONL"})), []),
+        (mapped(writer({"OutputType": "CSV"})), [("bad_value", "/ResultWriter/WriterConfig/OutputType")]),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_writer_is_told_at_its_place(written: Machine, problems: list[tuple[str, str]]) -> None:

@@ -29,13 +29,14 @@ from stepwell.values import dataclass
 State = Mapping[str, Json]
 FAILED = "result_writer_failed"
 _SUCCESS, _FAILURE = "SUCCEEDED", "FAILED"
+_ENDINGS = {"JSON": "json", "JSONL": "jsonl"}
 _OUTSIDE = Outside(
     "ResultWriter",
     "WriterConfig",
     needs="write Resource: arn:aws:states:::s3:putObject, and Parameters with the Bucket",
-    choices={"Transformation": ("NONE", "COMPACT", "FLATTEN"), "OutputType": ("JSON",)},
-    unsupported={"OutputType": ("JSONL",)},
-    instead="write JSON, or write the results in a Task after it",
+    choices={"Transformation": ("NONE", "COMPACT", "FLATTEN"), "OutputType": tuple(_ENDINGS)},
+    unsupported={},
+    instead="",
 )
 
 
@@ -60,7 +61,7 @@ def writer_of(name: str, state: State, language: str, mapped: Mapping[str, str])
         return Unsupported("a ResultWriter cannot write by a workflow", "name a Python function in resources.yaml")
     fields = {**({"InputPath": state["InputPath"]} if "InputPath" in state else {}), field: writer.get(field, {})}
     dialect: Dialect = Answers(fields) if language == ANSWERS else Paths(fields)
-    made = _Files(state.get("Label", name), writer.get("WriterConfig", {}).get("Transformation", "NONE"), dialect)
+    made = _Files(state.get("Label", name), writer.get("WriterConfig", {}), dialect)
     uses = services.uses(services.WRITE, writer.get(field)) if own is None else ()
     step = Step(own or resource, Computed(name, "ResultWriter", made.given), uses=uses, fails_as=FAILED)
     return Writer(step, Kept(name), made.told)
@@ -81,8 +82,10 @@ class Kept:
 class _Files:
     """The files of one Map's results, in the words of Step Functions."""
 
-    def __init__(self, label: str, transformation: str, dialect: Dialect) -> None:
-        self._label, self._transformation, self._dialect = label, transformation, dialect
+    def __init__(self, label: str, config: State, dialect: Dialect) -> None:
+        self._label, self._dialect = label, dialect
+        self._transformation = config.get("Transformation", "NONE")
+        self._ending = _ENDINGS[config.get("OutputType", "JSON")]
 
     def given(self, frame: Frame) -> Json:
         """Returns what the step is called with: the bucket, and each object's key and text, the manifest last."""
@@ -94,12 +97,17 @@ class _Files:
             **({_SUCCESS: self._results(frame, good)} if good else {}),
             **({_FAILURE: [self._record(frame, one) for one in bad]} if bad else {}),
         }
-        objects = [{"Key": f"{folder}{name}_0.json", "Body": _json(results)} for name, results in files.items()]
+        objects = [
+            {"Key": f"{folder}{name}_0.{self._ending}", "Body": self._text(results)} for name, results in files.items()
+        ]
         listed: dict[str, Json] = {_FAILURE: [], "PENDING": [], _SUCCESS: []}
         for name, one in zip(files, objects, strict=True):
             listed[name] = [{"Key": one["Key"], "Size": len(one["Body"].encode())}]
         manifest = {"DestinationBucket": bucket, "MapRunArn": self._arn(frame), "ResultFiles": listed}
         return {"Bucket": bucket, "Objects": [*objects, {"Key": f"{folder}manifest.json", "Body": _json(manifest)}]}
+
+    def _text(self, results: Sequence[Json]) -> str:
+        return _json(results) if self._ending == "json" else "".join(f"{_json(one)}\n" for one in results)
 
     def told(self, frame: Frame, brought: Json) -> Json:
         """Returns the state's result. `brought`: where the manifest was written; else where it was to be.
@@ -154,7 +162,7 @@ class _Files:
         return f"arn:aws:states:::mapRun:{frame.names['run']['workflow']}/{self._label}:{frame.kept('id')}"
 
 
-def _json(value: Json) -> str:
+def _json(value: Json | Sequence[Json]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
