@@ -239,12 +239,28 @@ def test_a_map_that_writes_its_results_is_left_when_they_are_written(is_written:
     client = sfn_of(world.app, world.drain)
     events = events_of(client, started(client, "reading"))
     run = ["MapStateEntered Each", "MapStateStarted", "MapIterationStarted Each", "PassStateEntered One",
-           "PassStateExited One", "MapIterationSucceeded Each", "MapStateSucceeded"]  # fmt: skip
-    assert told(events)[1:-1] == [*run, *(["MapStateExited Each"] if is_written else [])]
+           "PassStateExited One", "MapIterationSucceeded Each"]  # fmt: skip
+    over = ["MapStateSucceeded", "MapStateExited Each"] if is_written else ["MapStateFailed"]
+    assert told(events)[1:-1] == [*run, *over]
     if is_written:
         assert json.loads(_details(events[-2])["output"]).keys() == {"MapRunArn", "ResultWriterDetails"}
     else:
         assert _details(events[-1])["error"] == "States.ResultWriterFailed"
+
+
+def test_a_map_that_has_written_its_failures_has_failed() -> None:
+    writer = "ResultWriter: {Resource: write, Parameters: {Bucket: b}}"
+    text = READING.replace("resources: {", "resources: {write: python:m.write, ")
+    text = text.replace("    Catch", f"    {writer}\n    Catch").replace(
+        "{Type: Pass, End: true}", "{Type: Fail, Error: Boom}"
+    )
+    world = World(text)
+    world.steps.functions["python:m.read"] = lambda call: Outcome([7])
+    world.steps.functions["python:m.write"] = lambda call: Outcome(None)
+    client = sfn_of(world.app, world.drain)
+    events = events_of(client, started(client, "reading"))
+    assert told(events)[-3:] == ["MapIterationFailed Each", "MapStateFailed", "ExecutionFailed"]
+    assert _details(events[-1])["error"] == "Boom"
 
 
 def test_an_iteration_that_never_began_is_not_told(world: World, client: Any) -> None:

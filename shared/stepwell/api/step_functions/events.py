@@ -92,6 +92,8 @@ class Events:
             yield from self._entered(entry, state, kind)  # also a Map whose items cannot be evaluated, before its fork
             if kind == "Task" and not is_made:
                 yield self._event(entry, self._failed_as(data), {**self._kinds.resource(state), **self._error(data)})
+            if kind == "Map" and not is_made:
+                yield self._event(entry, "MapStateFailed", {})
         elif entry.type in _OVER and not self._kinds.is_between(entry.step):
             yield from self._over(entry, state, kind, data)
 
@@ -113,7 +115,8 @@ class Events:
             yield self._event(entry, f"{kind}StateFailed", {})
         else:
             self._given[entry.token] = data.get("output")
-            yield self._event(entry, f"{kind}StateSucceeded", {})
+            if not self._kinds.is_between(entry.step):  # else its results are to be written
+                yield self._event(entry, f"{kind}StateSucceeded", {})
 
     def _scheduled(self, state: str, data: Mapping[str, Any]) -> Told:
         parameters = self._text("parameters", data.get("input", _NONE))
@@ -127,6 +130,8 @@ class Events:
             yield from self._entered(entry, state, kind)
             if kind == "Task" and entry.type == "step.completed":
                 yield self._event(entry, "TaskSucceeded", self._kinds.resource(state))
+            if kind == "Map" and entry.type == "step.completed":
+                yield self._event(entry, "MapStateSucceeded", {})
         if self._kinds.is_sleep(entry.step):  # its own result is nothing: a Wait passes on what it was given
             data = {name: value for name, value in data.items() if name != "output"}
         if "output" in data:
