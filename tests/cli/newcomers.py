@@ -157,7 +157,7 @@ mend them, then: stepwell check
         "The command calls `http://127.0.0.1:8787`, unless `--url` or `STEPWELL_URL` names another API.",
         "stepwell runs",
         """error: cannot reach http://127.0.0.1:8787: … [unreachable]
-  hint: start it with: stepwell dev
+  hint: start it with: stepwell dev; for another API, check --url or STEPWELL_URL
 """,
         "stepwell dev",
         4,

@@ -31,7 +31,7 @@ def test_a_server_that_is_down_comes_with_how_to_start_it(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("url", "hint"),
     [
-        ("http://127.0.0.1:8787", "start it with: stepwell dev"),
+        ("http://127.0.0.1:8787", "start it with: stepwell dev; for another API, check --url or STEPWELL_URL"),
         ("http://localhost", "check --url or STEPWELL_URL; or start it with: stepwell dev"),
         ("http://localhost:9000", "check --url or STEPWELL_URL; or start it with: stepwell dev --port 9000"),
         ("https://api.example.com:8787", "check --url or STEPWELL_URL"),

@@ -74,9 +74,9 @@ class Around:
     def _at(self, url: str) -> None:
         self._set.setenv("STEPWELL_URL", url)
         self.names[url] = "http://127.0.0.1:8787"
-        self.names[f"check --url or STEPWELL_URL; or start it with: stepwell dev --port {url.rpartition(':')[2]}"] = (
-            "start it with: stepwell dev"  # as at the port that the page has
-        )
+        at_this_port = f"check --url or STEPWELL_URL; or start it with: stepwell dev --port {url.rpartition(':')[2]}"
+        # As at the port that the page has.
+        self.names[at_this_port] = "start it with: stepwell dev; for another API, check --url or STEPWELL_URL"
 
     def _no_extra(self) -> list[str]:
         found = importlib.util.find_spec

@@ -336,6 +336,18 @@ def test_after_a_lost_answer_a_person_looks_before_a_second_act(on: Both, error:
     assert hint in (raised.value.hint or "")
 
 
+@pytest.mark.parametrize("url", ["https://api.example.com", "http://127.0.0.1:8787"])
+def test_a_server_that_takes_too_long_to_answer_is_there(url: str) -> None:
+    """A hint to start it would be wrong."""
+
+    def wait(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("late")
+
+    with pytest.raises(Unreachable) as raised, Client(url, transport=httpx.MockTransport(wait), retries=0) as client:
+        client.health()
+    assert raised.value.hint == ("try again, since a server is there; if it never answers, check --url or STEPWELL_URL")
+
+
 @pytest.mark.parametrize("value", [{1, 2}, float("nan"), "half a character: \ud800"])
 def test_what_json_cannot_hold_is_refused_before_it_is_sent(on: Both, value: Any) -> None:
     api = Api()

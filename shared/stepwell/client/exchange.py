@@ -35,6 +35,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN = frozenset({429, 500, 502, 503, 504})
 # What OpenSSL says, depending on its version, of an answer that is not TLS; `stepwell dev` speaks http alone.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "[SSL] record layer failure")
+_CHECK = "check --url or STEPWELL_URL"
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the API has seen nothing of the call
 _NO_ANSWER_BEHIND = frozenset({502, 503, 504})  # a gateway or proxy says these, of an API that does not answer it
 _GATEWAY_REFUSES = frozenset({401, 403, 429, 500}) | _NO_ANSWER_BEHIND
@@ -156,7 +157,7 @@ class Api:
         except NotOurs as error:
             said = f"it answered {answer.status_code} to {answer.request.url.path}"
             message = f"the server at {self.url} is not a Stepwell API: {said}"
-            raise Unreachable(message, code="not_stepwell", hint="check --url or STEPWELL_URL") from error
+            raise Unreachable(message, code="not_stepwell", hint=_CHECK) from error
 
     def _refusal(self, request: Request[Any], answer: httpx.Response) -> StepwellError:
         """The exception for an answer that is no success. Raises NotOurs."""
@@ -179,13 +180,15 @@ class Api:
             return LOOK
         if any(words in str(answer) for words in _NO_TLS):
             return "the server answers without TLS there: write http:// in --url or STEPWELL_URL"
+        if isinstance(answer, httpx.TimeoutException) and not isinstance(answer, _NOT_SENT):
+            return f"try again, since a server is there; if it never answers, {_CHECK}"
         if not self.local:
-            return "check --url or STEPWELL_URL"
+            return _CHECK
         port = parts_of(self.url).port  # the dev server is at its own, unless it is given another one
         if port == DEFAULT_PORT:
-            return "start it with: stepwell dev"
+            return f"start it with: stepwell dev; for another API, {_CHECK}"
         option = f" --port {port}" if port else ""
-        return f"check --url or STEPWELL_URL; or start it with: stepwell dev{option}"
+        return f"{_CHECK}; or start it with: stepwell dev{option}"
 
 
 def _may_have_acted(answer: Answer) -> bool:
