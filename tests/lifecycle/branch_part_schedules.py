@@ -16,7 +16,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Kind, Record, Resumption, Status
 from stepwell.engine.token import Token
 from stepwell.engine.waits import branch_topic, run_topic
-from stepwell.runtime.calls.redriving import redriven_id
+from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle import part_schedules
 from tests.lifecycle.fork_schedules import logs_of
 from tests.lifecycle.schedules import log_of

@@ -12,7 +12,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.token import Token
-from stepwell.runtime.calls.redriving import redriven_id
+from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle.schedules import RUN, redrive
 from tests.sim import fork_programs
 from tests.sim.clients import post_clients

@@ -16,7 +16,7 @@ from unittest import mock
 
 from stepwell.definition.graph import END, Call, Child, Concurrency, Graph, Node, Rule, Step
 from stepwell.engine.records import Status
-from stepwell.runtime.calls.redriving import redriven_id
+from stepwell.runtime.starts.ids import redriven_id
 from tests.sim import ports, schedule
 from tests.sim.actors import Actor, Envelope
 from tests.sim.child_programs import Family

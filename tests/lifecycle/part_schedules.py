@@ -17,9 +17,9 @@ from stepwell.engine.records import Kind, Record, Resumption, Status, Topic
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.limits import DAY_MS
-from stepwell.runtime.calls.redriving import redriven_id
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
+from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle.schedules import CALLERS, log_of
 from tests.sim import schedule
 from tests.sim.actors import Envelope

@@ -10,7 +10,7 @@ from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Goto, Kind, Record, Status
 from stepwell.engine.token import Token
-from stepwell.runtime.calls.redriving import redriven_id
+from stepwell.runtime.starts.ids import redriven_id
 from tests.sim.actors import Envelope
 from tests.sim.clients import post_clients
 from tests.sim.programs import Program, Undoing, make_timeline

@@ -11,7 +11,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ENDED, ROOT, End, Fork, Kind, Record, Status
 from stepwell.engine.token import Token
-from stepwell.runtime.calls.redriving import redriven_id
+from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle.fork_schedules import FAILED, logs_of
 from tests.lifecycle.schedules import RUN, redrive
 from tests.sim.clients import post_clients

@@ -9,10 +9,12 @@ import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.names import iso
-from stepwell.engine.records import Kind, Pause
+from stepwell.engine.records import Kind, Pause, Topic
 from stepwell.engine.waits import run_topic
 from stepwell.limits import DAY_MS, HOUR_MS
+from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event, Lane
 from stepwell.testing.kit import Stepwell
 from tests.engine.golden_logs import WORKFLOWS
 from tests.lifecycle.kills import killed
@@ -251,6 +253,54 @@ def test_an_event_that_came_before_the_run_came_to_its_wait_is_not_lost() -> Non
     again = redriven(world, run_id)
     world.pass_time(HOUR_MS)
     assert (world.header(again).status, world.token(again).scope["paid"]) == ("completed", {"amount": 5})
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_event_whose_message_comes_after_the_redrive_is_not_lost(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was sent while the run was under way. DynamoDB does not tell its topic before its message has come."""
+    world = World("workflow: flow\nnodes:\n  begin: {run: python:m.begin, transitions: [{to: paid}]}\n"
+                  f"  paid: {{wait: {EVENTS % 'paid'}}}\n")  # fmt: skip
+    world.steps.of["begin"] = lambda call: fails() if call.run_id == run_id else None
+    run_id = world.start()
+    world.deliver()
+    event = Event(run_topic("paid", run_id), "e-1", 5, world.clock.now_ms(), world.clock.now_ms() + DAY_MS)
+    if kept:
+        run_now(world.store.inner.put_event(event))
+    monkeypatch.setattr(world.store.inner, "topics_to", nothing)
+    again = redriven(world, run_id)
+    third = redriven(world, _failed(world, again))
+    world.send(Lane.RESUME, to_json(Publish(event, kept=kept)))
+    world.pass_time(HOUR_MS)
+    assert (world.header(third).status, world.token(third).scope["paid"]) == ("completed", 5)
+
+
+async def nothing(_: str) -> list[Topic]:
+    return []
+
+
+def _failed(world: World, run_id: str) -> str:
+    world.deliver()
+    run_now(world.service.cancel(run_id))
+    world.deliver()
+    return run_id
+
+
+def test_an_event_that_stays_is_not_sent_on_to_a_redriven_run_that_has_had_it() -> None:
+    """Its message comes twice."""
+    stays = "events: {price: {consume_on_read: false}}\n"
+    price = "wait: {for: event, name: price, timeout: 1d}"
+    world = World(f"workflow: flow\n{stays}timeline: [{{name: one, {price}}}, {{name: two, {price}}}]")
+    run_id = world.start()
+    world.deliver()
+    event = Event(run_topic("price", run_id), "e-1", 5, world.clock.now_ms(), world.clock.now_ms() + 9 * DAY_MS)
+    world.send(Lane.RESUME, to_json(Publish(event)))
+    world.pass_time(2 * DAY_MS)
+    again = redriven(world, run_id)
+    world.send(Lane.RESUME, to_json(Publish(event)))
+    world.pass_time(HOUR_MS)
+    assert (world.header(again).status, world.token(again).node) == ("waiting", "two")
 
 
 def test_an_event_that_stays_is_not_sent_again_if_a_wait_that_is_kept_has_had_it() -> None:

@@ -14,8 +14,9 @@ import pytest
 from stepwell.engine import attempts
 from stepwell.engine.redriving import Kept, kept_of
 from stepwell.runtime.calls import redriving
-from stepwell.runtime.calls.redriving import Redriver, redriven_id
+from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle import schedules
 
 SCHEDULES = 120

@@ -17,8 +17,8 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.calls import keeping
-from stepwell.runtime.calls.redriving import redriven_id
 from stepwell.runtime.forks import forking
+from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle import task_schedules
 from tests.lifecycle.schedules import breaks
 

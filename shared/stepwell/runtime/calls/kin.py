@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
 from stepwell.limits import YEAR_MS
-from stepwell.runtime.calls.redriving import redriven_id
 from stepwell.runtime.ports import Event, Ports
 from stepwell.runtime.ports.headers import Header
+from stepwell.runtime.starts.ids import redriven_id
 
 EVENTS = ("stepwell.kin",)
 

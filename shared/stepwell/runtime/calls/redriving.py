@@ -38,6 +38,7 @@ from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import REDRIVE, Header, check_held
+from stepwell.runtime.starts.ids import redriven_id
 from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 
@@ -229,11 +230,6 @@ class Redriver:
 
 
 REDRIVEN = "already_redriven"  # the error code if the run was redriven with other options
-
-
-def redriven_id(run_id: str) -> str:
-    """Returns the id of the run that a redrive of this run creates."""
-    return "run_" + hashlib.sha256(json.dumps([REDRIVE, run_id]).encode()).hexdigest()[:26]
 
 
 def _fingerprint(since: str, version: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from stepwell.definition.event_names import is_own
 from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
@@ -12,7 +13,7 @@ from stepwell.engine.parts import timer_slot
 from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
 from stepwell.engine.records import ROOT, Failure
 from stepwell.engine.table import PARKED
-from stepwell.engine.waits import run_of
+from stepwell.engine.waits import branch_of, run_of, run_topic
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
 from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import DEPLOYED_KEPT_MS, HOPS, SECOND_MS
@@ -36,6 +37,7 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Ports, Waiter
+from stepwell.runtime.starts.ids import redriven_id
 from stepwell.runtime.waits.mailbox import waiters_of
 
 _logger = logging.getLogger("stepwell.coordinator")
@@ -106,11 +108,30 @@ class Coordinator:
             return
         if event.consumed_by:
             await self._push_consumer(event, by, budget)
-        elif run_id is None:
+            return
+        if run_id is None:
             await self._offer(event, publish, budget)
-        elif not await self._offer_to_run(event, run_id, by, budget):
+            return
+        at = await self._logbook.load(run_id, ROOT)
+        if not await self._offer_to_run(at, event, by, budget):
             await self._ports.erasure.note_topic(event, run_id)
             await self._offer(event, publish, budget)
+            if at is not None and at.token.ended:
+                await self._send_on(at, event)
+
+    async def _send_on(self, at: Standing, event: Event) -> None:
+        """Sends an event for a run that has ended to the run that a redrive has made of it.
+
+        redrive    reads what was sent to the run ── sends it again
+        event               in the queue ──────────────────────────── comes
+        """
+        new, place = redriven_id(at.run_id), f"{event.at_ms:015d}:{event.id}"
+        is_taken = place in at.token.seen.get(str(event.topic), ())
+        if is_taken or is_own(event.topic.name) or branch_of(event.topic):
+            return
+        if await self._ports.runs.get_run(new) is not None:
+            again = replace(event, topic=run_topic(event.topic.name, new))
+            await self._ports.queue.send(Lane.RESUME, to_json(Publish(again)))
 
     async def _kept(self, publish: Publish) -> Event | None:
         """Stores the event, unless it was, and returns it as it is now. None: its topic is full, or it has expired."""
@@ -208,9 +229,9 @@ class Coordinator:
         if at.token.waiting_slot != waiter.slot:
             await self._ports.mailbox.forget_waiter(waiter)
 
-    async def _offer_to_run(self, event: Event, run_id: str, by: str, budget: Budget) -> bool:
+    async def _offer_to_run(self, at: Standing | None, event: Event, by: str, budget: Budget) -> bool:
         """Offers the event to the wait at the end of the run's log. Branches register their waits instead."""
-        at, is_mine = await self._logbook.load(run_id, ROOT), False
+        is_mine = False
         if at is None or at.token.parked is None:
             return False
         for waiter in _waits_for(at, event):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 import time
+
+from stepwell.runtime.ports.headers import REDRIVE
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # base 32 without letters that look like digits or each other
 
@@ -16,3 +20,8 @@ def new_id() -> str:
         value, digit = divmod(value, 32)
         digits.append(_ALPHABET[digit])
     return "".join(reversed(digits))
+
+
+def redriven_id(run_id: str) -> str:
+    """Returns the id of the run that a redrive of this run creates."""
+    return "run_" + hashlib.sha256(json.dumps([REDRIVE, run_id]).encode()).hexdigest()[:26]
