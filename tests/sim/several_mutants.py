@@ -49,7 +49,7 @@ def event_of_one_arm() -> Iterator[None]:
 
     def unseen(token: Token, given: EventOffered, resumption: Resumption | None) -> Resumption | None:
         topic, place = str(given.topic), f"{given.at_ms:015d}:{given.event_id}"
-        is_known = receiving._has_had(token.seen.get(topic, ()), place)
+        is_known = receiving.has_seen(token, given.topic, given.at_ms, given.event_id)
         return None if is_known or resumption is None else replace(resumption, seen=f"{topic}\n{place}")
 
     with mock.patch.object(receiving, "_unseen", unseen):

@@ -92,16 +92,22 @@ def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
 
 def _unseen(token: Token, given: EventOffered, resumption: Resumption | None) -> Resumption | None:
     """Returns None for an event that this arm of the wait, or an earlier wait of the token, has had."""
-    topic, place = str(given.topic), f"{given.at_ms:015d}:{given.event_id}"
-    seen = f"{topic}\n{place}"
+    seen = "\n".join(_seen_as(given.topic, given.at_ms, given.event_id))
     arms = {one.arm for one in token.received if one.seen == seen}
-    is_known = given.arm in arms if arms else _has_had(token.seen.get(topic, ()), place)
+    is_known = given.arm in arms if arms else has_seen(token, given.topic, given.at_ms, given.event_id)
     return None if is_known or resumption is None else replace(resumption, seen=seen)
 
 
-def _has_had(had: tuple[str, ...], place: str) -> bool:
-    """Tells whether the event is one of those that the token has had. It remembers only the latest of many."""
+def has_seen(token: Token, topic: Topic, at_ms: int, event_id: str) -> bool:
+    """Tells whether the token has had this event, which was not consumed. It remembers only the latest of many."""
+    name, place = _seen_as(topic, at_ms, event_id)
+    had = token.seen.get(name, ())
     return place in had or (len(had) >= SEEN_EVENTS and place < had[0])
+
+
+def _seen_as(topic: Topic, at_ms: int, event_id: str) -> tuple[str, str]:
+    """Returns the topic and the event as a token remembers them."""
+    return str(topic), f"{at_ms:015d}:{event_id}"
 
 
 def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:

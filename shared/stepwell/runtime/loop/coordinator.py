@@ -11,6 +11,7 @@ from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
 from stepwell.engine.parts import timer_slot
 from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
+from stepwell.engine.receiving import has_seen
 from stepwell.engine.records import ROOT, Failure
 from stepwell.engine.table import PARKED
 from stepwell.engine.waits import branch_of, run_of, run_topic
@@ -125,10 +126,10 @@ class Coordinator:
         redrive    reads what was sent to the run ── sends it again
         event               in the queue ──────────────────────────── comes
         """
-        new, place = redriven_id(at.run_id), f"{event.at_ms:015d}:{event.id}"
-        is_taken = place in at.token.seen.get(str(event.topic), ())
+        is_taken = has_seen(at.token, event.topic, event.at_ms, event.id)
         if is_taken or is_own(event.topic.name) or branch_of(event.topic):
             return
+        new = redriven_id(at.run_id)
         if await self._ports.runs.get_run(new) is not None:
             again = replace(event, topic=run_topic(event.topic.name, new))
             await self._ports.queue.send(Lane.RESUME, to_json(Publish(again)))
