@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from urllib.parse import urlencode
@@ -191,6 +192,21 @@ def test_who_is_known_by_name_has_no_link_of_another() -> None:
     call = event("GET", f"/runs/{run_id}")
     call["requestContext"]["authorizer"] = {"jwt": {"claims": {"sub": "ana"}}}
     assert "approval_links" not in world.send(call).json["waiting_data"]
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [("approve", {"by": "ana"}), ("approve", {}), ("reject", {"by": "ana"}), ("delegate", {"by": "ana", "to": "bea"})],
+)
+def test_who_is_known_by_credentials_is_not_told_to_name_another(what: str, body: dict[str, str]) -> None:
+    """The body's `by` decides nothing there, so a hint to write another one leads nowhere."""
+    world, run_id, _ = asked(QUORUM)
+    call = event("POST", f"/runs/{run_id}/{what}", json.dumps(body))
+    call["requestContext"]["authorizer"] = {"iam": {"userArn": "arn:aws:iam::1:user/ana"}}
+    reply = world.send(call)
+    assert (reply.status, reply.json["code"]) == (403, "not_an_approver")
+    assert reply.json["detail"] == "arn:aws:iam::1:user/ana is not asked for this approval"
+    assert reply.json["hint"].startswith("your credentials say who you are here; `by`, or --by, does not.")
 
 
 # -- delegation

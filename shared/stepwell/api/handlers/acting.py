@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from stepwell.api.exchange import Answer, Call, Route
@@ -25,8 +26,12 @@ from stepwell.api.requests import (
 from stepwell.api.states import status_of
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
+from stepwell.errors import Conflict
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.waits.sending import Sent
+
+_KNOWN = ("your credentials say who you are here; `by`, or --by, does not. Somebody answers whom `approvers` names "
+          "as the API knows its callers, or who has one of the links that POST /runs/{id}/links makes")  # fmt: skip
 
 
 async def cancel_run(call: Call) -> Answer:
@@ -100,22 +105,30 @@ async def approve(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(ApproveBody)
     who, named = call.who(body.by), call.also_named(body.by)
-    await call.parts.service.approve(call.path["run_id"], body.data, who, body.wait, named)
-    return await shown(call, call.path["run_id"], 200)
+    return await _given(call, call.parts.service.approve(call.path["run_id"], body.data, who, body.wait, named))
 
 
 async def reject(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RejectBody)
     who, named = call.who(body.by), call.also_named(body.by)
-    await call.parts.service.reject(call.path["run_id"], body.reason, who, body.wait, named)
-    return await shown(call, call.path["run_id"], 200)
+    return await _given(call, call.parts.service.reject(call.path["run_id"], body.reason, who, body.wait, named))
 
 
 async def delegate(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(DelegateBody)
-    await call.parts.service.delegate(call.path["run_id"], call.who(body.by), body.to, body.wait)
+    return await _given(call, call.parts.service.delegate(call.path["run_id"], call.who(body.by), body.to, body.wait))
+
+
+async def _given(call: Call, giving: Awaitable[None]) -> Answer:
+    """Raises Conflict: of a caller whom the credentials name, with a hint that does not ask for another `by`."""
+    try:
+        await giving
+    except Conflict as refused:
+        if refused.code == "not_an_approver" and call.identity.name:
+            raise Conflict(refused.message, code=refused.code, hint=_KNOWN) from refused
+        raise
     return await shown(call, call.path["run_id"], 200)
 
 
