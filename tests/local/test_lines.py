@@ -11,8 +11,17 @@ from stepwell.engine.records import Status
 from stepwell.local.lines import RunLines
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.ports.headers import Header
+from tests.api.kit import World
 
 RUNNING = Header("run_1", "order", "v1", None, 1_000, Status.RUNNING)
+
+TRIP = """
+workflow: trip
+compensate_on: [cancel]
+timeline:
+  - {name: book, run: "python:shop.charge", timeout: 10s, compensate: {run: "python:shop.ship"}}
+  - {name: nap, sleep: 1d}
+"""
 
 
 def waiting(what: str, since_ms: int) -> Header:
@@ -38,3 +47,16 @@ def test_a_wait_for_code_is_told_once_where_the_last_deploy_ends_it_at_once(capl
 
 def test_each_other_wait_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert len(lines(caplog, waiting("event", 5_000), waiting("event", 5_020))) == 2
+
+
+@pytest.mark.parametrize(("body", "why"), [({"reason": "they left"}, ": they left"), ({}, "")])
+def test_a_cancelled_run_that_undoes_its_steps_has_not_failed(
+    body: dict[str, str], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(TRIP)
+    run_id = world.start("trip")
+    assert world.post(f"/runs/{run_id}/cancel", body).json["status"] == "compensating"
+    caplog.set_level("INFO", "stepwell.runs")
+    begins = replace(RUNNING, run_id=run_id, workflow="trip", status=Status.COMPENSATING)
+    RunLines(world.parts.service)(replace(begins, status=Status.WAITING), begins)
+    assert caplog.messages[-1].endswith(f" trip: cancelled, and takes its steps back{why}")

@@ -44,7 +44,7 @@ class RunLines:
             until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms else ""
             return f"waits at {after.waiting_node or 'a step'} for {after.waiting_for.replace('_', ' ')}{until}"
         if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:
-            return f"failed, and takes its steps back: {self._why(after.run_id)}"
+            return self._begins_to_undo(after.run_id)
         return ""
 
     def _is_again(self, after: Header) -> bool:
@@ -54,6 +54,16 @@ class RunLines:
         before_ms = self._for_code.get(after.run_id)
         self._for_code[after.run_id] = after.waiting_since_ms
         return before_ms is not None and after.waiting_since_ms - before_ms < SECOND_MS
+
+    def _begins_to_undo(self, run_id: str) -> str:
+        """Says what the run undoes its steps after: a cancel has no error, and may have a reason."""
+        try:
+            undoing = run_now(self._service.standing(run_id)).token.undoing
+        except StepwellError as unreadable:
+            return f"takes its steps back: {unreadable.message}"
+        ended, reason = ("failed", "") if undoing is None else (undoing.status.value.replace("_", " "), undoing.reason)
+        why = self._why(run_id) or reason
+        return f"{ended}, and takes its steps back{f': {why}' if why else ''}"
 
     def _why(self, run_id: str) -> str:
         """The error and its step. The line is worth less than the run, so an unreadable log only shortens it."""
