@@ -293,7 +293,7 @@ def test_a_host_that_is_not_on_the_list_is_not_even_looked_up(tls: Tls, hosts: s
         world = World(server, tls[1])
         failure = failed(attempt(http_steps(world.network, hosts), url=url))
     assert (failure.type, failure.category, world.looked_up, world.dialled) == ("http_host", "step", [], [])
-    assert "http_hosts" in failure.message
+    assert "the stack's http_hosts, or STEPWELL_HTTP_HOSTS of stepwell dev" in failure.message
 
 
 @pytest.mark.parametrize("url", [f"https://{HOST}@evil.test/", "https://169.254.169.254/", f"http://{HOST}/",

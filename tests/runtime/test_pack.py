@@ -112,6 +112,14 @@ def test_a_step_that_calls_a_host_that_is_not_allowed_is_not_packed(folder: Path
     assert pack_folder(folder, parse_hosts(["*.example.com"]))["definitions"]
 
 
+def test_a_host_without_tls_is_not_to_be_added_to_a_list_that_refuses_it(folder: Path) -> None:
+    (folder / "calls.yaml").write_text(CALLS.replace("https://api.example.com", "http://127.0.0.1:8000"))
+    with pytest.raises(DefinitionError) as refusal:
+        pack_folder(folder, parse_hosts([]))
+    assert "give its https address: a deployed step calls no other" in str(refusal.value.problems[0])
+    assert refusal.value.hint == "stepwell check knows neither your deployment's hosts nor its secrets"
+
+
 MACHINE = """
 StartAt: A
 States:

@@ -172,7 +172,8 @@ def pack(project: Project, pools: Collection[str], http_hosts: Collection[str] =
     try:
         packed = pack_folder(project.folder, parse_hosts(tuple(http_hosts)))
     except DefinitionError as error:
-        raise BundlingError("\n".join(str(one) for one in (error, *error.problems)), code=error.code) from error
+        message = "\n".join((error.message, *map(str, error.problems)))
+        raise BundlingError(message, code=error.code, hint=error.hint) from error
     except StepwellError as error:
         raise BundlingError(error.message, code=error.code, hint=error.hint) from error
     missing = sorted(set(packed["pools"]) - set(pools))

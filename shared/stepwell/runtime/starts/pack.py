@@ -25,9 +25,10 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
     may call; None: any. Raises NotFound; DefinitionError if a definition has errors.
     """
     loaded = load_folder(folder)
-    errors = (*loaded.errors, *(_not_deployable(loaded, hosts) if hosts is not None else ()))
-    if errors:
-        raise DefinitionError(f"the definitions in {folder} have errors", problems=errors)
+    here_only = () if hosts is None else tuple(_not_deployable(loaded, hosts))
+    if errors := (*loaded.errors, *here_only):
+        hint = None if loaded.errors else "stepwell check knows neither your deployment's hosts nor its secrets"
+        raise DefinitionError(f"the definitions in {folder} have errors", hint=hint, problems=errors)
     return {
         "format": FORMAT,
         "pools": sorted({DEFAULT_POOL, *(_pool(step) for _, step in _steps(loaded.graphs))}),
@@ -85,4 +86,7 @@ def _not_deployable(loaded: Folder, hosts: Hosts) -> Iterator[Problem]:
     for place, name in called:
         if not hosts.allow(parse_url(name)):
             message = f"{place} calls {name}, which is not among the hosts that may be called"
-            yield Problem("http_host", message, hint=f"add {name.removeprefix('https://')} to http_hosts")
+            if name.startswith("https://"):
+                yield Problem("http_host", message, hint=f"add {name.removeprefix('https://')} to http_hosts")
+            else:
+                yield Problem("http_host", message, hint="give its https address: a deployed step calls no other")

@@ -62,8 +62,8 @@ class HttpSteps:
         """Returns the target. Raises CallError for a host that is not on the list."""
         if self.hosts.allow(target):
             return target
-        message = (f"{target.origin} is not among the hosts that HTTP steps may call; nothing was sent "
-                   "(add it to http_hosts; in a test, mock the step)")  # fmt: skip
+        message = (f"{target.origin} is not among the hosts that HTTP steps may call; nothing was sent (add it to the "
+                   "stack's http_hosts, or STEPWELL_HTTP_HOSTS of stepwell dev; in a test, mock the step)")  # fmt: skip
         raise CallError("http_host", "step", message, {"host": target.host})
 
 
