@@ -32,8 +32,9 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         "alarms": False,
     }
     as_text = {key: value if isinstance(value, str) else json.dumps(value) for key, value in as_json.items()}
-    as_text["jwt_audience"] = "a, b"
     jwt = {"auth": "jwt", "jwt_issuer": "https://issuer.example.org/"}
+    assert read(**as_json, **jwt) == read(**as_text, **jwt)
+    as_text["jwt_audience"] = "a, b"
     assert read(**as_json, **jwt) == read(**as_text, **jwt)
 
 
@@ -51,6 +52,7 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"max_steps": True}, "max_steps: True is not a whole number"),
         ({"alarms": "yes"}, "alarms: 'yes' is neither true nor false"),
         ({"emulator": "yes"}, "emulator: 'yes' is neither true nor false"),
+        ({"http_hosts": "[a"}, "http_hosts: '[a' is not JSON"),
         ({"http_hosts": "*"}, "http_hosts: '*': use host names"),
         ({"http_hosts": ["http://localhost:8000"]}, "use host names"),
         ({"log_level": "loud"}, "log_level: 'loud' is not one of debug, info, warning, error"),

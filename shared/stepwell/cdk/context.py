@@ -118,19 +118,25 @@ def _number(key: str, value: Any) -> int:
 
 
 def _texts(key: str, value: Any) -> Sequence[str]:
-    """Parses a list, or text separated by commas."""
+    """Parses a list, its JSON, or text separated by commas."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = _json(key, value)
     texts = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
         raise BadProperty(f"{key}: {value!r} is not a list of texts")
     return texts
 
 
+def _json(key: str, value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise BadProperty(f"{key}: {value!r} is not JSON: {error}") from error
+
+
 def _object(key: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise BadProperty(f"{key}: {value!r} is not JSON: {error}") from error
+        value = _json(key, value)
     if not isinstance(value, dict):
         raise BadProperty(f"{key}: {value!r} is not an object")
     return value
