@@ -206,6 +206,20 @@ def test_an_unknown_workflow_is_told_with_the_one_that_may_be_meant() -> None:
     assert api.post("/workflows/nightly/runs", {}).json["hint"] == "deployed: fails, order, paid, quick"
 
 
+@pytest.mark.parametrize(
+    ("path", "query", "said"),
+    [
+        ("/runs", {"status": "wating"}, "/status/0: it must be one of idle, pending, running, waiting, paused, "),
+        ("/runs", {"status": "wating"}, "cancelled; did you mean `waiting`?"),
+        ("/runs/r-1/graph", {"format": "png"}, "/format: it must be one of svg, mermaid, dot, json"),
+    ],
+)
+def test_a_word_that_is_none_of_those_there_are_is_told_with_them(path: str, query: dict[str, str], said: str) -> None:
+    api = World()
+    assert api.post("/workflows/paid/runs", {"run_id": "r-1"}).status == 201
+    assert said in api.get(path, **query).json["detail"]
+
+
 def test_a_mistake_in_a_body_is_told_in_plain_words() -> None:
     api = World()
     told = {

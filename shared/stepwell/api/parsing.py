@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -21,6 +23,7 @@ from stepwell.runtime.admission import check_json
 M = TypeVar("M", bound=BaseModel)
 
 QUERY_FIELDS = 100  # of one query string
+_WORDS = re.compile(r"\^\(\w+(\|\w+)*\)\$")  # a pattern that takes one of some words
 _TOO_MANY_DIGITS = "integer string conversion"  # what Python says of a number that it takes too long to read
 
 
@@ -88,7 +91,7 @@ def _validated(model: type[M], value: Json, what: str) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
+        found = error.errors(include_url=False)
         problems = tuple(Problem(one["type"], _message(one, model), path=_pointer(one["loc"])) for one in found)
         flaws = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
         raise InvalidInput(f"the {what} is wrong: {flaws}", hint=_takes(model, what), problems=problems) from error
@@ -109,8 +112,17 @@ def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
         case "extra_forbidden":
             names = [field.alias or name for name, field in model.model_fields.items()] if len(place) == 1 else []
             return "; ".join(filter(None, ("it is not known", closest(str(place[0]), names))))
+        case "literal_error" | "enum":
+            return _not_one_of(mistake["input"], re.findall(r"'([^']+)'", mistake["ctx"]["expected"]))
+        case "string_pattern_mismatch" if _WORDS.fullmatch(pattern := mistake["ctx"]["pattern"]):
+            return _not_one_of(mistake["input"], pattern[2:-2].split("|"))
         case _:
             return mistake["msg"].removeprefix("Value error, ")
+
+
+def _not_one_of(given: Json, words: list[str]) -> str:
+    near = get_close_matches(given, words, 1) if isinstance(given, str) else []
+    return f"it must be one of {', '.join(words)}{f'; did you mean `{near[0]}`?' if near else ''}"
 
 
 def _pointer(place: tuple[int | str, ...]) -> str:
