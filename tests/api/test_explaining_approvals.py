@@ -17,6 +17,7 @@ timeline:
 """
 ONE = "workflow: one\ntimeline: [{name: sign, wait: {for: approval, approvers: {of: [ana]}}}]"
 TWO = "workflow: two\ntimeline: [{name: sign, wait: {for: approval, approvers: {need: 2}}}]"
+EITHER = "workflow: either\ntimeline: [{name: sign, wait: {for: approval, approvers: {of: [leo, kim]}}}]"
 ANY = "workflow: any\ntimeline: [{name: sign, wait: {for: approval}}]"
 BOTH = """
 workflow: both
@@ -37,7 +38,7 @@ steps:
 
 @pytest.fixture
 def world() -> World:
-    return World(SIGN, ONE, TWO, ANY, BOTH)
+    return World(SIGN, ONE, TWO, EITHER, ANY, BOTH)
 
 
 def explained(world: World, run_id: str) -> tuple[str, list[tuple[str, str]]]:
@@ -89,6 +90,7 @@ def test_once_it_has_escalated_the_others_are_asked_and_no_timer_asks_them_again
     [
         ("one", "ana must agree; nobody has answered yet.", 'with "by": "ana"'),
         ("two", "2 people must agree; nobody has answered yet.", "by the approver"),
+        ("either", "One of leo and kim must agree; nobody has answered yet.", 'with "by": "leo" or "kim"'),
     ],
 )
 def test_who_is_asked_is_told_in_words(world: World, workflow: str, words: str, detail: str) -> None:

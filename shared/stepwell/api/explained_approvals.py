@@ -22,16 +22,18 @@ def _texts(token: Token) -> Iterator[str]:
             name = f"{arm.name}: " if _is_one_of_several(token.parked) else ""
             votes = votes_of(one for one in token.received if one.arm == index)
             answers = listed([f"{one['by']} {one['decision']}" for one in votes], "and")
-            yield f"{name}{_who(token, arm)} must agree; {answers or 'nobody has answered yet'}."
+            who = _who(token, arm, "one" if name else "One")
+            yield f"{name}{who} must agree; {answers or 'nobody has answered yet'}."
 
 
-def _who(token: Token, arm: Arm) -> str:
+def _who(token: Token, arm: Arm, one: str) -> str:
+    """Returns who must agree. `one`: that word, as it is written here."""
     names = approvers(arm, token.received)
     if not names:
         return f"{arm.need} people"
     if len(names) == arm.need:
         return listed(names, "and")
-    return f"{'one' if arm.need == 1 else arm.need} of {listed(names, 'and')}"
+    return f"{one if arm.need == 1 else arm.need} of {listed(names, 'and')}"
 
 
 def with_approvers(found: Sequence[Waker], token: Token, run_id: str, branch: str) -> list[Waker]:
