@@ -98,6 +98,7 @@ async def together(ctx: WorkflowContext, order: Order) -> bool:
     assert_type(await ctx.all(ctx.step(ship, order), ctx.child(fraud, order)), tuple[str, bool])
     assert_type(await ctx.all(*[leg(n) for n in range(9)], max_concurrency=3), list[str])
     assert_type(await ctx.all(leg(1), leg(2), return_exceptions=True), list[str | BaseException])
+    assert_type(await ctx.all(leg(1), leg(2), tolerate={"count": 1}), list[str | BaseException])
     paid, late = await ctx.first(ctx.event("paid", type=Receipt), leg(1), ctx.timer("2h"))
     assert_type(paid, Receipt | None)
     assert_type(late, str | None)

@@ -308,6 +308,14 @@ class WorkflowContext(Context):
         self, *awaited: Awaitable[T], return_exceptions: Literal[True], **o: Unpack[AllOptions]
     ) -> Operation[list[T | BaseException]]: ...
     @overload
+    def all(
+        self,
+        *awaited: Awaitable[T],
+        tolerate: Tolerate,
+        return_exceptions: bool = False,
+        **o: Unpack[AllOptions],
+    ) -> Operation[list[T | BaseException]]: ...
+    @overload
     def first(self, a: Awaitable[A], /, *timers: Timer, name: str = "") -> Operation[First[A | None]]:
         """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer."""
     @overload
