@@ -18,7 +18,7 @@ from stepwell.local.ids import short
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
-from stepwell.runtime.steps.secrets import READ, masking
+from stepwell.runtime.steps.secrets import READ, masked_text
 
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
@@ -125,10 +125,10 @@ def about_of(record: logging.LogRecord) -> About:
 
 
 class OwnFrames(logging.Formatter):
-    """Shows a traceback from the user's code on, without the frames of Stepwell that lead to it; and no secret."""
+    """Shows a traceback from the user's code on, without Stepwell's frames; no secret; of a long text the beginning."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return masking(tuple(READ))(super().format(record))  # other threads read secrets
+        return masked_text(super().format(record), tuple(READ))  # other threads read secrets
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the standard library's name
         kind, error, trace = ei

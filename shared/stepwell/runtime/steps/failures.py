@@ -13,7 +13,7 @@ from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
-from stepwell.runtime.steps.secrets import READ, masking, without_credentials
+from stepwell.runtime.steps.secrets import READ, masked_text, without_credentials
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted
 from stepwell.runtime.steps.tracebacks import traceback_of
 
@@ -95,13 +95,13 @@ def bases_of(error: BaseException) -> tuple[str, ...]:
 def masked_failure(told: Failure) -> Failure:
     """Returns the failure that a step returned as an exception would tell it: its reason is most often an error's."""
     known = tuple(READ)
-    return replace(told, message=masking(known)(told.message), data=without_credentials(told.data, known))
+    return replace(told, message=masked_text(told.message, known), data=without_credentials(told.data, known))
 
 
 def _message_of(error: BaseException) -> str:
     """Returns the message without secrets. Users' `__str__` may raise, and half a surrogate cannot be stored."""
     try:
-        message = masking(tuple(READ))(_text_of(error))[:MESSAGE_CHARACTERS]  # mask first: no half of a secret stays
+        message = masked_text(_text_of(error), tuple(READ))[:MESSAGE_CHARACTERS]  # in this order: no half of a secret
     except Exception as worse:
         message = f"its message cannot be shown: {type(worse).__name__}"
     return message.encode("utf-8", "replace").decode()
@@ -140,5 +140,5 @@ def _data_of(error: BaseException) -> object:
     try:
         check_json(data, "error's data")
     except UserError:
-        return masking(tuple(READ))(repr(data))[:MESSAGE_CHARACTERS]
+        return masked_text(repr(data), tuple(READ))[:MESSAGE_CHARACTERS]
     return without_credentials(data, tuple(READ))

@@ -15,6 +15,7 @@ from stepwell.errors import PortError
 MASK = "[secret]"
 READ: set[str] = set()  # the secrets that steps of this process have read
 _MASKED_CHARACTERS = 4  # a shorter secret would be part of too many words
+_READ_CHARACTERS = 100_000  # of an error's text; more than a secret of AWS may have
 _PASSWORD = re.compile(r"(\w://[^/\s:@]*:)[^/\s@]+@")  # of a URL
 _SCHEME, _TOKEN = r"(?:Bearer|Basic|Digest) +", r"[\w.~+/=-]"
 _AUTHORIZATION = re.compile(  # in prose, a short word after one of these is mostly none: `Basic authentication`
@@ -76,6 +77,11 @@ class SecretsByKind:
             hint = f"what can be read is {', '.join(self._kinds) or 'none'}; list such a secret too"
             raise PortError(f"{reference} cannot be read here", code=MISSING, hint=hint)
         return self._kinds[kind].get(reference)
+
+
+def masked_text(text: str, secrets: Iterable[str]) -> str:
+    """Returns the beginning of a text of any length, such as an error's, masked: all that people are shown of it."""
+    return masking(secrets)(text[:_READ_CHARACTERS])
 
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:

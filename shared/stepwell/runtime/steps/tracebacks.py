@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from traceback import FrameSummary, format_list, walk_tb
@@ -13,7 +14,7 @@ from typing import TypeAlias
 
 from stepwell.limits import TRACEBACK_BYTES, TRACEBACK_CAUSES, TRACEBACK_FRAMES
 from stepwell.runtime.steps.folders import STEPWELL, own_place
-from stepwell.runtime.steps.secrets import READ, masking
+from stepwell.runtime.steps.secrets import READ, masked_text
 
 Mask: TypeAlias = Callable[[str], str]  # takes secrets out of a text
 
@@ -24,7 +25,7 @@ _LINE_CHARACTERS = 160  # limit of a line of code, or of a cause's message
 
 def traceback_of(error: BaseException) -> str:
     """Returns the frames of users' modules and the innermost one of a library; "" if none is users' code."""
-    mask = masking(tuple(READ))  # other threads read secrets
+    mask = partial(masked_text, secrets=tuple(READ))  # other threads read secrets
     parts = _frames(error.__traceback__, mask)
     if not parts:
         return ""
