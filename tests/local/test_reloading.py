@@ -74,6 +74,32 @@ def test_a_warning_is_told_once_and_a_file_that_is_right_again_is_named(
     assert "order.yaml has no errors any more" in mended
 
 
+def test_a_new_version_that_is_served_with_an_error_is_not_said_to_be_the_last_good_one(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step of a limit that there is not is an error of one step: the rest of its workflow is served."""
+    caplog.set_level("INFO", "stepwell.dev")
+    (tmp_path / "order.yaml").write_text(GOOD)
+    (tmp_path / "shop.py").write_text("def nap() -> None: ...\n")
+    seen: list[list[str]] = []
+
+    def saves() -> Iterator[set[tuple[Change, str]]]:
+        for text in (GOOD, GOOD.replace("shop.nap}", "shop.nap, throttle: nobody}"), "timeline: ["):
+            (tmp_path / "order.yaml").write_text(text)
+            caplog.clear()
+            yield {(Change.modified, str(tmp_path / "order.yaml"))}
+            seen.append(caplog.messages)
+
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: saves())
+    Reloader(local, tmp_path, lambda _: None, load_folder(tmp_path).problems).start()
+    until(lambda: len(seen) == 3, "the last save")
+    assert seen[1][-2:] == [
+        "workflow order: changed; new runs take the new version",
+        "1 file has errors: their workflows are served all the same",
+    ]
+    assert seen[2][-1] == "1 file has errors: the last good version of their workflows stays"
+
+
 def test_a_change_between_the_reading_of_the_folder_and_its_watching_is_taken_up(
     local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

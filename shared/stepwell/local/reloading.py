@@ -99,7 +99,14 @@ class Reloader:
         self._wake_stuck()
         if broken:
             files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
-            log.warning("%s errors: the last good version of their workflows stays", files)
+            beside = any(not is_definition(Path(file)) for file in broken)  # limits, prices, webhooks
+            is_kept = beside or len(graphs) > len(loaded.graphs)
+            served = (
+                "the last good version of their workflows stays"
+                if is_kept
+                else "their workflows are served all the same"
+            )
+            log.warning("%s errors: %s", files, served)
 
     def _tell(self, found: tuple[Problem, ...]) -> None:
         """Tells what is wrong since the last look, and which files are right again."""
