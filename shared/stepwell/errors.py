@@ -107,10 +107,8 @@ class ExpressionError(StepwellError):
 class KeptFailure(ExpressionError):
     """A node fails with a failure that came before it: `failure`, as expressions see it."""
 
-    code = "kept_failure"
-
     def __init__(self, failure: Mapping[str, Any]) -> None:
-        super().__init__(failure["message"])
+        super().__init__(failure["message"], code=failure["type"])
         self.failure = failure
 
 

@@ -31,6 +31,7 @@ from stepwell.engine.token import Token
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller
 from tests.sim.child_programs import DEEPEST, NOWHERE
+from tests.sim.programs import BAD
 from tests.sim.tree import is_cancel
 from tests.sim.world import World
 
@@ -257,9 +258,12 @@ def _failed(wait: ChildrenWait, came: Resumption) -> Iterator[str]:
 
 
 def _is_refused(wait: ChildrenWait, name: str) -> bool:
-    """A workflow that is not there, or a run too far down."""
+    """A workflow that is not there, or whose limit's key cannot be computed, or a run too far down."""
     one = next(one for one in wait.names if one.name == name)
-    return one.workflow == NOWHERE or _depth(wait.world) >= DEEPEST
+    if one.workflow == NOWHERE or _depth(wait.world) >= DEEPEST:
+        return True
+    limit = wait.world.programs[one.workflow].graph.concurrency
+    return limit is not None and limit.key is BAD
 
 
 def _depth(world: World) -> int:

@@ -176,7 +176,7 @@ NEAR = {  # where a rare or costly one was caught last: looked at first, then al
     "timer_of_one_slot": 92,
     "timer_of_tasks_overtaken": 8,
     "timer_of_the_deleted": 68,
-    "timer_sticks_to_its_word": 3_273,
+    "timer_sticks_to_its_word": 3_301,
     "told_once": 12,
     "told_one_too_late": 948,
     "told_over_though_taken": 238,

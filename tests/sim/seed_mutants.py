@@ -8,10 +8,11 @@ from dataclasses import replace
 from unittest import mock
 
 from stepwell.definition.graph import Retry
-from stepwell.engine import decide, pushing, receiving, settle
+from stepwell.engine import decide, effects, pushing, receiving, settle
 from stepwell.engine.actions import Action, AskPermit
 from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
+from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
@@ -64,6 +65,18 @@ def beat_set_back() -> Iterator[None]:
 def header_of_before() -> Iterator[None]:
     """A worker goes on with the header that it read before another picked up the run."""
     with mock.patch.object(worker, "has_begun", return_value=False):
+        yield
+
+
+@contextmanager
+def timer_of_its_own_part() -> Iterator[None]:
+    """A part written by the wait's timer sets that timer again, which takes itself for a message that came twice."""
+
+    def timer_slot(token: Token, since_ms: int) -> int:
+        return token.waiting_slot if due_ms(changed(token, received=())) == due_ms(token) else token.slot
+
+    few = mock.patch.object(endless, "MOST_CALLS", 5_000)  # a loop without end is noticed early
+    with mock.patch.object(effects, "timer_slot", timer_slot), few:
         yield
 
 
@@ -204,6 +217,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
+    (timer_of_its_own_part, (11_000_000_454,)),
     (woken_by_all, (9_000_700_184,)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -238,7 +238,7 @@ def _of_part(token: Token, record: Record, parked: Parked, resumption: Resumptio
     Other parts may have arrived while this one was written. The end of an operation is a part of a wait for code.
     """
     at_ms, slot = due_ms(token), token.waiting_slot
-    timer = () if at_ms is None else (SetTimer(timer_slot(token), at_ms),)
+    timer = () if at_ms is None else (SetTimer(timer_slot(token, record.at_ms), at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     announced: tuple[Effect, ...] = ()
     if resumption is not None and (event := coming_of(resumption).announces):

@@ -100,9 +100,14 @@ def due_ms(token: Token) -> int | None:
     return min((at_ms for at_ms, _ in _dues(token)), default=None)
 
 
-def timer_slot(token: Token) -> int:
-    """Returns the slot that names the wait's timer. Parts that leave its time as it was set no other one."""
-    is_as_set = due_ms(changed(token, received=())) == due_ms(token)
+def timer_slot(token: Token, since_ms: int) -> int:
+    """Returns the slot that names the timer of the part that was recorded at `since_ms`.
+
+    A part that leaves the wait's time as it was names the wait's own timer, unless that time is up: the own timer may
+    have written this part, and would take its own name for a message that came twice.
+    """
+    at_ms = due_ms(token)
+    is_as_set = at_ms is not None and since_ms < at_ms == due_ms(changed(token, received=()))
     return token.waiting_slot if is_as_set else token.slot
 
 

@@ -95,7 +95,7 @@ class Coordinator:
             return
         answer = await self._advance.take(at, TimerFired(timer.slot), timer.id, budget)
         if isinstance(answer.action, Rest) and answer.action.until_ms is not None:
-            again = replace(timer, slot=timer_slot(answer.at.token))
+            again = replace(timer, slot=timer_slot(answer.at.token, self._ports.clock.now_ms()))
             await self._performer.alarms.look_again(
                 Lane.RESUME, again, answer.action.until_ms, timer, at.header.created_ms
             )
