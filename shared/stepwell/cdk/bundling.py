@@ -234,7 +234,8 @@ def _compiled(trees: Iterable[Path], python: str) -> str:
     if not interpreter:
         return python
     for tree in trees:
-        compile_tree(tree, interpreter, [tree / "stepwell" / name for name in UNDOCUMENTED])
+        undocumented = [tree / "stepwell" / name for name in UNDOCUMENTED]
+        compile_tree(tree, interpreter, undocumented, own=tree.glob(PROJECT))
     return ""
 
 

@@ -20,21 +20,25 @@ TASK = "/var/task"  # where Lambda unpacks a package
 UNDOCUMENTED = ("api/step_functions", "aws", "definition/asl", "engine", "memory", "runtime", "simulation")
 
 
-def compile_tree(tree: Path, interpreter: str, undocumented: Iterable[Path] = ()) -> None:
+def compile_tree(tree: Path, interpreter: str, undocumented: Iterable[Path] = (), own: Iterable[Path] = ()) -> None:
     """Compiles every module below a folder. One that cannot be compiled says so when it is imported.
 
     `undocumented`: folders in it whose bytecode has no docstrings, which make a tenth of it.
+    `own`: the user's folders. In their tracebacks a line of carets marks the expression, whose columns are a fifth of
+    the bytecode.
     """
-    _compile(tree, tree, interpreter)
+    _compile(tree, tree, interpreter, flags=("-X", "no_debug_ranges"))
+    for folder in own:
+        _compile(folder, tree, interpreter, "-f")
     for folder in undocumented:
-        _compile(folder, tree, interpreter, "-o", "2")
+        _compile(folder, tree, interpreter, "-o", "2", flags=("-X", "no_debug_ranges"))
         for made in list(folder.rglob("*.opt-2.pyc")):
             made.replace(made.with_name(made.name.replace(".opt-2.pyc", ".pyc")))
 
 
-def _compile(folder: Path, tree: Path, interpreter: str, *options: str) -> None:
+def _compile(folder: Path, tree: Path, interpreter: str, *options: str, flags: tuple[str, ...] = ()) -> None:
     words = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", TASK, *options)
-    subprocess.run([interpreter, *words, str(folder)], capture_output=True, check=False)  # noqa: S603 - fixed words
+    subprocess.run([interpreter, *flags, *words, str(folder)], capture_output=True, check=False)  # noqa: S603 - fixed words
 
 
 def interpreter_of(python: str) -> str:
