@@ -220,6 +220,14 @@ def test_a_wrong_method_is_405_and_says_what_is_allowed(world: World) -> None:
     assert world.get("/workflows/order/runs").headers["Allow"] == "POST, OPTIONS"
 
 
+def test_who_posts_to_the_list_of_runs_is_told_how_one_is_started(world: World) -> None:
+    reply = world.post("/runs", {})
+    assert (reply.status, reply.json["hint"].partition("; ")[2]) == (
+        405,
+        "POST /workflows/{name}/runs starts a run",
+    )
+
+
 def test_options_says_what_is_allowed_and_head_has_no_body(world: World) -> None:
     reply = world.send(event("OPTIONS", "/events"))
     assert (reply.status, reply.headers["Allow"], reply.text) == (204, "POST, OPTIONS", "")

@@ -115,6 +115,7 @@ def test_input_is_given_by_name_and_converted_by_type(m: Folder, name: str, give
         ("plain", None, "a is missing"),
         ("plain", [1], "takes named values"),
         ("two", {"id": "7"}, "order is missing"),
+        ("two", {"ordr": {"id": "7"}}, "ordr: did you mean `order`?"),
         ("handler", {"id": "7"}, "a handler of Lambda is to be (event: dict, ctx)"),
         ("typed", {"n": "x", "when": 1, "price": 1, "colour": "blue"}, "colour"),
         ("whole_model", {"total": 1}, "order.id"),

@@ -43,6 +43,11 @@ def test_runs_are_listed_of_a_workflow_that_there_is(stepwell: Stepwell) -> None
     assert (unknown.value.code, unknown.value.hint) == ("unknown_workflow", "did you mean `trip`?")
 
 
+def test_a_step_that_a_run_has_not_reached_is_named_with_those_that_it_has(stepwell: Stepwell) -> None:
+    with pytest.raises(KeyError, match="the run has not reached 'shp': it has been at check"):
+        stepwell.start("trip").steps["shp"]
+
+
 def test_the_children_of_a_run_are_runs_by_name(stepwell: Stepwell) -> None:
     run = stepwell.start("trip")
     assert (run.waiting_for, run.children["stock"].result) == ("children", 3)

@@ -30,6 +30,13 @@ class Step:
     attempts: int
 
 
+class _Steps(dict[str, Step]):
+    """The steps that a run has reached."""
+
+    def __missing__(self, name: str) -> Step:
+        raise KeyError(f"the run has not reached {name!r}: it has been at {', '.join(self) or 'no step'}")
+
+
 class Run:
     """One run; each access shows its current state."""
 
@@ -75,9 +82,10 @@ class Run:
     def steps(self) -> Mapping[str, Step]:
         """The steps by node name, without nodes that were not reached."""
         views: Mapping[str, Any] = self.view["steps"]
-        return {
-            name: Step(view["status"], view["output"], view["error"], view["attempts"]) for name, view in views.items()
-        }
+        return _Steps(
+            (name, Step(view["status"], view["output"], view["error"], view["attempts"]))
+            for name, view in views.items()
+        )
 
     def branches(self, fork: str = "") -> list[Mapping[str, Any]]:
         """Returns the branches of a fork by id, such as `0/3`, or of the current fork."""

@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from io import IOBase
 from types import SimpleNamespace
@@ -58,15 +59,22 @@ class Binding:
             elif parameter.required:
                 wrong.append(f"{parameter.name} is missing")
         if wrong:
-            raise InvalidInput(f"the input does not fit {name}: {'; '.join(wrong)}", code="step_input",
-                               hint=f"it has {', '.join(sorted(values)) or 'nothing'}"
-                                    f"{self._as_handler()}{self._as_option(values)}")  # fmt: skip
+            hint = f"it has {', '.join(sorted(values)) or 'nothing'}"
+            hint += self._as_misspelt(values) + self._as_handler() + self._as_option(values)
+            raise InvalidInput(f"the input does not fit {name}: {'; '.join(wrong)}", code="step_input", hint=hint)
         if self.takes_rest:
             named = {parameter.name for parameter in self.parameters}
             arguments.update({key: copy_of(value) for key, value in values.items() if key not in named})
         if self.takes_context:
             arguments[CONTEXT] = context
         return arguments
+
+    def _as_misspelt(self, values: Mapping[str, Json]) -> str:
+        """What a name that no parameter has may mean."""
+        missing = [one.name for one in self.parameters if one.name not in values]
+        others = sorted(values.keys() - {one.name for one in self.parameters})
+        near = ((name, get_close_matches(name, missing, n=1)) for name in others)
+        return "".join(f"; {name}: did you mean `{found[0]}`?" for name, found in near if found)
 
     def _as_handler(self) -> str:
         """What to do about a handler of Lambda, which takes its input as one event."""
