@@ -236,7 +236,7 @@ def throttled(limit: Limit) -> tuple[Counter[str], Counter[str], Counter[str], i
         world.deliver()
         world.pass_time(11 * SECOND_MS)
         later, reads, more_messages = costs(world)
-    assert (reads - requests)["query"] + (reads - requests)["get_item"] == (9 if limit.rate else 4)
+    assert (reads - requests)["query"] + (reads - requests)["get_item"] == (8 if limit.rate else 4)
     return units - plain, more - requests, later - plain, more_messages - messages
 
 

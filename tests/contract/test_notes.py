@@ -73,6 +73,7 @@ def test_only_who_knows_what_is_there_drops_it(store: Store) -> None:
     assert run(store.get_note("lock", "nightly")) == "one"
     assert run(store.drop_note("lock", "nightly", "one"))
     assert run(store.drop_note("lock", "nightly", "one"))  # a caller that did not hear the answer asks again
+    assert not run(store.drop_note("lock", "nightly", "one", once=True))
     assert run(store.get_note("lock", "nightly")) is None
 
 
@@ -81,6 +82,9 @@ def test_of_many_who_drop_the_same_one_has_done_it(store: Store) -> None:
     """It gives to others what the note was about: a turn that came back twice would be two claimants'."""
     run(store.put_note("pace", "turn", "one", None))
     assert at_once(16, lambda number: run(store.drop_note("pace", "turn"))).count(True) == 1
+    run(store.put_note("pace", "turn", "60", None))
+    assert not run(store.drop_note("pace", "turn", "30", once=True))
+    assert at_once(16, lambda number: run(store.drop_note("pace", "turn", "60", once=True))).count(True) == 1
 
 
 @pytest.mark.threads

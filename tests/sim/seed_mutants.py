@@ -9,7 +9,7 @@ from unittest import mock
 
 from stepwell.definition.graph import Retry
 from stepwell.engine import decide, effects, pushing, receiving, settle
-from stepwell.engine.actions import Action, AskPermit
+from stepwell.engine.actions import Action, AskPermit, Pace
 from stepwell.engine.copying import changed
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.parts import due_ms
@@ -26,6 +26,8 @@ from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined
+from stepwell.runtime.waits import paces
+from stepwell.runtime.waits.paces import Paces
 from stepwell.runtime.waits.permits import Reply
 from tests.sim import endless, undo_laws
 
@@ -77,6 +79,19 @@ def timer_of_its_own_part() -> Iterator[None]:
 
     few = mock.patch.object(endless, "MOST_CALLS", 5_000)  # a loop without end is noticed early
     with mock.patch.object(effects, "timer_slot", timer_slot), few:
+        yield
+
+
+@contextmanager
+def later_turn_dropped() -> Iterator[None]:
+    """Who gives a turn back deletes the one that a worker has taken since, too."""
+
+    async def forgotten(self: Paces, pace: Pace, who: str) -> int | None:
+        at_ms = await self.kept(pace, who)
+        is_mine = at_ms is not None and await self._notes.drop_note(paces._kind(pace), paces._TURN + who)
+        return at_ms if is_mine else None
+
+    with mock.patch.object(Paces, "_forgotten", forgotten):
         yield
 
 
@@ -218,6 +233,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
     (timer_of_its_own_part, (11_000_000_454,)),
+    (later_turn_dropped, (3_820_000_247,)),
     (woken_by_all, (9_000_700_184,)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -44,9 +44,9 @@ class Notes(OnTable):
         items = islice(self._table.query("pk = :pk", {":pk": keys.notes_partition(kind)}, **asked), limit)
         return dict(sorted((str(item["name"]["S"]), str(item["body"]["S"])) for item in items))
 
-    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+    async def drop_note(self, kind: str, name: str, before: str | None = None, *, once: bool = False) -> bool:
         if before is not None:
-            bound = {":before": text(before)}
-            return self._table.delete_if(keys.note_key(kind, name), f"{_NEW} OR body = :before", bound)
+            condition = "body = :before" if once else f"{_NEW} OR body = :before"
+            return self._table.delete_if(keys.note_key(kind, name), condition, {":before": text(before)})
         where = keys.note_key(kind, name)
         return self._table.get(where, keys.PARTITION) is not None and self._table.delete_there(where)

@@ -176,7 +176,7 @@ class Table:
         return True
 
     def delete_if(self, where: Item, condition: str, bound: Item) -> bool:
-        """Whether the condition held. One that holds where nothing is, holds too where an answer was lost."""
+        """Whether the condition held. Where an answer was lost, only one holds that holds where nothing is."""
         try:
             self.retry.call("DeleteItem", lambda: self._client().delete_item(
                 TableName=self.name, Key=where, ConditionExpression=condition,

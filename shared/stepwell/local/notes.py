@@ -41,6 +41,6 @@ class SqliteNotes:
     async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
         return dict(self._db.rows(SELECT_KIND, (kind, -1 if limit is None else limit)))
 
-    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+    async def drop_note(self, kind: str, name: str, before: str | None = None, *, once: bool = False) -> bool:
         is_done = self._db.change(DROP, (kind, name, before, before), lazily=self._db.comes_again) == 1
-        return is_done or (before is not None and await self.get_note(kind, name) is None)
+        return is_done or (before is not None and not once and await self.get_note(kind, name) is None)

@@ -34,9 +34,9 @@ class MemoryNotes:
         there = self._notes[kind]
         return {name: there[name] for name in (sorted(there) if limit is None else nsmallest(limit, there))}
 
-    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+    async def drop_note(self, kind: str, name: str, before: str | None = None, *, once: bool = False) -> bool:
         there = self._notes[kind].get(name)
         if there is None or before not in {None, there}:
-            return there is None and before is not None
+            return there is None and before is not None and not once
         del self._notes[kind][name]
         return True

@@ -313,10 +313,11 @@ class Notes(Protocol):
     async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
         """Returns the notes of a kind by name, in order of names: the first `limit`, or all if they are few."""
 
-    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+    async def drop_note(self, kind: str, name: str, before: str | None = None, *, once: bool = False) -> bool:
         """Deletes a note. Returns False if there was none.
 
-        With `before`: False if another one is there, True if none is, now or before.
+        With `before`: False if another one is there, True if none is, now or before; if `once`, False then too, so that
+        of many callers one deletes it, or none, if an answer was lost.
         """
 
 

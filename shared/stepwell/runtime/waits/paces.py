@@ -75,11 +75,24 @@ class Paces:
 
     async def give_back(self, pace: Pace, who: str, now_ms: int, *, is_used: bool) -> None:
         """Forgets the claimant's turn, if one is stored. Another gets it if it was not used and has not come."""
-        at_ms = await self.kept(pace, who)
-        if at_ms is None or not await self._notes.drop_note(_kind(pace), _TURN + who):
+        at_ms = await self._forgotten(pace, who)
+        if at_ms is None:
             return
         if at_ms > now_ms + (TURN_GRACE_MS if is_used else 0):  # a much later one is that of a copy of the message
             await self._free(pace, at_ms, now_ms)
+
+    async def _forgotten(self, pace: Pace, who: str) -> int | None:
+        """Deletes the claimant's turn, and returns it. None: there is none, or somebody else has deleted it.
+
+        A worker of the claimant may take a later turn meanwhile: then it is that which nobody needs any more.
+        """
+        for _ in range(LOCK_TRIES):
+            kept = await self._note(pace, who)
+            if kept is None:
+                return None
+            if await self._notes.drop_note(_kind(pace), _TURN + who, kept, once=True):
+                return int(kept)
+        raise PortError(f"the turn of {who} was changed by others {LOCK_TRIES} times")
 
     async def _free(self, pace: Pace, at_ms: int, now_ms: int) -> None:
         """Leaves a turn that has not come to whoever asks next."""
