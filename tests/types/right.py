@@ -108,6 +108,8 @@ async def together(ctx: WorkflowContext, order: Order) -> bool:
     assert_type(await ctx.map(ship, [order], max_concurrency=5, retry=Retry(2)), list[str])
     assert_type(await ctx.map(leg, range(5)), list[str])
     assert_type(await ctx.map(ship, [order], return_exceptions=True, tolerate={"count": 3}), list[str | BaseException])
+    assert_type(await ctx.map(ship, [order], tolerate={"count": 3}), list[str | BaseException])
+    assert_type(await ctx.map(ship, [order], tolerate=None), list[str])
     handle = ctx.start(ctx.step(ship, order))
     assert_type(await handle, str)
     child = ctx.start(ctx.child(fraud, order))

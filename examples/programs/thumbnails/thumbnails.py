@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import images
 
-from stepwell import OperationFailed, Retry, WorkflowContext, step, workflow
+from stepwell import Retry, WorkflowContext, step, workflow
 
 AT_ONCE = 5
 TOLERATED = 10  # percent of the pictures
@@ -22,7 +22,7 @@ async def thumbnails(ctx: WorkflowContext, pictures: list[str]) -> dict[str, dic
     made: dict[str, str] = {}
     failed: dict[str, str] = {}
     for picture, result in zip(pictures, results, strict=True):
-        if isinstance(result, OperationFailed):
+        if isinstance(result, BaseException):
             failed[picture] = str(result)
         else:
             made[picture] = result

@@ -44,7 +44,6 @@ class AllOptions(TypedDict, total=False):
 
 class MapOptions(StepOptions, total=False):
     max_concurrency: int
-    tolerate: Tolerate | None
 
 class EventOptions(TypedDict, total=False):
     key: str | int | None
@@ -335,6 +334,7 @@ class WorkflowContext(Context):
         items: Iterable[A],
         *,
         return_exceptions: Literal[False] = False,
+        tolerate: None = None,
         **options: Unpack[MapOptions],
     ) -> Operation[list[T]]:
         """A step, or a coroutine function, for each item, at most so many at once; their results in order."""
@@ -346,6 +346,7 @@ class WorkflowContext(Context):
         items: Iterable[A],
         *,
         return_exceptions: Literal[False] = False,
+        tolerate: None = None,
         **options: Unpack[MapOptions],
     ) -> Operation[list[T]]: ...
     @overload
@@ -355,6 +356,7 @@ class WorkflowContext(Context):
         items: Iterable[A],
         *,
         return_exceptions: Literal[False] = False,
+        tolerate: None = None,
         **options: Unpack[MapOptions],
     ) -> Operation[list[T]]: ...
     @overload
@@ -364,6 +366,7 @@ class WorkflowContext(Context):
         items: Iterable[A],
         *,
         return_exceptions: Literal[False] = False,
+        tolerate: None = None,
         **options: Unpack[MapOptions],
     ) -> Operation[list[T]]: ...
     @overload
@@ -373,6 +376,7 @@ class WorkflowContext(Context):
         items: Iterable[A],
         *,
         return_exceptions: Literal[True],
+        tolerate: Tolerate | None = None,
         **options: Unpack[MapOptions],
     ) -> Operation[list[T | BaseException]]: ...
     @overload
@@ -382,6 +386,27 @@ class WorkflowContext(Context):
         items: Iterable[A],
         *,
         return_exceptions: Literal[True],
+        tolerate: Tolerate | None = None,
+        **options: Unpack[MapOptions],
+    ) -> Operation[list[T | BaseException]]: ...
+    @overload
+    def map(
+        self,
+        function: Callable[[A], Coroutine[Any, Any, T]] | Callable[[StepContext, A], Coroutine[Any, Any, T]],
+        items: Iterable[A],
+        *,
+        tolerate: Tolerate,
+        return_exceptions: bool = False,
+        **options: Unpack[MapOptions],
+    ) -> Operation[list[T | BaseException]]: ...
+    @overload
+    def map(
+        self,
+        function: Callable[[A], T] | Callable[[StepContext, A], T],
+        items: Iterable[A],
+        *,
+        tolerate: Tolerate,
+        return_exceptions: bool = False,
         **options: Unpack[MapOptions],
     ) -> Operation[list[T | BaseException]]: ...
     @overload
