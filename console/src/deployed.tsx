@@ -94,7 +94,7 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
           <li key={one.name}>
             <b>{one.name}</b> <code>{one.schedule}</code> {one.timezone}
             <p class="muted">
-              {one.next[0] ? <>next <Time at={one.next[0]} /></> : "never again"}
+              {one.paused ? "no next time while it is paused" : one.next[0] ? <>next <Time at={one.next[0]} /></> : "never again"}
               {one.last_run_id && one.last_at && <>, last <a href={`#/runs/${encodeURIComponent(one.last_run_id)}`}><Time at={one.last_at} /></a></>}
             </p>
             {one.paused && (

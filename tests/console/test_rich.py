@@ -287,6 +287,7 @@ def test_a_schedule_is_paused_fired_and_unpaused(rich: Served, page: Page) -> No
         expect(page.locator(".told.is-done")).to_contain_text("The new run is" if act == "fire now" else "Done.")
         page.keyboard.press("Escape")
         (expect(card).not_to_contain_text if act == "unpause" else expect(card).to_contain_text)("paused by kim")
+        expect(card).to_contain_text("next in " if act == "unpause" else "no next time while it is paused")
 
 
 def test_an_explanation_speaks_of_buttons_and_not_of_routes(rich: Served, page: Page) -> None:
