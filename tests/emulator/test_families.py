@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwell.client.errors import NotFoundProblem
 from stepwell.engine.children import child_id
 from tests.emulator.kit import CALLER, World, until
 
@@ -10,7 +11,6 @@ def test_a_run_goes_on_when_the_last_of_its_children_has_ended(world: World) -> 
     run_id = world.start("family")
     assert world.waits(run_id)["waiting_for"] == "children"
     boss = _child(world, run_id, 1)
-    world.waits(boss)
     world.client.handle(boss).approve(by="ana")
     run = world.end(run_id)
     assert run["status"] == "completed"
@@ -21,7 +21,6 @@ def test_a_cancel_reaches_the_children(world: World) -> None:
     run_id = world.start("family")
     world.waits(run_id)
     boss = _child(world, run_id, 1)
-    world.waits(boss)
     world.client.handle(run_id).cancel(by="ana")
     assert world.end(boss)["status"] == "cancelled"
 
@@ -38,4 +37,15 @@ def test_what_a_failed_run_has_done_is_undone_the_last_first(world: World) -> No
 
 
 def _child(world: World, run_id: str, index: int) -> str:
-    return child_id(run_id, "0", 0, index)  # the wait is the first record
+    """The child once it waits. Its parent shows its wait before it starts the children."""
+    child = child_id(run_id, "0", 0, index)  # the wait is the first record
+    until(lambda: _has_begun(world, child), f"{child} has begun")
+    world.waits(child)
+    return child
+
+
+def _has_begun(world: World, run_id: str) -> bool:
+    try:
+        return bool(world.run(run_id))
+    except NotFoundProblem:
+        return False
