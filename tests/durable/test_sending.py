@@ -172,7 +172,7 @@ def test_whoever_dies_each_event_is_sent_once(flows: Flows, sessions: int) -> No
         run_now(kit.service.start(Start("parent", run_id="parent")))
         kit.settle()
 
-    for kit in deaths(lambda: flows(CODE, sessions=sessions), play):
+    for kit in deaths(lambda: flows(CODE, sessions=sessions), play, each=2):
         assert (Run(kit, "cart").result, Run(kit, "parent").result) == ([1, 1], [[1, 2], "run_ended"])
 
 
@@ -183,7 +183,7 @@ def test_whoever_dies_a_run_begins_anew_once(flows: Flows, sessions: int) -> Non
             run_now(kit.service.send_event(name, run_id="draft", payload=None, event_id=f"e{at}"))
         kit.settle()
 
-    for kit in deaths(lambda: flows(CODE, sessions=sessions), play):
+    for kit in deaths(lambda: flows(CODE, sessions=sessions), play, each=2):
         run = Run(kit, "draft")
         assert run.result == ["old", "old", 2, "archived"]
         assert [entry["type"] for entry in run.history].count("function.continued") == 3
