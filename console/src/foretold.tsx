@@ -53,6 +53,7 @@ export function Foretold({ told }: { told: Redrive }): JSX.Element {
         <List name="Runs again" of={dropped.filter((one) => one.token !== "0").map((one) => <>{place(one.token, one.step)} <span class="muted">which completed after the failure</span></>)} />
         <List name="Sent again" of={sent.map(came)} />
       </dl>
+      {again.length > 0 && !again.some((one) => one.step) && "No operation runs again. If the function's own code raised, mend it, or go on from a step."}
     </div>
   );
 }

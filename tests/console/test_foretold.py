@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.chromium import Chromium
 from tests.console.conftest import Served
@@ -86,6 +86,16 @@ def test_a_redrive_tells_what_it_would_keep_and_send_again_before_it_does_it(mov
     expect(page.locator(".foretold time")).to_have_count(1)
     _, runs = moved.dev.call("GET", f"/runs?origin={moved.runs['move']}")
     assert runs["items"] == []
+
+
+def test_of_a_redrive_that_runs_no_operation_again_it_is_said_what_to_do(moved: Served, page: Page) -> None:
+    def own(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "again": [{"token": "0", "step": ""}]})
+
+    page.route("**/redrive", own)
+    foretell(moved, page, "move")
+    expect(page.locator(".foretold")).to_contain_text("mend it, or go on from a step.")
 
 
 def test_of_a_long_list_a_few_are_told_and_how_many_more_there_are(moved: Served, page: Page) -> None:
