@@ -77,6 +77,8 @@ def _had(world: World, kind: str) -> Counter[int]:
 def _is_over(world: World, who: str) -> bool:
     """Whether the claimant has ended, so that whoever has stored its turn is about to look, and gives it back."""
     run_id, _, step = who.partition("|")
+    if run_id not in world.memory._runs:
+        return True  # the run was deleted
     token_id, _, slot = step.partition("|")
     token = world.of(run_id).logs.look().tokens.get(token_id or ROOT)
     return token is not None and (token.ended or (bool(step) and not wants(token, int(slot))))
