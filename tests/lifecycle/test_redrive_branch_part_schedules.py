@@ -14,15 +14,13 @@ from stepwell.engine.left_parts import left_parts
 from stepwell.engine.records import Resumption
 from stepwell.engine.waits import run_topic
 from stepwell.runtime.calls import resending
-from stepwell.runtime.calls.redriving import Redriver
-from stepwell.runtime.calls.resending import Resender
 from stepwell.runtime.waits import mailbox
 from tests.lifecycle import branch_part_schedules
+from tests.lifecycle.resending_mutants import sent_once_it_goes_on
 from tests.lifecycle.schedules import breaks
 
 SCHEDULES = 40
 MOST_SCHEDULES = 400  # of one mutant
-_redrive, _send = Redriver._redrive, Resender.send
 
 
 def test_redriven_branches_get_each_part_once_whoever_dies_on_the_way() -> None:
@@ -51,25 +49,6 @@ def sent_to_the_run() -> Iterator[None]:
 def not_looked_for() -> Iterator[None]:
     """A branch looks among the events for the run and for anybody alone."""
     with mock.patch.object(mailbox, "own_topics", return_value=[]):
-        yield
-
-
-@contextmanager
-def sent_once_it_goes_on() -> Iterator[None]:
-    """What the waits had is sent after the record that says that the run goes on."""
-
-    async def send(self: Resender, *given: Any) -> None:
-        left.append(given)
-
-    async def made(self: Redriver, *given: Any) -> Any:
-        left.clear()
-        at = await _redrive(self, *given)
-        for one in [*left]:
-            await _send(self._resender, *one)
-        return at
-
-    left: list[tuple[Any, ...]] = []
-    with mock.patch.object(Resender, "send", send), mock.patch.object(Redriver, "_redrive", made):
         yield
 
 

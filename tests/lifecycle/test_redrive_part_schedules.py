@@ -20,6 +20,7 @@ from stepwell.runtime.calls import resending
 from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.resending import Again, Resender
 from tests.lifecycle import part_schedules
+from tests.lifecycle.resending_mutants import sent_once_it_goes_on
 from tests.lifecycle.schedules import breaks
 
 SCHEDULES = 60
@@ -45,25 +46,6 @@ def test_a_redriven_wait_gets_each_part_once_whoever_dies_on_the_way() -> None:
 def nothing_is_sent() -> Iterator[None]:
     """The new wait begins with nothing."""
     with mock.patch.object(resending, "left_parts", return_value=[]):
-        yield
-
-
-@contextmanager
-def sent_once_it_goes_on() -> Iterator[None]:
-    """What the wait had is sent after the record that says that the run goes on."""
-
-    async def send(self: Resender, *given: Any) -> None:
-        left.append(given)
-
-    async def made(self: Redriver, *given: Any) -> Any:
-        left.clear()
-        at = await _redrive(self, *given)
-        for one in [*left]:
-            await _send(self._resender, *one)
-        return at
-
-    left: list[tuple[Any, ...]] = []
-    with mock.patch.object(Resender, "send", send), mock.patch.object(Redriver, "_redrive", made):
         yield
 
 
