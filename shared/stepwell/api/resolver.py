@@ -144,8 +144,8 @@ def _no_route(method: str, path: str, known: set[str]) -> Answer:
         return problem(404, "unknown_route", f"there is no route {path[:200]!r}", hint="GET /docs lists the routes")
     if method == "OPTIONS":
         return Answer(204, "", headers={"Allow": allow})
-    start = "; POST /workflows/{name}/runs starts a run" if (method, path) == ("POST", "/runs") else ""
-    return problem(405, "method_not_allowed", f"{method} is not served here", hint=f"this path has {allow}{start}",
+    served = f"{allow}; POST /workflows/{{name}}/runs starts a run" if (method, path) == ("POST", "/runs") else allow
+    return problem(405, "method_not_allowed", f"{method} is not served here", hint=f"this path has {served}",
                    headers={"Allow": allow})  # fmt: skip
 
 
