@@ -92,11 +92,10 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
 
 
 def _rests_with_permit(view: World, log: list[Record]) -> bool:
-    """Whether a run had been let in when it was paused: its first step might have been under way."""
+    """Whether a redriven run had been let in when it was paused: its first step might have been under way."""
     is_redriven = bool(log) and log[-1].kind is Kind.REDRIVEN
-    rests = is_redriven or (not _begun(view) and _is_paused(view))
     holders = (view.memory._notes[kind] for kind in list(view.memory._notes) if kind.startswith("permits:"))
-    return rests and any(view.run_id in body for notes in holders for body in notes.values())
+    return is_redriven and any(view.run_id in body for notes in holders for body in notes.values())
 
 
 def _is_paused(view: World) -> bool:
