@@ -60,6 +60,16 @@ def test_an_older_change_undoes_no_newer_one_of_a_paused_run(store: Store) -> No
     assert unpaused(read(store)) is Status.RUNNING
 
 
+def test_a_run_that_is_paused_before_it_begins_is_not_shown_as_begun(store: Store) -> None:
+    seen = paused(store)
+    begins = StatusChange("r1", 4, Status.RUNNING, NOW_MS + 6, started_ms=NOW_MS + 6, unless_paused=True)
+    assert not run(store.change_status(begins))
+    assert read(store) == seen
+    assert run(store.hold(seen, None, NOW_MS + 7))
+    assert run(store.change_status(begins))
+    assert (read(store).status, read(store).started_ms) == (Status.RUNNING, NOW_MS + 6)
+
+
 def test_the_end_of_a_run_ends_its_pause(store: Store) -> None:
     paused(store)
     assert run(store.change_status(StatusChange("r1", 4, Status.CANCELLED, NOW_MS + 6, ends_pause=True)))

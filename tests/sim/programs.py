@@ -118,8 +118,8 @@ class Program:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its run is paused while its steps take time, so that copies of its wakes come at any time."""
-        return bool(self.takes_ms) and any(ask["type"] == "pause" for ask in self.asks)
+        """Whether its run may be paused, so that a copy of a wake that rested comes once others were woken."""
+        return any(ask["type"] == "pause" for ask in self.asks)
 
     @property
     def takes_time(self) -> bool:

@@ -11,6 +11,7 @@ from stepwell.definition.graph import Retry
 from stepwell.engine import decide, effects, pushing, receiving, settle
 from stepwell.engine.actions import Action, AskPermit, Pace
 from stepwell.engine.copying import changed
+from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
@@ -217,6 +218,17 @@ def permitted_without_lease() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def begun_though_paused() -> Iterator[None]:
+    """A run that is paused in the moment in which it is let in is shown as begun, so that it keeps its permit."""
+
+    def picked_up(token: Token, now_ms: int) -> ShowStatus:
+        return replace(effects.picked_up(token, now_ms), unless_paused=False)
+
+    with mock.patch.object(worker, "picked_up", picked_up):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
@@ -232,6 +244,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
+    (begun_though_paused, (13_070_000_892,)),
     (timer_of_its_own_part, (11_000_000_454,)),
     (later_turn_dropped, (3_820_000_247,)),
     (woken_by_all, (9_000_700_184,)),

@@ -143,7 +143,7 @@ class Headers(OnTable):
             except Refused as refused:
                 if refused.unsure and is_applied(refused.item, change):
                     return True
-                if change.ends_pause or is_paused(refused.item) == is_held:
+                if change.ends_pause or change.unless_paused or is_paused(refused.item) == is_held:
                     return False
                 is_held = not is_held
             else:

@@ -13,7 +13,10 @@ from stepwell.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ShowStatus:
-    """Update the run's header. `rev` orders the updates: twice the slot, plus one when picked up."""
+    """Update the run's header. `rev` orders the updates: twice the slot, plus one when picked up.
+
+    `unless_paused`: of a paused run nothing is changed.
+    """
 
     rev: int
     status: Status
@@ -22,6 +25,7 @@ class ShowStatus:
     node: str = ""
     expires_ms: int = 0
     picked_up: bool = False
+    unless_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ GOVERNANCE = "governance.blocked"  # the event
 
 
 def picked_up(token: Token, now_ms: int) -> ShowStatus:
-    """Shows that a worker has the run, before its first step."""
-    return ShowStatus(2 * token.slot + 1, Status.RUNNING, now_ms, picked_up=True)
+    """Shows that a worker has the run, before its first step. One that is paused before that has not begun."""
+    return ShowStatus(2 * token.slot + 1, Status.RUNNING, now_ms, picked_up=True, unless_paused=True)
 
 
 _OF_WAITS = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED})

@@ -106,6 +106,8 @@ class MemoryStore(MemoryItems, MemoryNotes):
         if header is None or header.rev >= change.rev + change.of_branch:
             return False
         is_held = header.paused_ms > 0 and not change.ends_pause
+        if is_held and change.unless_paused:
+            return False
         self._runs[change.run_id] = changed(
             header,
             rev=change.rev,

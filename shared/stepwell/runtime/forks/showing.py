@@ -82,6 +82,7 @@ class Showing:
             expires_ms=_kept_until_ms(at, effect),
             due_ms=due_when_shown(at, effect),
             ends_pause=effect.status.terminal or effect.status is Status.COMPENSATING or at.token.cleaning is not None,
+            unless_paused=effect.unless_paused,
             failure="" if error is None else failure_of(error),
         )
         return await self._runs.change_status(change)

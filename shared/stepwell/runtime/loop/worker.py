@@ -37,7 +37,7 @@ from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.open_batch import OpenBatch
-from stepwell.runtime.log.standing import Forks, Standing
+from stepwell.runtime.log.standing import Forks, Standing, run_info
 from stepwell.runtime.log.taking import taken
 from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
@@ -238,7 +238,7 @@ class Worker:
         return self._pool is None or pool in (self._pool, wake.pool) or wake.hops >= HOPS
 
     async def _pick_up(self, at: Standing) -> Standing:
-        """Shows the run as running, before its first record."""
+        """Shows the run as running, before its first record. Returns one that was paused meanwhile as paused."""
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
             return changed(at, run=changed(at.run, started_ms=now_ms))
@@ -246,6 +246,8 @@ class Worker:
         if header is None:
             await self._performer.permits.give_back(at)
             raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
+        if header.paused_ms and not header.started_ms:
+            return changed(at, header=header, run=run_info(header, at.run))
         return changed(at, run=changed(at.run, started_ms=header.started_ms or now_ms))
 
     async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:

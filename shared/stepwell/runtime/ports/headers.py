@@ -70,7 +70,7 @@ class StatusChange:
 
     `of_branch`: the status comes from the branches of the fork in this record. It is applied at the same `rev` too, and
     leaves `started_ms` and `due_ms` as they are. A paused run stays paused, and keeps `status` as the one to resume
-    with, unless `ends_pause`.
+    with, unless `ends_pause`; with `unless_paused` it is left as it is.
     """
 
     run_id: str
@@ -87,6 +87,7 @@ class StatusChange:
     due_ms: int | None = None
     of_branch: bool = False
     ends_pause: bool = False
+    unless_paused: bool = False
     failure: str = ""
 
 
