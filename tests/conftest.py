@@ -18,12 +18,15 @@ TOGETHER = {
     "tests/infra/": "templates",
     "tests/iam/": "templates",
     "tests/wheel/": "the wheel",
+    "tests/api/test_hints.py": "errors",
+    "tests/cli/test_mistakes.py": "errors",
+    "tests/docs/test_generated.py": "errors",
 }
 ALONE = ("tests/emulator/test_command.py", "tests/iam/test_enforced.py", "tests/infra/test_bundling.py")
 # One that mostly waits goes well beside one that computes.
 LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/local/test_kill.py",
         "tests/iam/test_enforced.py", "tests/console/", "templates", "the wheel", "tests/local/", "tests/functions/",
-        "tests/docs/")  # fmt: skip
+        "errors", "tests/docs/")  # fmt: skip
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("stepwell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,6 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Each worker collects the same folders, but begins with others: what one has compiled, the next one reads."""
+    gc.disable()  # what is collected stays
     name = os.environ.get("PYTEST_XDIST_WORKER", "")
     if name and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         folders = sorted(str(one) for path in config.args for one in config.rootpath.joinpath(path).iterdir()
@@ -69,6 +73,7 @@ def pytest_collection_finish() -> None:
     """Leaves what is imported and collected out of every later search for garbage: it stays to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 20)
 
 

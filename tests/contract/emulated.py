@@ -15,7 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy, deepcopy
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -64,7 +64,28 @@ _CONFLICT = 409
 CLIENT = "thin"  # what a Cloud calls DynamoDB and SQS with, unless it is told; tests of both change it
 _AWS = read_aws({"AWS_DEFAULT_REGION": "us-east-1"})
 _KEY = Key("1" * 12, "none")
-_SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")
+
+
+class _Session:
+    """A session of boto3 that reads what a client needs once: 30 ms of it, and each test has clients of its own."""
+
+    def __init__(self) -> None:
+        self._real = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")
+        self._made: dict[str, Any] = {}
+
+    def client(self, service: str, config: Any, endpoint_url: str | None) -> Any:
+        """A client whose calls have hooks of its own."""
+        key = f"{service} {config.read_timeout} {endpoint_url}"
+        if key not in self._made:
+            self._made[key] = self._real.client(service, config=config, endpoint_url=endpoint_url)
+        made = self._made[key]
+        client = object.__new__(type(made))
+        vars(client).update(vars(made), meta=copy(made.meta), _endpoint=copy(made._endpoint))
+        client.meta.events = client._endpoint._event_emitter = copy(made.meta.events)
+        return client
+
+
+_SESSION = _Session()
 keep_expressions()  # as the emulator's process does
 
 

@@ -119,7 +119,7 @@ class Program:
     @property
     def is_paused(self) -> bool:
         """Whether its run may be paused, so that a copy of a wake that rested comes once others were woken."""
-        return any(ask["type"] == "pause" for ask in self.asks)
+        return any(ask["type"] in ("pause", "stop") for ask in self.asks)
 
     @property
     def takes_time(self) -> bool:

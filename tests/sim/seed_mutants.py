@@ -18,10 +18,11 @@ from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
+from stepwell.runtime.durable import sessions
 from stepwell.runtime.forks import forking, showing
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
-from stepwell.runtime.log import door
+from stepwell.runtime.log import door, token_reader
 from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
@@ -229,6 +230,29 @@ def begun_though_paused() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def forked_without_patches() -> Iterator[None]:
+    """A branch begins from its parent's session with a patch, though code from before that has forked it."""
+    with mock.patch.object(sessions, "_has_all", return_value=True):
+        yield
+
+
+@contextmanager
+def read_on_from_an_end() -> Iterator[None]:
+    """Who knows a token as ended reads on from there, though a late worker wrote the log of a deleted run anew."""
+    real = token_reader.TokenReader._read_from_snapshot
+
+    async def read(self: token_reader.TokenReader, at: Standing) -> Standing:
+        kept = self._tokens.get(token_reader._key(at), self._clock.now_ms())
+        if kept is None or not kept.token.ended:
+            return await real(self, at)
+        loaded = await self._log.load(at.run_id, at.token.id, kept.token.slot)
+        return await self._folded(at, kept.token, loaded.records, kept.size_bytes)
+
+    with mock.patch.object(token_reader.TokenReader, "_read_from_snapshot", read):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
@@ -244,6 +268,8 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
+    (forked_without_patches, (4_081_003_250,)),
+    (read_on_from_an_end, (12_081_002_969,)),
     (begun_though_paused, (13_070_000_892,)),
     (timer_of_its_own_part, (11_000_000_454,)),
     (later_turn_dropped, (3_820_000_247,)),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,7 +82,19 @@ def install(place: Path, wheel: Path, name: str, extras: str) -> Installed:
     uv("venv", "-q", "--python", sys.executable, str(place / name))
     target = str(place / name / "bin" / "python")
     uv("pip", "install", "-q", "--python", target, "-c", str(locked), f"stepwell{extras} @ {wheel.as_uri()}")
+    for package in ("aws_cdk", "jsii"):  # 14 s of compiling, which was done here; Python looks whether it still holds
+        _take_bytecode(package, place / name)
     return Installed(place / name)
+
+
+def _take_bytecode(package: str, environment: Path) -> None:
+    site = Path(sysconfig.get_path("purelib"))
+    target = environment / site.relative_to(sys.prefix)
+    for made in (site / package).rglob("*.pyc"):
+        place = target / made.relative_to(site)
+        if place.parents[1].is_dir():
+            place.parent.mkdir(exist_ok=True)
+            shutil.copyfile(made, place)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
@@ -75,20 +75,12 @@ def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
 
 @lru_cache(maxsize=64)
 def _module(name: str, file: str, tree: ast.Module) -> Module:
-    imports: dict[str, str] = {}
-    package = _package(name, file)
-    twice = set[str]()
-    for node in ast.walk(tree):
-        made = _imported(node, package)
-        twice |= {one for one, full in made.items() if imports.get(one, full) != full}
-        imports |= made
-    stars = tuple(_starred(tree, package))
+    binds = _binds(tree, *_package(name, file))
     functions: dict[str, Function] = {}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    names = frozenset(_defined(tree)) | imports.keys()
     methods: dict[str, Function] = {}
-    module = Module(name, file, functions, names, imports, stars, dict(values_of(tree.body)), classes, methods,
-                    frozenset(twice))  # fmt: skip
+    module = Module(name, file, functions, binds.names, binds.imports, binds.stars, dict(values_of(tree.body)), classes,
+                    methods, binds.imported_twice)  # fmt: skip
     for node in tree.body:
         if isinstance(node, Def):
             functions[node.name] = Function(node.name, node, module, _mark(node))
@@ -99,13 +91,41 @@ def _module(name: str, file: str, tree: ast.Module) -> Module:
     return module
 
 
-def _imported(node: ast.AST, package: list[str]) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Binds:
+    """What the statements of a module bind, wherever its file is; as in Module."""
+
+    names: frozenset[str]
+    imports: Mapping[str, str]
+    stars: tuple[str, ...]
+    imported_twice: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def _binds(tree: ast.Module, *package: str) -> _Binds:
+    imports: dict[str, str] = {}
+    twice, names, stars = set[str](), set[str](), list[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            made = _imported(node, package)
+            twice |= {one for one, full in made.items() if imports.get(one, full) != full}
+            imports |= made
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                stars.append(_home(node, package))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):  # a local variable is among the names, too
+            names.add(node.arg)
+    return _Binds(frozenset(names | imports.keys()), imports, tuple(stars), frozenset(twice))
+
+
+def _imported(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> dict[str, str]:
     """`package`: the parts of the name of the package that the module is in, or is."""
     if isinstance(node, ast.Import):
         return {one.asname or one.name.partition(".")[0]: one.name if one.asname else one.name.partition(".")[0]
                 for one in node.names}  # fmt: skip
-    if not isinstance(node, ast.ImportFrom):
-        return {}
     home = _home(node, package)
     return {one.asname or one.name: f"{home}.{one.name}".lstrip(".") for one in node.names if one.name != "*"}
 
@@ -119,26 +139,9 @@ def _package(name: str, file: str) -> list[str]:
     return name.split(".")[: None if file.endswith("__init__.py") else -1]
 
 
-def _home(node: ast.ImportFrom, package: list[str]) -> str:
+def _home(node: ast.ImportFrom, package: Sequence[str]) -> str:
     around = package[: len(package) - node.level + 1] if node.level else []
     return ".".join((*around, *([node.module] if node.module else ())))
-
-
-def _starred(tree: ast.Module, package: list[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-            yield _home(node, package)
-
-
-def _defined(tree: ast.Module) -> Iterator[str]:
-    """The names that any statement of the module binds, a local variable's among them."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
 
 
 def values_of(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:

@@ -253,6 +253,7 @@ class Branches:
             within=scope_of(parent),
             result=parent.result,
             started_ms=self._started_ms(),
+            rules=parent.last.rules if parent.last else (),
         )
         token = changed(NEW, result=parent.result, started_ms=parent.started_ms)
         # that this is a collection, and within bounds, was seen when the fork was recorded

@@ -59,6 +59,7 @@ class Branch:
     started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
     needs: tuple[str, ...] = ()  # the nodes that end before it begins
     taken: str = ""  # of a function's operation that was finished in the run that failed: the place of its result
+    rules: tuple[str, ...] = ()  # of the record that forked it
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from stepwell.definition.code_names import steps_of
@@ -88,7 +89,12 @@ def _trees(folder: Path) -> Iterator[ast.Module]:
 
 def _functions(folder: Path) -> Iterator[str]:
     for tree in _trees(folder):
-        yield from (one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+        yield from _defined(tree)
+
+
+@lru_cache(maxsize=64)
+def _defined(tree: ast.Module) -> tuple[str, ...]:
+    return tuple(one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def _in_code(folder: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.copying import changed
 from stepwell.engine.forks import parent_of
-from stepwell.engine.journal import continued_as
+from stepwell.engine.journal import PATCH, continued_as
 from stepwell.engine.records import ROOT, Failure, Record
 from stepwell.engine.turns import Asked, Completed, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
@@ -271,7 +271,7 @@ class Sessions:
     async def _fork(self, at: Standing, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
         """Returns the branches that the parent awaits in that slot, or the parent's turn if it cannot get there."""
         key = (_life(at), parent, slot)
-        held = None if anew else self._held(key)
+        held = None if anew else self._held(key, at)
         if held is not None:
             return held
         fork = await self._logbook.fork(at.run_id, parent, slot)
@@ -290,10 +290,16 @@ class Sessions:
             self._keep(self._forked, key, found)
         return found
 
-    def _held(self, key: tuple[_Life, str, int]) -> _Forked | None:
-        """Returns the branches of a parent whose session this process holds; None if it holds none at that slot."""
+    def _held(self, key: tuple[_Life, str, int], branch: Standing) -> _Forked | None:
+        """Returns the branches of a parent whose session this process holds; None if it holds none at that slot.
+
+        Nor does it if another worker, with code from before the session's patches, wrote the record that forked.
+        """
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
+            session = parent if found is None else found.session
+            if session is not None and not _has_all(branch, session.patches()):
+                return None
             asked = None if found is not None or parent is None else branches_of(parent, key[2])
             if parent is not None and asked is not None:
                 found = self._forked[key] = _Forked(asked, parent, dict(parent.state), set(), is_own=False)
@@ -416,6 +422,12 @@ def _further(session: FunctionSession, records: list[Record], start: int) -> Fun
 
 def _with_turn(session: FunctionSession, at: Standing) -> tuple[FunctionSession, Turn]:
     return session, turn_of(session, at)
+
+
+def _has_all(branch: Standing, patches: Iterable[str]) -> bool:
+    """Tells whether the record that forked the branch has these patches."""
+    rules = branch.token.branch.rules if branch.token.branch else ()
+    return all(PATCH + name in rules for name in patches)
 
 
 def _life(at: Standing) -> _Life:

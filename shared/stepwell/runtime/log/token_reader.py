@@ -47,6 +47,8 @@ class TokenReader:
         if kept is None:
             return await self._read_from_snapshot(at)
         loaded = await self._log.load(at.run_id, at.token.id, kept.token.slot)
+        if kept.token.ended and loaded.records:  # it was redriven; or deleted, and a late worker began its log anew
+            return await self._read_from_snapshot(at)
         at = changed(at, saved_slot=kept.saved_slot, is_marked=loaded.is_marked)
         return await self._folded(at, kept.token, loaded.records, kept.size_bytes)
 

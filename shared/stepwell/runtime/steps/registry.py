@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -59,9 +59,10 @@ class Registry:
         with _IMPORTING:
             _make_current(self._places)
             self._found, self._modules = {}, {}
-            for name, module in [found for found in sys.modules.items() if self._owns(found[1])]:
-                del sys.modules[name]
-                _forget_compiled(module)
+            for name, module in _below(self._places):
+                if self._owns(module):
+                    del sys.modules[name]
+                    _forget_compiled(module)
             importlib.invalidate_caches()
 
     def _find(self, run: str) -> Function:
@@ -133,13 +134,22 @@ def _forget_compiled(module: ModuleType) -> None:
 
 def _is_of(module: ModuleType, folder: Path) -> bool:
     """Tells whether the module was imported from this folder, under its own name there."""
-    file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
-    if file is None:  # a package without an `__init__.py`
-        file = next(iter(getattr(module, "__path__", ())), "")
-    if not file.startswith(str(folder)):  # this decides for most modules
+    file = _file_of(module)
+    if not file.startswith(str(folder)):
         return False
-    place = folder.joinpath(*name.split("."))
+    place = folder.joinpath(*getattr(module, "__name__", "").split("."))
     return Path(file) in {place, place.parent / f"{place.name}.py", place / "__init__.py"}
+
+
+def _below(folders: Iterable[Path]) -> list[tuple[str, ModuleType]]:
+    """Returns the modules whose files are below these folders: of thousands, a prefix leaves a few to look at."""
+    prefixes = tuple(map(str, folders))
+    return [found for found in list(sys.modules.items()) if _file_of(found[1]).startswith(prefixes)]
+
+
+def _file_of(module: ModuleType) -> str:
+    file: str | None = getattr(module, "__file__", None)
+    return next(iter(getattr(module, "__path__", ())), "") if file is None else file  # a package may have no file
 
 
 def _make_current(places: Sequence[Path]) -> None:
@@ -164,13 +174,15 @@ def _put_others_away(places: Sequence[Path]) -> None:
 
     If the process itself has a folder on its path, only modules whose names these folders have too.
     """
-    heads = {path.stem for place in places for path in place.glob("*")}
-    for other in _PRESENT.difference(places):
+    others = _PRESENT.difference(places)
+    heads = {path.stem for place in places for path in place.glob("*")} if others else set()
+    theirs = _below(others) if others else []
+    for other in others:
         is_added = other in _ADDED
-        away = {name: module for name, module in sys.modules.items()
+        away = {name: module for name, module in theirs
                 if (is_added or name.partition(".")[0] in heads) and _is_of(module, other)}  # fmt: skip
         for name in away:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
         _AWAY.setdefault(other, {}).update(away)
         if is_added:
             sys.path[:] = [entry for entry in sys.path if entry != str(other)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 from stepwell.definition.graph import Json
 from stepwell.engine.jsons import fast_encoder, read
 from stepwell.errors import InvalidInput
 
 _as_it_is = fast_encoder(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+_ODD = re.compile("[\ud800-\udfff\ufffe\uffff]")  # halves of surrogate pairs, and what SQS does not accept
 _ascii = fast_encoder(json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")))
 
 
@@ -20,7 +22,7 @@ def encode(value: Json) -> str:
     """
     try:
         text = _as_it_is(value)
-        if text.isascii() or not any(_is_odd(character) for character in text):
+        if text.isascii() or not _ODD.search(text):
             return text
         return _ascii(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -31,7 +33,3 @@ def decode(text: str) -> Json:
     """Returns the value of a text that `encode` made."""
     found: Json = read(text)
     return found
-
-
-def _is_odd(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff" or character in "\ufffe\uffff"
