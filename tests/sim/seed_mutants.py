@@ -23,12 +23,13 @@ from stepwell.runtime.forks import forking, showing
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log import door, token_reader
-from stepwell.runtime.log.door import Answer
+from stepwell.runtime.log.door import Answer, FoundInput
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined
-from stepwell.runtime.waits import paces
+from stepwell.runtime.waits import mailbox, paces
+from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.runtime.waits.paces import Paces
 from stepwell.runtime.waits.permits import Reply
 from tests.sim import endless, undo_laws
@@ -253,6 +254,23 @@ def read_on_from_an_end() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def read_for_each_arm() -> Iterator[None]:
+    """Of two arms for the same event, each has the mailbox read anew: one may find the event, and the other not."""
+
+    async def pending(self: Mailbox, at: Standing) -> list[FoundInput]:
+        waiters = () if at.token.parked is None else mailbox.waiters_of(at, at.token.parked, at.token.waiting_slot)
+        now_ms = self._ports.clock.now_ms()
+        read = [(one, await self._ports.mailbox.pending_events(one.topic, now_ms)) for one in waiters]
+        found = sorted(((one.at_ms, one.id, waiter, one) for waiter, events in read for one in events),
+                       key=lambda one: one[:2])  # fmt: skip
+        offers = [self.offer(at, waiter, event) for _, _, waiter, event in found]
+        return [FoundInput(at, given) for given in offers if given is not None]
+
+    with mock.patch.object(Mailbox, "pending", pending):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
@@ -268,6 +286,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
+    (read_for_each_arm, (2_381_003_119,)),
     (forked_without_patches, (4_081_003_250,)),
     (read_on_from_an_end, (12_081_002_969,)),
     (begun_though_paused, (13_070_000_892,)),

@@ -9,12 +9,12 @@ others, and the token remembers that it has had it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from stepwell.definition.graph import Expression
 from stepwell.engine.inputs import EventOffered
 from stepwell.engine.names import Names
-from stepwell.engine.records import Parked
+from stepwell.engine.records import Parked, Topic
 from stepwell.engine.waits import branch_of, run_of
 from stepwell.engine.waits.topics import own_topics
 from stepwell.errors import ExpressionError
@@ -45,14 +45,16 @@ class Mailbox:
         """Returns the pending events that the wait may take, oldest first: the waiter's half.
 
         Its record and its waits are written, so an event that is not read now will find them. These are events that
-        came before the wait, or whose messages were lost.
+        came before the wait, or whose messages were lost. Arms with the same topic find the same events.
         """
         parked, found, now_ms = at.token.parked, [], self._ports.clock.now_ms()
         if parked is None:
             return []
+        events: dict[Topic, Sequence[Event]] = {}
         for waiter in waiters_of(at, parked, at.token.waiting_slot):
-            events = await self._ports.mailbox.pending_events(waiter.topic, now_ms)
-            found += [(event.at_ms, event.id, waiter, event) for event in events]
+            if waiter.topic not in events:
+                events[waiter.topic] = await self._ports.mailbox.pending_events(waiter.topic, now_ms)
+            found += [(event.at_ms, event.id, waiter, event) for event in events[waiter.topic]]
         found.sort(key=lambda one: one[:2])
         offers = (self.offer(at, waiter, event) for _, _, waiter, event in found)
         return [FoundInput(at, given) for given in offers if given is not None]
