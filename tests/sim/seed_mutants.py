@@ -17,7 +17,7 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
-from stepwell.engine.token import Token
+from stepwell.engine.token import Permit, Token
 from stepwell.runtime.durable import sessions
 from stepwell.runtime.forks import forking, showing
 from stepwell.runtime.forks.lines import join_name
@@ -28,10 +28,11 @@ from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined
-from stepwell.runtime.waits import mailbox, paces
+from stepwell.runtime.waits import mailbox, paces, throttling
 from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.runtime.waits.paces import Paces
 from stepwell.runtime.waits.permits import Reply
+from stepwell.runtime.waits.throttling import Throttling
 from tests.sim import endless, undo_laws
 
 MANY = 1_000_000  # tries
@@ -271,6 +272,19 @@ def read_for_each_arm() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def turn_of_the_deleted() -> Iterator[None]:
+    """Who takes a turn while its run is deleted keeps it: there is no record after its own."""
+
+    async def is_late(self: Throttling, at: Standing, permit: Permit) -> bool:
+        if not await self._ports.log.read_log(at.run_id, at.token.id, at.token.slot, 1):
+            return False
+        return not await self._claims.lives(throttling._claim(at, permit))
+
+    with mock.patch.object(Throttling, "_is_late", is_late):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
@@ -286,6 +300,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (due_as_a_start_comes, (3_948_400_020,)),
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
+    (turn_of_the_deleted, (12_081_003_985,)),
     (read_for_each_arm, (2_381_003_119,)),
     (forked_without_patches, (4_081_003_250,)),
     (read_on_from_an_end, (12_081_002_969,)),

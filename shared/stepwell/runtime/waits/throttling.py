@@ -77,8 +77,11 @@ class Throttling:
         return None if limit is None else Terms(share_of(permit.name, limit), pace_of(permit.name, limit))
 
     async def _is_late(self, at: Standing, permit: Permit) -> bool:
-        """Tells whether the token has moved on, and no longer wants the permit."""
-        if not await self._ports.log.read_log(at.run_id, at.token.id, at.token.slot, 1):
+        """Tells whether the token has moved on, or its run was deleted, and it no longer wants the permit."""
+        saved = await self._ports.log.read_log(at.run_id, at.token.id, at.token.slot - 1, 2)
+        slots = {one.slot for one in saved}
+        is_there = at.token.slot in slots or at.lane is not None  # a branch's wait may be in its lane
+        if is_there and max(slots, default=-1) <= at.token.slot:
             return False
         return not await self._claims.lives(_claim(at, permit))
 
