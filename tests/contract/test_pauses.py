@@ -70,6 +70,14 @@ def test_a_run_that_is_paused_before_it_begins_is_not_shown_as_begun(store: Stor
     assert (read(store).status, read(store).started_ms) == (Status.RUNNING, NOW_MS + 6)
 
 
+def test_what_ends_a_pause_is_shown_of_a_paused_run(store: Store) -> None:
+    """A cancelled run that cleans up, and has not begun."""
+    paused(store)
+    begins = StatusChange("r1", 4, Status.RUNNING, NOW_MS + 6, unless_paused=True, ends_pause=True)
+    assert run(store.change_status(begins))
+    assert (read(store).status, read(store).paused_ms) == (Status.RUNNING, 0)
+
+
 def test_the_end_of_a_run_ends_its_pause(store: Store) -> None:
     paused(store)
     assert run(store.change_status(StatusChange("r1", 4, Status.CANCELLED, NOW_MS + 6, ends_pause=True)))

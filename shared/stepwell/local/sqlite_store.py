@@ -61,7 +61,8 @@ CHANGE_STATUS = """UPDATE runs SET rev = :rev,
     started_ms = coalesce(:started_ms, started_ms), ended_ms = :ended_ms, waiting_for = :waiting_for,
     waiting_node = :waiting_node, waiting_since_ms = :waiting_since_ms, waiting_until_ms = :waiting_until_ms,
     expires_ms = :expires_ms, due_ms = CASE WHEN :of_branch THEN due_ms ELSE :due_ms END
-    WHERE run_id = :run_id AND rev < :rev + :of_branch AND NOT (:unless_paused AND paused_ms > 0)"""
+    WHERE run_id = :run_id AND rev < :rev + :of_branch
+    AND NOT (paused_ms > 0 AND :unless_paused AND NOT :ends_pause)"""
 CHANGED = tuple(one.name for one in fields(StatusChange))  # the parameters of CHANGE_STATUS
 HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, pause_of = ?,
     changed_ms = ?, due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ? AND paused_ms = ?"""

@@ -70,7 +70,7 @@ class StatusChange:
 
     `of_branch`: the status comes from the branches of the fork in this record. It is applied at the same `rev` too, and
     leaves `started_ms` and `due_ms` as they are. A paused run stays paused, and keeps `status` as the one to resume
-    with, unless `ends_pause`; with `unless_paused` it is left as it is.
+    with, unless `ends_pause`; otherwise, with `unless_paused`, it is left as it is.
     """
 
     run_id: str
