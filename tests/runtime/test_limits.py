@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -22,12 +23,18 @@ pytestmark = pytest.mark.usefixtures("no_collection")
 LONG_SECONDS = 25  # less than the minute that they would take, and more than a slow machine makes of 50 ms
 
 SLOW = """
-import asyncio, time
+import asyncio, threading, time
+free = threading.Event()
 alive = True
 seen = []
 def busy():
     while alive: pass
 def blocked(): time.sleep(0.6)
+def held():
+    global thread
+    thread = threading.current_thread()
+    free.wait(9)
+    seen.append("too late")
 def stubborn():
     while alive:
         try:
@@ -95,6 +102,27 @@ def test_a_plain_step_s_limit_is_not_stretched_by_an_async_step_before_it(slow: 
 def test_a_late_result_is_dropped(slow: Folder) -> None:
     assert slow.run("slow.blocked", timeout_ms=20).failure is not None
     assert slow.run("slow.plain").value == "plain"
+
+
+@pytest.mark.parametrize("watch", [sys.setprofile, sys.settrace])
+def test_a_step_that_blocks_past_its_limit_holds_up_nobody_who_is_profiled_or_debugged(
+    slow: Folder, watch: Callable[[Any], None]
+) -> None:
+    """In Python 3.11 a thread with a profiler does not get on while another has an interrupt before it."""
+    assert slow.run("slow.held", timeout_ms=20).failure is not None
+    module = sys.modules["slow"]
+    for thread in threading.enumerate():
+        if thread.name == "stepwell-interrupt":
+            thread.join()
+    watch(lambda *_: None)
+    try:
+        assert slow.run("slow.plain").value == "plain"
+    finally:
+        watch(None)
+    assert module.thread.is_alive()  # it blocks as before
+    module.free.set()
+    module.thread.join(LONG_SECONDS)
+    assert module.seen == []  # and then it was interrupted
 
 
 def test_a_step_that_swallows_exceptions_does_not_see_the_interrupt(slow: Folder) -> None:

@@ -79,7 +79,7 @@ class Running:
         if holder is not self._task and holder in self._on.tasks:  # that step has a limit of its own
             return (HELD,)
         if holder is not None:  # else an interrupt would hit the loop itself
-            interrupt(self._on)
+            interrupt(self._on, lambda: asyncio.current_task(self._on.loop) is holder)
         if not self._is_cancelled.wait(_UNBLOCK_SECONDS):
             with _LOCK:
                 _Steps.current = None if _Steps.current is self._on else _Steps.current

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -45,10 +46,47 @@ class AttemptTimeoutError(Exception):
     """The attempt did not end in time. Its arguments say why, if that is known."""
 
 
-def interrupt(thread: threading.Thread) -> None:
-    """Raises StepInterrupted in the thread, at its next bytecode."""
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(StepInterrupted))
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_INTERRUPT = ctypes.py_object(StepInterrupted)
+
+
+def interrupt(thread: threading.Thread, still: Callable[[], bool] | None = None) -> None:
+    """Raises StepInterrupted in the thread, at its next bytecode.
+
+    `still`: tells whether the thread still does what is to be interrupted. Else, whether it has not ended.
+    """
+    how = thread, still or thread.is_alive
+    if sys.version_info < (3, 13):
+        threading.Thread(target=_interrupt_there_and_here, args=how, name="stepwell-interrupt", daemon=True).start()
+    else:
+        _interrupt_there(*how)
+
+
+def _interrupt_there(thread: threading.Thread, still: Callable[[], bool]) -> None:
+    there = ctypes.c_ulong(thread.ident or 0)
+    if still():  # else another thread may have its ident by now
+        _raise_in(there, _INTERRUPT)
+
+
+def _interrupt_there_and_here(thread: threading.Thread, still: Callable[[], bool]) -> None:
+    """Interrupts the thread, and then the current one, which is here for that.
+
+    Up to Python 3.12, all threads look for an interrupt at each call, from when there is one until some thread has
+    taken one. A thread that blocks takes its own late, or never. Meanwhile the others are slower, and in Python 3.11
+    one with a profiler, a debugger or coverage does not get past its next call. So this thread takes one at once.
+    The blocked one finds its own all the same: each thread looks when it gets the interpreter.
+
+    Between the two, no function that is written in Python may be called, for the same reason.
+    """
+    there, here = ctypes.c_ulong(thread.ident or 0), ctypes.c_ulong(threading.get_ident())
+    try:
+        if still():
+            _raise_in(there, _INTERRUPT)
+            _raise_in(here, _INTERRUPT)
+        for _ in range(100):  # its own comes at the first of them at the latest
+            pass
+    except StepInterrupted:
+        return
 
 
 class StepThread(threading.Thread):
