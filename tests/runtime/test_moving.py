@@ -62,12 +62,16 @@ def test_a_step_out_of_time_is_left_behind_with_its_thread() -> None:
 
 
 def test_what_a_message_is_about_moves_with_it() -> None:
+    released = threading.Event()
+
     async def message() -> str:
         ABOUT.set("this run")
-        await attempt(threading.Event().wait, 0.02)
+        await attempt(lambda: released.wait(LONG_SECONDS), 0.02)
         return ABOUT.get()
 
-    assert run_apart(message()) == "this run"
+    about = run_apart(message())
+    released.set()
+    assert about == "this run"
 
 
 def test_a_step_that_drives_something_itself_has_its_steps_in_threads_of_their_own() -> None:
