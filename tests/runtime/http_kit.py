@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,17 @@ class Server:
         self._replies, self._tls, self.asked = list(replies), tls, list[bytes]()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, name="answering", daemon=True)
 
     def __enter__(self) -> Server:
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # where closing is enough
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a connection
         self._socket.close()
+        self._thread.join(10)
 
     def _serve(self) -> None:
         while True:
@@ -90,8 +95,8 @@ def _request(connection: socket.socket) -> bytes:
         found += part
     head, _, body = found.partition(b"\r\n\r\n")
     length = next((int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line), 0)
-    while len(body) < length:
-        body += connection.recv(65_536)
+    while len(body) < length and (part := connection.recv(65_536)):
+        body += part
     return head + b"\r\n\r\n" + body
 
 
