@@ -63,6 +63,7 @@ export function localized(text: string): string {
 const BUTTONS: [RegExp, string][] = [
   [/POST \/runs\/\S+\/approve or \/reject(?: with "wait": "[^"]*")? by the approver/, "Approve or Reject, as the approver"],
   [/POST \/runs\/\S+\/approve or \/reject with (?:"wait": "[^"]*" and )?"by": /, "Approve or Reject, as "],
+  [/POST \/runs\/\S+\/approve or \/reject(?: with "wait": "[^"]*")? by (?=")/, "Approve or Reject, as "],
   [/POST \/runs\/\S+\/unpause has it go on/, "Unpause"],
   [/POST \/workflows:unpause (has it go on|ends the pause of its workflow)/, "Unpause all workflows"],
   [/POST \/workflows\/(\S+)\/unpause (has it go on|ends the pause of its workflow)/, "Unpause its workflow, $1"],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.cli.hints import with_commands
-from tests.api.kit import World
+from tests.api.kit import World, event
 
 SIGN = """
 workflow: sign
@@ -138,6 +138,39 @@ def test_each_of_several_approvals_is_told_by_its_name(world: World) -> None:
 def test_the_command_says_by_whom(asked: str, command: str) -> None:
     """Without `--by`, it would be refused."""
     assert with_commands(f"POST /runs/r1/approve or /reject {asked}") == command
+
+
+@pytest.mark.parametrize(
+    "authorizer", [{"iam": {"userArn": "arn:aws:iam::1:user/ana"}}, {"jwt": {"claims": {"email": "ana@example.com"}}}]
+)
+@pytest.mark.parametrize(
+    ("workflow", "calls", "command"),
+    [
+        (
+            "either",
+            ['by "leo" or "kim"'],
+            'stepwell approve RUN, or stepwell reject RUN, by "leo" or "kim", whose credentials must say so',
+        ),
+        (
+            "both",
+            ['with "wait": "hold/approval" by "ana"', 'with "wait": "hold/approval_2" by "leo" or "kim"'],
+            "stepwell approve RUN --step hold/approval, or stepwell reject RUN --step hold/approval, "
+            'by "ana", whose credentials must say so',
+        ),
+        ("any", ["by the approver"], "stepwell approve RUN, or stepwell reject RUN, by the approver"),
+    ],
+)
+def test_who_is_known_by_credentials_is_not_told_to_name_who_answers(
+    world: World, authorizer: dict[str, Any], workflow: str, calls: list[str], command: str
+) -> None:
+    """There `by` decides nothing: the API would refuse the command."""
+    run_id = world.start(workflow)
+    call = event("GET", f"/runs/{run_id}/explain")
+    call["requestContext"]["authorizer"] = authorizer
+    told = [one["detail"] for one in world.send(call).json["wakers"] if one["what"] == "call"]
+    ends = ["" if one.startswith("by the") else ", whose credentials must say so" for one in calls]
+    assert told == [f"POST /runs/{run_id}/approve or /reject {one}{end}" for one, end in zip(calls, ends, strict=True)]
+    assert with_commands(told[0]) == command.replace("RUN", run_id)
 
 
 def test_a_paused_run_shows_the_timers_of_its_wait_which_go_on(world: World) -> None:

@@ -6,6 +6,10 @@ import json
 
 import pytest
 
+from stepwell.client import clients
+from stepwell.client.access import Access, Kind
+from stepwell.client.exchange import Api
+
 from .conftest import COMPLETED, RUN, Cli, FakeApi, problem
 
 NAMED = {**RUN, "waiting_data": {"approvers": ["eva"], "votes": []}}
@@ -35,6 +39,33 @@ def test_a_next_command_keeps_the_url(cli: Cli, elsewhere: str, command: list[st
     result = cli(*command, "--url", elsewhere)
     assert result.exit_code == 0, result.output
     assert next_one.replace("URL", elsewhere) in result.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_local", "by"),
+    [
+        (Kind.SIGNED, False, ""),
+        (Kind.SIGNED, True, ""),  # an emulator of AWS
+        (Kind.TOKEN, False, ""),
+        (Kind.TOKEN, True, " --by eva"),  # `stepwell dev` reads no token
+        (Kind.KEY, False, " --by eva"),
+        (Kind.OPEN, True, " --by eva"),
+    ],
+)
+def test_where_credentials_say_who_calls_the_next_command_names_nobody(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: Kind, is_local: bool, by: str
+) -> None:
+    """There the API takes no name from `--by`."""
+    api.has_run(NAMED, COMPLETED)
+
+    def connected(*_: object) -> Api:
+        found = Api(api.url, Access(kind), 0)
+        found.local = is_local
+        return found
+
+    monkeypatch.setattr(clients, "api_at", connected)
+    lines = [line.rstrip() for line in cli("show", "run_01JABC").stdout.splitlines()]
+    assert [line for line in lines if line.endswith(f"stepwell approve run_01JABC{by}")]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from stepwell.engine.approvals import asked, name_of, open_approvals
@@ -9,6 +10,8 @@ from stepwell.engine.records import Arm, Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import APPROVAL, approvers, asks_several, has_votes, votes_of
 from stepwell.engine.waits.kind import Waker
+
+_BY = re.compile(r'^(POST /runs/\S+/approve or /reject(?: with "wait": "[^"]+")?) (?:with|and) "by": (.+)$')
 
 
 def approvals_text(token: Token) -> str:
@@ -43,6 +46,11 @@ def with_approvers(found: Sequence[Waker], token: Token, run_id: str, branch: st
     whole = [two for one in found for two in (calls if one in plain else [one])]
     timers = [*_escalation(token), *(one for one in whole if one.what == "timer")]
     return [*(one for one in whole if one.what != "timer"), *sorted(timers, key=lambda one: one.at_ms or 0)]
+
+
+def by_credentials(detail: str) -> str:
+    """Returns a waker's detail for a caller whom credentials name: there `by` decides nothing."""
+    return _BY.sub(r"\1 by \2, whose credentials must say so", detail)
 
 
 def _call(token: Token, arm: int, run_id: str, branch: str) -> Waker:

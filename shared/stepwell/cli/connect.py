@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 LAST = "last"  # names the newest run
 _given: ContextVar[str] = ContextVar("given", default="")  # the URL that the command was given
+_named: ContextVar[bool] = ContextVar("named", default=False)  # whether credentials tell the API who calls
 
 
 def connect(url: str) -> FindingClient:
     """Connects to the API of the argument, else of STEPWELL_URL, else of this machine. Raises UserError."""
     from stepwell.cli import finding  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
 
+    client = finding.FindingClient(url)
     _given.set(url)
-    return finding.FindingClient(url)
+    _named.set(client.is_named)
+    return client
 
 
 def there(command: str) -> str:
@@ -46,7 +49,7 @@ def all_there(text: str, commands: Iterable[str]) -> str:
 
 def way_on(run: Mapping[str, Any]) -> str:
     """Returns the command that ends a run's wait, or tells what will, as the user can type it here."""
-    return there(next_command(run, person("")))
+    return there(next_command(run, person(""), is_named=_named.get()))
 
 
 def person(by: str) -> str:

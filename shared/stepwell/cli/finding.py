@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from stepwell.cli.connect import LAST, there
 from stepwell.client import Client, calls
+from stepwell.client.access import Kind
 from stepwell.client.errors import ApiProblem, NotFoundProblem
 from stepwell.client.requests import Flow, Request
 from stepwell.errors import NotFound, UserError
@@ -29,6 +30,12 @@ class FindingClient(Client):
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self._found: dict[str, str] = {}  # by what was given
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the API knows the caller's name from the credentials, as a deployed one with IAM or JWTs does."""
+        kind = self._api.access.kind
+        return kind is Kind.SIGNED or (kind is Kind.TOKEN and not self._api.local)  # `stepwell dev` reads no token
 
     def send(self, asked: Request[T] | Flow[T]) -> T:
         if not isinstance(asked, Request) or not (given := _run_in(asked.path)):

@@ -140,8 +140,11 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
 
 
-def next_command(run: Mapping[str, Any], user: str = "") -> str:
-    """The command that ends a run's wait, or says what will. `user`: who answers unless `--by` says another."""
+def next_command(run: Mapping[str, Any], user: str = "", *, is_named: bool = False) -> str:
+    """The command that ends a run's wait, or says what will. `user`: who answers unless `--by` says another.
+
+    `is_named`: the caller's credentials say who answers, and `--by` decides nothing.
+    """
     if run.get("waiting_for") != "approval":
         return f"stepwell explain {run.get('run_id')}"
     asking = [one for one in run.get("tokens") or () if one.get("waiting_for") == "approval"]
@@ -151,7 +154,7 @@ def next_command(run: Mapping[str, Any], user: str = "") -> str:
     data = run.get("waiting_data")
     which, by = _of_several(data, user) or ("", _approver(data, user))
     step = f" --step {named}{which}" if len(asking) > 1 or which else ""
-    return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by else "")
+    return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by and not is_named else "")
 
 
 def _of_several(data: Any, user: str) -> tuple[str, str] | None:

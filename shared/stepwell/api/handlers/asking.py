@@ -12,6 +12,7 @@ from stepwell.api.children import child_runs, made_of, page_of, read_statuses
 from stepwell.api.entered import states_entered
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
+from stepwell.api.explained_approvals import by_credentials
 from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitted_entry, fitting, result_of
@@ -180,6 +181,9 @@ async def get_explanation(call: Call) -> Answer:
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
     explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
+    if call.identity.name:
+        for waker in explanation["wakers"]:
+            waker["detail"] = by_credentials(waker["detail"])
     if explanation["last_entry"]:
         ((explanation["last_entry"],), _) = fitting([explanation["last_entry"]], partial(fitted_entry, at.run_id))
     return Answer(200, explanation)
