@@ -11,13 +11,13 @@ _RUNS = "stepwell runs lists the runs"
 _BRANCHES = "stepwell show RUN --branches all lists the branches"
 _VERSIONS = "stepwell versions WORKFLOW lists the versions and aliases"
 _SMALLER = "keep what is large elsewhere, such as in S3, and give its address"
-_FUNCTION = "correct the workflow's code; docs/functions.md says what it takes"
+_FUNCTION = "correct the workflow's code; python -m pydoc stepwell.WorkflowContext says what it takes"
 _JSON_VALUE = "give plain JSON: text, numbers, true, false, null, lists and objects"
 _TRY_AGAIN = "try again; stepwell doctor checks this machine and the account"
 
 HINTS: Mapping[str, str] = {
     # what a whole kind of errors has, where it has no code of its own
-    "bad_expression": "correct the expression; docs/definitions.md says what it may read",
+    "bad_expression": "it may read input, state, steps, result, error, branch, event, run and now",
     "bad_request": "correct the call as the message says; GET /docs, and --help of a command, show what it takes",
     "conflict": "stepwell explain RUN says where the run stands",
     "engine_fault": "report it with the output of stepwell export RUN; the other runs go on",
@@ -39,7 +39,7 @@ HINTS: Mapping[str, str] = {
     "approval_expired": "ask for a new link; stepwell show RUN shows whether its wait is over",
     "approval_over": "stepwell show RUN shows how the approval ended",
     "approval_used": "stepwell show RUN shows who has answered",
-    "bad_assumptions": "for example: steps: {charge: {takes: 800ms, fails: 5%}}; docs/verify.md has all keys",
+    "bad_assumptions": "such as steps: {charge: {takes: 800ms, fails: 5%}}; or default, waits, rules, items or input",
     "bad_decision": "answer with stepwell approve RUN or stepwell reject RUN",
     "bad_definition": "stepwell check shows each error with its line",
     "bad_duration": "write a number and a unit, such as 90s, 15m, 24h or 7d",
@@ -52,9 +52,9 @@ HINTS: Mapping[str, str] = {
     "bad_origin": 'write a list such as ["https://app.example.com"]',
     "bad_overlap": "write overlap: skip or overlap: allow",
     "bad_pair": "write name=value",
-    "bad_prices": "docs/cost.md shows a table of prices",
-    "bad_project": "docs/projects.md shows the keys of cdk.json and [tool.stepwell]",
-    "bad_property": "docs/reference/props.md lists the properties with their types",
+    "bad_prices": 'write as_of: "2027-01-31", and prices in USD by their names',
+    "bad_project": "correct the file; `context` of cdk.json, or [tool.stepwell], has the stack's properties",
+    "bad_property": "python -m pydoc stepwell.cdk.props.EngineProps lists the properties with their types",
     "bad_query": "encode the query string, as a browser does",
     "bad_query_handler": "give ctx.query a plain `def`, which returns at once",
     "bad_reason": "give a shorter reason",
@@ -99,7 +99,7 @@ HINTS: Mapping[str, str] = {
     "step_input": "give the parameters that the function has; stepwell check compares them",
     "step_signature": "annotate the function with types that JSON can be converted to",
     "synth_failed": "correct the CDK app; cdk synth shows the whole error",
-    "timeout_too_long": "choose a shorter time limit; docs/reference/limits.md has the longest ones",
+    "timeout_too_long": "choose a shorter time limit",
     "too_deep": "nest less deeply, or keep that part as text",
     "too_large": _SMALLER,
     "too_many_delegations": "one of those who are asked is to answer: stepwell show RUN lists them",

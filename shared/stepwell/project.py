@@ -28,6 +28,7 @@ WORKFLOWS = "workflows"
 REQUIREMENTS = ("requirements.lock", "requirements.txt")
 LOCKS = ("uv.lock", "poetry.lock")
 FILE = "pyproject.toml"
+_KEYS = 'write such as workflows = "workflows", packages = ["shop"] and python = "3.13" in [tool.stepwell]'
 _OWN = ("workflows", "packages")  # keys that are not properties of an engine
 _NOT_PACKED = ("tests", "test")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -166,7 +167,7 @@ def read_document(file: Path) -> Mapping[str, Any]:
 
 
 def _bad(root: Path, message: str) -> UserError:
-    return UserError(f"{root / FILE}: {message}", code="bad_project", hint="see [tool.stepwell] in docs/projects.md")
+    return UserError(f"{root / FILE}: {message}", code="bad_project", hint=_KEYS)
 
 
 def _has(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +49,15 @@ def test_each_error_that_the_api_can_answer_has_a_hint() -> None:
     codes = {one.code for one in every() if one.place == "call" and one.kind and not one.hint}
     assert "not_idle" in codes
     assert codes - HINTS.keys() == set()
+
+
+def test_no_text_names_a_page_that_only_the_repository_has() -> None:
+    """Whoever has the wheel has no docs/."""
+    found = [f"{file.name}:{node.lineno}" for file in sorted(CODE.rglob("*.py"))
+             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+             if isinstance(node, ast.Constant) and isinstance(node.value, str)
+             and "\n" not in node.value and re.search(r"\bdocs/[\w/-]+\.md", node.value)]  # fmt: skip
+    assert found == []
 
 
 def test_each_end_of_a_run_that_its_result_is_asked_for_has_a_hint() -> None:

@@ -347,7 +347,7 @@ def test_a_run_whose_log_cannot_be_read_says_which_record_and_what_to_do(world: 
     assert (reply.status, reply.json["code"]) == (500, "broken_record")
     assert f"the log of run {run_id} cannot be read: record {slot}: it cannot be read" in reply.json["detail"]
     assert "unheard_of" not in reply.text
-    assert "docs/restore.md" in reply.json["hint"]
+    assert "point-in-time recovery" in reply.json["hint"]
     assert reply.json["error_id"]
 
 

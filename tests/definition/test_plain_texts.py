@@ -67,7 +67,7 @@ def test_what_may_be_meant_as_it_stands_is_left_alone(written: str) -> None:
         ("States.HeartbeatTimeout", "timeout"),
         ("Sandbox.Timedout", "timeout"),
         ("Lambda.TooManyRequestsException", "transient"),
-        ("States.Permissions", "docs/definitions.md"),
+        ("States.Permissions", "transient, step, timeout, external and worker_lost"),
     ],
 )
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def unreadable(error: EngineFault, detail: str) -> Answer:
     """Builds the answer for a run whose log cannot be read."""
     error_id = secrets.token_hex(8)
     log.error("error %s: %s", error_id, detail, exc_info=error)
-    what = error.hint or "stepwell recover lists such runs, docs/restore.md has how to restore an earlier state"
+    what = error.hint or "stepwell recover lists such runs; point-in-time recovery restores their table"
     return problem(500, error.code, detail, hint=f"other runs go on; {what}", more={"error_id": error_id})
 
 

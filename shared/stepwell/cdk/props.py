@@ -110,8 +110,8 @@ class EngineProps:
     aws_client: what the functions call AWS with: `thin`, Stepwell's own client where it can serve, or `boto3`.
     compress: compresses the records of runs where that takes fewer write units, from about 1 KB on. 0.1 cannot read
         them, so set it once you will not roll back to 0.1.
-    lanes: writes the branches of a fork that one message brings together: see `docs/cost.md`. 0.1 cannot read such
-        forks, so turn it off for the deploy over 0.1, and before you roll back to it: see `docs/upgrading.md`.
+    lanes: writes the branches of a fork that one message brings together, in fewer write units. 0.1 cannot read such
+        forks, so turn it off for the deploy over 0.1, and before you roll back to it.
     snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
         charges for keeping and restoring it, and needs Python 3.12 or later. The modules of your steps are in the
         snapshot: a connection or a random number that they make when they are imported is the same in every copy.

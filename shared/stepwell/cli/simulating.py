@@ -94,8 +94,8 @@ def simulate(
 
 def _tell_of_own(workflow: str, errors: Sequence[str]) -> None:
     """Says that the function, and no step, is what failed, and what to do."""
-    hint = ("correct it; or if it lacks something in what a step returned, give that: --assume FILE, with `returns`; "
-            "docs/verify.md")  # fmt: skip
+    hint = ("correct it; or if it lacks something in what a step returned, give that: "
+            "--assume FILE, with `returns`")  # fmt: skip
     if errors == ["step_input"]:
         hint = "give the input that the function takes: -i FILE|JSON"
     told = f"nothing is simulated: every run failed in {workflow} itself, with {', '.join(errors)}"

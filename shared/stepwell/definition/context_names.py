@@ -40,7 +40,7 @@ def _meant(name: str) -> str:
     """A hint: `wait_for_event` is `event`, by a word of it; `sleeep` is `sleep`."""
     words = [word for word in name.split("_") if word in CONTEXT_NAMES]
     guess = f"did you mean `{words[-1]}`?" if words else closest(name, sorted(CONTEXT_NAMES))
-    return guess or "docs/functions.md lists what `ctx` has"
+    return guess or "python -m pydoc stepwell.WorkflowContext lists what `ctx` has"
 
 
 def _is_workflows(function: Function) -> bool:

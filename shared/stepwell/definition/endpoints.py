@@ -74,7 +74,7 @@ def _events(context: Context, given: Json, path: str, types: Collection[str]) ->
         is_family = written == _ALL or written.endswith(f".{_ALL}")
         these = {one for one in types if (one.startswith(family) if is_family else one == written)}
         if not these:
-            hint = closest(written, types) or f"for example {DEFAULT}; docs/reference/history.md lists them"
+            hint = closest(written, types) or f"for example {DEFAULT}, step.failed or {_ALL} for all"
             context.add("unknown_event", f"there is no event {written[:80]!r}", path, hint)
         found |= these
     return sorted(found)

@@ -22,13 +22,13 @@ _NO_TEMPLATES = frozenset({"workflow", "description", "input_schema", "output_sc
 _TEMPLATES = frozenset({"input", "output", "key", "lock", "data"})  # whose text would be a template
 _OF_USERS = frozenset({"input", "output", "data"})  # whose keys are a user's own
 _TIMEOUT = "the category of time-outs is timeout"
+_CATEGORIES = "the categories of errors are transient, step, timeout, external and worker_lost"
 _MEANS = {
-    "States.ALL": "the categories of errors are transient, step, timeout, external and worker_lost",
+    "States.ALL": _CATEGORIES,
     "States.TaskFailed": "name the categories: transient, step, external and worker_lost",
     **dict.fromkeys(("States.Timeout", "States.HeartbeatTimeout", "Sandbox.Timedout"), _TIMEOUT),
 }
 _OF_LAMBDA = "the category of throttling and of Lambda's faults is transient, which every policy retries"
-_OTHERWISE = "docs/definitions.md lists the categories of errors"
 
 
 def lint_texts(context: Context, document: Mapping[str, Json]) -> None:
@@ -67,7 +67,7 @@ def _warn(context: Context, text: str, path: str, hint: str) -> None:
 
 def _lint_errors(context: Context, text: str, path: str) -> None:
     for name in dict.fromkeys(_ERROR.findall(text)):
-        hint = _MEANS.get(name) or (_OF_LAMBDA if name.startswith("Lambda.") else _OTHERWISE)
+        hint = _MEANS.get(name) or (_OF_LAMBDA if name.startswith("Lambda.") else _CATEGORIES)
         message = f"`{name}` is an error name of Step Functions, which no error has here"
         context.add("foreign_error_name", message, path, hint, severity="warning")
 
@@ -80,7 +80,7 @@ def _as_template(key: str, text: str, own: bool) -> str | None:
             return f"write {name}{{{{ input{text[1:]} }}}}, or state in place of input for a step's result"
     elif not _is_jsonata(text):
         return None
-    return f"write {name}{{{{ … }}}} with an expression; docs/definitions.md lists what it may read"
+    return f"write {name}{{{{ … }}}} with an expression, which reads input, state, steps, run and now"
 
 
 def _is_jsonata(text: str) -> bool:

@@ -37,7 +37,7 @@ def resource_hint(arn: str) -> str:
         return "write workflow: and the workflow's name"
     if ":lambda:" in arn:
         return "write lambda: before it"
-    return "call the service in a Python function, with boto3; docs/callbacks.md is for those with a task token"
+    return "call the service in a Python function, with boto3; for a task token, a wait `for: callback` has a URL"
 
 
 def with_resources(data: Json, resources: Mapping[str, Json]) -> tuple[Json, list[Problem]]:

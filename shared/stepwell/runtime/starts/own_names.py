@@ -81,7 +81,7 @@ def _hint(module: str, name: str) -> str:
         read = _read(module)
         public = sorted(one for one in {*read.functions, *read.classes} if not one.startswith("_"))
         return closest(name, public) or _PUBLIC
-    return closest(name, stepwell.__all__) or "docs/functions.md and docs/definitions.md say what there is"
+    return closest(name, stepwell.__all__) or "python -m pydoc stepwell lists its names"
 
 
 def _problem(message: str, hint: str, file: str, node: ast.stmt | ast.expr) -> Problem:
