@@ -86,6 +86,19 @@ def test_a_schedule_of_a_batch_has_the_input_of_one_start() -> None:
     assert world.post("/schedules", {**OFTEN, "workflow": "gathers", "input": {"items": [{"day": 1}]}}).status == 422
 
 
+def test_a_schedule_whose_starts_cannot_be_gathered_is_refused_as_such_a_start_is() -> None:
+    """Else each of its firings would be refused, and only the log would tell it."""
+    world = World(GATHERS.replace("max_delay: 1m", "max_delay: 1m, key: '{{ input.customer }}'"))
+    start = world.post("/workflows/gathers/runs", {"input": {"day": 1}})
+    schedule = {**OFTEN, "workflow": "gathers"}
+    made = world.post("/schedules", schedule)
+    assert (made.status, made.json["code"]) == (start.status, start.json["code"]) == (422, "bad_key")
+    assert (made.json["detail"], made.json["hint"]) == (start.json["detail"], start.json["hint"])
+    assert "often" not in listed(world)
+    assert world.post("/schedules", {**schedule, "input": {"day": 1, "customer": "ana"}}).status == 201
+    assert listed(world)["often"]["error"] is None
+
+
 def test_the_input_of_a_schedule_is_checked_against_the_version_that_it_names(world: World) -> None:
     world.post("/workflows/nightly/aliases", {"alias": "stable"})
     world.parts.catalog.replace([graph_of(NIGHTLY.replace("[day]", "[week]"))])

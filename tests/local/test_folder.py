@@ -101,6 +101,28 @@ timeline:
 """
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("", ["bad_key"]),  # the event alone
+        (", input: {page: 1.5}", ["bad_key"]),
+        (', input: {page: "{{ event.scheduled_at }}"}', []),
+        (', input: {page: "{{ event.unheard_of }}"}', []),  # told when it fires
+    ],
+)
+def test_a_schedule_whose_starts_cannot_be_gathered_is_an_error(tmp_path: Path, given: str, told: list[str]) -> None:
+    """Each of its firings would be refused."""
+    gathers = "debounce: {period: 1m, key: '{{ input.page }}'}"
+    (tmp_path / "a.yaml").write_text(f"workflow: a\ntriggers:\n  - {{schedule: rate(5 minutes){given}}}\n{gathers}\n"
+                                     "timeline: [{name: a, sleep: 1s}]\n")  # fmt: skip
+    folder = load_folder(tmp_path)
+    assert [one.code for one in folder.errors] == told
+    assert [graph.name for graph in folder.graphs] == ([] if told else ["a"])
+    assert list(folder.flawed) == (["a"] if told else [])
+    if told:
+        assert folder.errors[0].message.startswith("no firing of the schedule rate(5 minutes) starts a run: ")
+
+
 def test_a_workflow_may_call_those_of_the_folder_and_itself(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CALLER % "fraud")
     (tmp_path / "b.yaml").write_text(GOOD.format(name="fraud"))

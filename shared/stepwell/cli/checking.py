@@ -83,7 +83,8 @@ def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
-    from stepwell.runtime.starts.folder import load_resources, over_schedules  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.scheduled import schedule_problems  # noqa: PLC0415 - the same
     from stepwell.runtime.starts.sources import without_timed  # noqa: PLC0415 - with the compiler
 
     folder = _folder_of(path)
@@ -96,7 +97,7 @@ def _check_definition(path: Path) -> Sequence[Problem]:
         problems = without_timed(made.problems, [made.graph], folder)
     except PermissionError:  # of a folder beside the file, such as one in /tmp: the warnings stay
         problems = made.problems
-    return (*problems, *check_services(path, folder), *unknown, *over_schedules(made.graph, str(path)))
+    return (*problems, *check_services(path, folder), *unknown, *schedule_problems(made.graph, str(path)))
 
 
 def _folder_of(path: Path) -> Path:

@@ -6,7 +6,6 @@ look like one, because sample events and settings may lie beside them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
 from itertools import chain
@@ -23,7 +22,6 @@ from stepwell.definition.side_files import SideFile
 from stepwell.definition.states_language import is_machine, is_named_as_machine
 from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.throttles import check_limits, limits_of, unknown_limits
-from stepwell.definition.timetable import parse_schedule
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import DefinitionError, NotFound, Problem
 from stepwell.prices import Prices
@@ -31,6 +29,7 @@ from stepwell.runtime.notify.telling import TOLD
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.runtime.starts.pricing import load_prices, prices_of
 from stepwell.runtime.starts.reading import only_file, only_side_file, read_text
+from stepwell.runtime.starts.scheduled import schedule_problems
 from stepwell.runtime.starts.sources import without_timed
 from stepwell.scan import module_name, modules, walk
 from stepwell.values import dataclass
@@ -97,9 +96,10 @@ def load_folder(path: Path) -> Folder:
     webhooks = load_webhooks(path, None if broken else graphs.keys())
     limits, prices = load_limits(path), load_prices(path)
     unlimited = [] if limits.problems else _unlimited(graphs, files, limits)
-    over = [one for name, graph in graphs.items() for one in over_schedules(graph, str(files[name]))]
+    scheduled = [one for name, graph in graphs.items() for one in schedule_problems(graph, str(files[name]))]
+    keyless = {one.workflow for one in scheduled if one.severity == "error"}
     return Folder(
-        tuple(graph for name, graph in graphs.items() if not wrong[name]),
+        tuple(graph for name, graph in graphs.items() if not wrong[name] and name not in keyless),
         (
             *without_timed(problems, graphs.values(), path),
             *chain.from_iterable(wrong.values()),
@@ -107,7 +107,7 @@ def load_folder(path: Path) -> Folder:
             *limits.problems,
             *resources.problems,
             *unlimited,
-            *over,
+            *scheduled,
             *prices.problems,
         ),
         webhooks.document,
@@ -120,17 +120,6 @@ def load_folder(path: Path) -> Folder:
 def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: SideFile) -> list[Problem]:
     """Returns problems of steps that are throttled by a limit that does not exist."""
     return [one for name, graph in graphs.items() for one in unknown_limits(graph, limits.document, str(files[name]))]
-
-
-def over_schedules(graph: Graph, file: str) -> list[Problem]:
-    """Returns a warning for each schedule that never fires again: with a year that is over, it was good once."""
-    now_ms = time.time_ns() // 1_000_000
-    over = [
-        one for one in graph.schedules if parse_schedule(one.expression, one.timezone).after(now_ms, now_ms) is None
-    ]
-    hint = "write * for the year, or one to come"
-    return [Problem("bad_schedule", f"the schedule {one.expression} never fires again", "/triggers", hint, file,
-                    severity="warning", workflow=graph.name) for one in over]  # fmt: skip
 
 
 def load_limits(path: Path) -> SideFile:

@@ -11,6 +11,7 @@ import json
 from stepwell.definition.graph import Graph
 from stepwell.engine.names import Moment, Names
 from stepwell.engine.permits import key_of
+from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, InvalidInput
 from stepwell.runtime.log.standing import run_info
@@ -26,15 +27,19 @@ def origin_at(graph: Graph, header: Header) -> str:
 
     Raises InvalidInput for an invalid key.
     """
-    key = ""
-    if graph.gathering is not None and graph.gathering.key is not None:
-        moment = Moment(graph, run_info(header), header.created_ms, "")
-        try:
-            key = key_of(graph.gathering.key, Names(moment, Token()), graph.gathering.mode)
-        except ExpressionError as error:
-            raise InvalidInput(str(error), code="bad_key", hint="the start's input must have the key") from error
+    key = gathering_key(graph, run_info(header))
     parts = [graph.name, graph.version, key, sorted(header.tags.items()), header.priority, *([True] * header.pinned)]
     return f"{STARTS}:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
+
+
+def gathering_key(graph: Graph, run: RunInfo) -> str:
+    """Returns the key of a start, whose own input the run has; "" if there is none. Raises InvalidInput."""
+    if graph.gathering is None or graph.gathering.key is None:
+        return ""
+    try:
+        return key_of(graph.gathering.key, Names(Moment(graph, run, run.created_ms, ""), Token()), graph.gathering.mode)
+    except ExpressionError as error:
+        raise InvalidInput(str(error), code="bad_key", hint="the start's input must have the key") from error
 
 
 async def found(notes: Notes, origin: str) -> str | None:

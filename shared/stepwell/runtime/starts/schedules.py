@@ -21,6 +21,7 @@ from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
+from stepwell.runtime.starts.places import gathering_key
 from stepwell.runtime.starts.starting import check_input, check_keys
 from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
@@ -92,7 +93,9 @@ class Scheduling:
         check_input(graph, given)
         whole = alone(graph, given)
         self._catalog.check_arguments(graph, whole)
-        check_keys(graph, RunInfo("", graph.name, graph.version, whole, self._ports.clock.now_ms()))
+        run = RunInfo("", graph.name, graph.version, given, self._ports.clock.now_ms())
+        gathering_key(graph, run)
+        check_keys(graph, replace(run, input=whole))
 
     async def create(self, schedule: Schedule) -> tuple[Known, bool]:
         """Returns the schedule, and whether this call made it; a repeated call gets the first one's.

@@ -24,6 +24,7 @@ from stepwell.runtime.admission import check_event_key
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Publish, Scheduled, to_json
 from stepwell.runtime.ports import Event, Lane, Ports, Schedule
+from stepwell.runtime.starts.scheduled import input_at
 from stepwell.runtime.starts.schedules import (
     FIRING,
     Firing,
@@ -210,10 +211,7 @@ def _cause(graph: Graph, trigger: EventTrigger, event: Event, names: Mapping[str
 
 def _given(schedule: Schedule, defined: tuple[Graph, ScheduleTrigger] | None, at_ms: int) -> Json:
     """Returns the input of a firing's run. Raises ExpressionError. `defined`: if it is a definition's."""
-    if defined is None:
-        return schedule.input
-    fired, expression = {"schedule": schedule.name, "scheduled_at": iso(at_ms)}, defined[1].input
-    return fired if expression is None else expression.evaluate(_names(fired, at_ms))
+    return schedule.input if defined is None else input_at(defined[1], at_ms)
 
 
 def _names(event: Json, at_ms: int) -> Mapping[str, Json]:
