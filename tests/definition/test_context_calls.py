@@ -79,6 +79,7 @@ def test_an_option_that_an_operation_does_not_have_is_found(call: str, message: 
         ("ctx.step(pay, 1, pool='a b')", "bad_value", "`pool` cannot be 'a b'"),
         ("ctx.map(pay, [1], pool='')", "bad_value", "`pool` cannot be ''"),
         ("ctx.step(pay, 1, name=5)", "bad_name", "5 cannot be a name"),
+        ("ctx.step(pay, 1, name=0)", "bad_name", "0 cannot be a name"),
         ("ctx.run(lambda: 1, name='two words')", "bad_name", "'two words' cannot be a name"),
         ("ctx.all(other(ctx, 1), name=['a'])", "bad_name", "['a'] cannot be a name"),
         ("ctx.map(pay, [1], name=5)", "bad_name", "5 cannot be a name"),

@@ -160,6 +160,51 @@ def test_a_run_that_has_made_such_a_step_goes_on(
     assert (run.status, run.result) == ("completed", 7), run.view
 
 
+NAMED = ["ctx.step(done, name=NAME)", "ctx.run(done, name=NAME)", "ctx.map(done, [1], name=NAME)",
+         "ctx.map(thing, [1], name=NAME)", "ctx.all(ctx.step(done), name=NAME)",
+         "ctx.first(ctx.step(done), name=NAME)"]  # fmt: skip
+DONE = HEAD.replace(
+    "@workflow",
+    """@step
+def done(n: int = 0): return 7
+
+async def thing(n): return 7
+
+@workflow""",
+    1,
+)
+
+
+@pytest.mark.parametrize("call", NAMED)
+@pytest.mark.parametrize("name", ["0", "False", "[]", "5"])
+def test_a_name_that_is_no_text_is_refused_also_if_it_is_false(flows: Flows, call: str, name: str) -> None:
+    run = flows(DONE.replace("BODY", f"return await {call.replace('NAME', name)}")).start("flow")
+    assert run.error is not None, run.view
+    assert (run.error["type"], run.error["message"].partition(" (")[0]) == ("bad_name", f"{name} cannot be a name")
+
+
+@pytest.mark.parametrize("call", NAMED)
+@pytest.mark.parametrize("name", ["''", "None"])
+def test_an_empty_name_is_none(flows: Flows, call: str, name: str) -> None:
+    body = f"await {call.replace('NAME', name)}\n    return 7"
+    assert flows(DONE.replace("BODY", body)).start("flow").result == 7
+
+
+@pytest.mark.parametrize("call", NAMED)
+def test_a_run_that_has_made_an_operation_with_such_a_name_goes_on(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    body = f"await {call.replace('NAME', '0')}\n    await ctx.sleep('1h')\n    return 7"
+    with monkeypatch.context() as patched:
+        for module in ("context", "calling", "combining"):
+            patched.setattr(f"stepwell.runtime.durable.{module}.given_name", lambda name: name or "")
+        kit = flows(DONE.replace("BODY", body), sessions=0)
+        run = kit.start("flow")
+        assert run.status == "waiting", run.view
+    kit.advance("1h")
+    assert (run.status, run.result) == ("completed", 7), run.view
+
+
 def test_a_refusal_that_is_caught_is_the_same_in_every_replay(flows: Flows) -> None:
     body = f"try: {HEARTBEAT}\n    except InvalidInput: await ctx.sleep('1h')\n    return await ctx.event('go')"
     kit = flows(HEAD.replace("BODY", body), sessions=0)

@@ -84,7 +84,7 @@ def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:
 def _is_unused(name: str, value: Any, operation: str, given: Collection[str]) -> bool:
     """Tells whether a run would not look at the value: None, an empty name for the function's, what is left out."""
     if name == "name":
-        return operation == "start" or (not value and operation not in _MUST_BE_NAMED)
+        return operation == "start" or ((value is None or value == "") and operation not in _MUST_BE_NAMED)
     return value is None or (name == "tolerate" and "return_exceptions" in given)
 
 

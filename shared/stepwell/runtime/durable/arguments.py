@@ -20,7 +20,7 @@ from stepwell.limits import APPROVERS, FORK_WIDTH, YEAR_MS
 from stepwell.runtime.durable.operations import in_force, input_of, reader_of, result_reader, stored
 
 # Patches, as a record has them; no names that users can give.
-_HEARTBEAT, _STEP = "stepwell:heartbeat", "stepwell:step"
+_HEARTBEAT, _NAME, _STEP = "stepwell:heartbeat", "stepwell:name", "stepwell:step"
 
 
 def called(
@@ -124,6 +124,16 @@ def event_name(name: str) -> str:
 
 def checked_name(name: str) -> str:
     return check_name(name)
+
+
+def given_name(name: str | None) -> str:
+    """Returns the checked name that an operation was given; "" for none. Raises InvalidInput.
+
+    Runs of earlier releases may have taken 0, and all else that is false, for none.
+    """
+    if name:
+        return check_name(name)
+    return check_name(name) if name is not None and name != "" and in_force(_NAME) else ""
 
 
 def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:

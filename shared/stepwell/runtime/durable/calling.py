@@ -12,7 +12,7 @@ from stepwell.definition.graph import Retry, Step
 from stepwell.engine.journal import RUN
 from stepwell.engine.turns import IN_SESSION, Asked
 from stepwell.errors import InvalidInput
-from stepwell.runtime.durable.arguments import check_step, checked_name, limit_ms_of
+from stepwell.runtime.durable.arguments import check_step, checked_name, given_name, limit_ms_of
 from stepwell.runtime.durable.held import limited_by
 from stepwell.runtime.durable.kept import check_rebinding
 from stepwell.runtime.durable.operations import Operation, Reader, misnamed, result_reader
@@ -44,7 +44,7 @@ def called_here(
     check_rebinding(given, "lost_in_branch")
     check_step(options.at_most_once)
     own = defaults_of(function)
-    shown = checked_name(name or own.name or _name_of(function))
+    shown = checked_name(given_name(name) or own.name or _name_of(function))
     limit_ms = own.timeout_ms if options.timeout is None else limit_ms_of("a step", options.timeout)
     once = own.at_most_once if options.at_most_once is None else options.at_most_once
     step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once,

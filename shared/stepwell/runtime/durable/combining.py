@@ -12,7 +12,14 @@ from stepwell.definition.durations import parse_duration
 from stepwell.engine.records import Failure
 from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_WIDTH, SECOND_MS
-from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_name, is_of_module, tolerated_of
+from stepwell.runtime.durable.arguments import (
+    Tolerate,
+    check_width,
+    checked_name,
+    given_name,
+    is_of_module,
+    tolerated_of,
+)
 from stepwell.runtime.durable.failures import WaitTimedOut
 from stepwell.runtime.durable.gathering import First, Mapped, check_options, made_of, race, together, with_name
 from stepwell.runtime.durable.held import Limit, limited_by
@@ -51,7 +58,7 @@ class Combining:
         check_width(awaited, "all")
         tolerated = tolerated_of(tolerate, len(awaited), is_every=return_exceptions)
         made = together(awaited, max_concurrency=max_concurrency, tolerated=tolerated)
-        return with_name(made, name and checked_name(name))
+        return with_name(made, given_name(name))
 
     def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
         """Awaits the first of them to end and cancels the others. Returns a tuple with a value for each but timers.
@@ -62,7 +69,7 @@ class Combining:
         check_width(awaited, "first")
         if not awaited:
             raise InvalidInput("`first` of nothing never ends", code="bad_value")
-        return with_name(race(awaited), name and checked_name(name))
+        return with_name(race(awaited), given_name(name))
 
     def map(
         self,
@@ -87,18 +94,19 @@ class Combining:
         if len(found) > FORK_WIDTH:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
         tolerated = tolerated_of(tolerate, len(found), is_every=return_exceptions)
+        own = given_name(name)
         if is_of_module(function):
             check_options(function, options)
-            shown, throttle = checked_name(name or function.__name__), limited_by(options.pop("throttle", None))
+            shown, throttle = checked_name(own or function.__name__), limited_by(options.pop("throttle", None))
             given = options if throttle is None else {**options, "throttle": Limit(throttle)}
             awaited: Sequence[Awaitable[Any]] = Mapped(
-                lambda item: self.step(function, item, name=name, **given),
+                lambda item: self.step(function, item, name=own, **given),
                 [stored(item, f"item {index} of {shown}") for index, item in enumerate(found)],
             )
             if found:
                 awaited[0]  # raises now for options and for a function that fit no item: the others are made later
         else:
-            shown, awaited = checked_name(name or "all"), made_of(function, found, options)
+            shown, awaited = own or "all", made_of(function, found, options)
         return together(awaited, name=shown, max_concurrency=max_concurrency, tolerated=tolerated)
 
     def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:

@@ -28,6 +28,7 @@ from stepwell.runtime.durable.arguments import (
     check_step,
     checked_name,
     event_name,
+    given_name,
     limit_ms_of,
     step_of,
     throttle_of,
@@ -96,7 +97,7 @@ class Context(Combining):
             pool=pool,
             throttle=limited_by(throttle),
         )
-        return Operation(Asked("step", checked_name(name or own), step=step), result_reader(function))
+        return Operation(Asked("step", checked_name(given_name(name) or own), step=step), result_reader(function))
 
     def run(
         self,
