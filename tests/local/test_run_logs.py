@@ -26,6 +26,8 @@ STEPS = """
 import logging
 import time
 
+from stepwell import External
+
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +42,14 @@ def speak(name, ctx):
 async def fail():
     print("soon")
     raise RuntimeError("oh no")
+
+
+def refuse(kind):
+    raise External(f"{kind}: not today")
+
+
+def go_on():
+    print("goes on")
 """
 FUNCTION = """
 from stepwell import workflow
@@ -61,6 +71,25 @@ timeline:
   - {name: speak, run: python:talk.speak, timeout: 10s}
   - {name: fail, run: python:talk.fail, timeout: 10s}
 """
+REFUSED = """
+workflow: refused
+timeline:
+  - {name: refuse, run: python:talk.refuse, timeout: 10s}
+"""
+HANDLED = """
+workflow: handled
+timeline:
+  - name: refuse
+    run: python:talk.refuse
+    timeout: 10s
+    diverge: [{when: "has(error.type)", continue: true}]
+  - {name: go_on, run: python:talk.go_on, timeout: 10s}
+"""
+RETRIED = """
+workflow: retried
+timeline:
+  - {name: refuse, run: python:talk.refuse, timeout: 10s, retry: {on: [external], max_retries: 1, initial_delay: 0.1s}}
+"""
 QUIET = """
 workflow: quiet
 timeline:
@@ -71,7 +100,8 @@ timeline:
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     folder = tmp_path_factory.mktemp("logs")
-    for name, text in (("talk.py", STEPS), ("talk.yaml", TALK), ("counter.py", FUNCTION), ("quiet.yaml", QUIET)):
+    for name, text in (("talk.py", STEPS), ("talk.yaml", TALK), ("counter.py", FUNCTION), ("quiet.yaml", QUIET),
+                       ("refused.yaml", REFUSED), ("handled.yaml", HANDLED), ("retried.yaml", RETRIED)):  # fmt: skip
         (folder / name).write_text(text)
     dev = Dev(folder, folder / ".data")
     yield dev
@@ -98,6 +128,22 @@ def test_what_a_step_prints_and_logs_is_shown_with_its_run_and_step(dev: Dev) ->
     for text in ("hello ana", "from a module's logger", "from the step's logger", "without an end"):
         assert any(line.endswith(f" {mark} speak: {text}") for line in lines), text
     assert any(line.endswith(f" W {run_id} fail failed: RuntimeError: oh no") for line in lines)
+
+
+@pytest.mark.parametrize(("workflow", "attempts"), [("refused", 0), ("handled", 1), ("retried", 1)])
+def test_a_failure_that_ends_the_run_is_told_once_by_the_runs_own_line(dev: Dev, workflow: str, attempts: int) -> None:
+    """The line of an attempt has no more than it. Where the run goes on after the failure, it is the only one."""
+    run_id = _ran(dev, workflow, {"kind": workflow})
+    until(lambda: f"{short(run_id)} {workflow}: {dev.status(run_id)} after" in dev.errors, "the run's line")
+    found = [line for line in dev.errors.splitlines() if f"External: {workflow}: not today" in line]
+    ends = [line for line in found if line.endswith(f": External: {workflow}: not today (step refuse)")]
+    assert [line for line in found if line not in ends] == found[:attempts]
+    assert len(ends) == (workflow != "handled")
+    assert all(
+        line.endswith(f" W {run_id} refuse failed: External: {workflow}: not today") for line in found[:attempts]
+    )
+    told = [json.loads(line)["message"] for line in _logs(dev, run_id, "--json").splitlines()]
+    assert sum("not today" in line for line in told) == 1 + (workflow == "retried")
 
 
 def test_logs_shows_the_lines_of_one_run_in_order(dev: Dev) -> None:

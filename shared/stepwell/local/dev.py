@@ -31,6 +31,7 @@ from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import Claim, claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.log_files import logging_runs
+from stepwell.local.once import HoldsFailures
 from stepwell.local.protocol import Protocol
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, code_facts, code_problems, knows_webhooks, stamps, tell_problems
@@ -296,6 +297,7 @@ def log_to_stderr() -> None:
     """Short lines for a person; what a step logs is among them, with its run."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
+    handler.addFilter(HoldsFailures(handler))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

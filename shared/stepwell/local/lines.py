@@ -11,6 +11,7 @@ from stepwell.engine.waits.code import is_code
 from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
 from stepwell.local.ids import short
+from stepwell.local.once import leave_out
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import Header
@@ -28,6 +29,7 @@ class RunLines:
     def __call__(self, before: Header | None, after: Header) -> None:
         """Logs a change of a header; nothing of a run that only moves on."""
         if told := self._told(before, after):
+            leave_out(after.run_id, told)
             bad = after.status.terminal and after.status is not Status.COMPLETED
             log.log(logging.WARNING if bad else logging.INFO, "%s %s: %s", short(after.run_id), after.workflow, told)
 

@@ -24,6 +24,7 @@ from typing import TypeAlias
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
+from stepwell.local.once import one_message
 from stepwell.local.wiring import Local
 from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
@@ -149,7 +150,7 @@ class Pump:
             if is_exhausted(delivery.deliveries) and await give_up(parts, delivery.lane, delivery.message):
                 log.error("gave up on %s after %d deliveries", _about(delivery), delivery.deliveries - 1)
             else:
-                with self._local.repeated():
+                with self._local.repeated(), one_message():
                     await dispatch(parts, delivery.lane, delivery.message, held)
         except Exception as error:
             if await self._is_put_off(delivery, error):

@@ -15,6 +15,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.local.ids import short
+from stepwell.local.once import tell_held
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
@@ -60,6 +61,7 @@ class LoggedSteps:
         return self._steps.policy(step)
 
     async def run(self, call: StepCall) -> Outcome:
+        tell_held()
         with About(call.run_id, call.node, call.attempt):
             return await self._steps.run(call)
 

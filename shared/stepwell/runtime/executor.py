@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from stepwell.runtime.durable.sessions import Sessions
 
 _logger = logging.getLogger("stepwell.worker")
+STEP_FAILED = "%s %s failed: %s: %s"  # the log line of an attempt's failure: its run and step, and the error
 
 
 class FunctionSteps:
@@ -235,6 +236,6 @@ def _failed(error: BaseException, call: StepCall) -> Failure:
         failure = Failure("bad_output", "step", str(error), call.node, call.attempt)
     ids = {"run_id": call.run_id, "step": call.node, "attempt": call.attempt}
     logged = None if isinstance(error, _TELLING) else error  # an error that a step raises on purpose needs no traceback
-    _logger.warning("%s %s failed: %s: %s", call.run_id, call.node, failure.type, failure.message, extra=ids,
+    _logger.warning(STEP_FAILED, call.run_id, call.node, failure.type, failure.message, extra=ids,
                     exc_info=logged)  # fmt: skip
     return failure
