@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from .conftest import Cli, FakeApi, problem
 
 ONE: dict[str, Any] = {
@@ -35,6 +37,42 @@ def test_one_delivery_is_replayed(cli: Cli, api: FakeApi) -> None:
     told = cli("webhook", "replay", "shop", "d-1", "--again")
     assert (told.exit_code, told.stdout) == (0, "d-1: sent as event shop:d-1~replay-1\n")
     assert api.calls[0].body == {"source": "shop", "delivery": "d-1", "again": True}
+
+
+IDS = [f"72d3162e-0000-4000-8000-00000000000{n}" for n in (1, 2)] + ["6f2a9b10-0000-4000-8000-000000000000", "d-1"]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100, 160])
+def test_an_id_is_never_broken_over_lines(
+    cli: Cli, api: FakeApi, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown of it names it for a replay."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    api.on("GET", "/deliveries", (200, {"items": [{**ONE, "id": one} for one in IDS], "next_cursor": None}))
+    words = cli("webhook", "deliveries", "shop").stdout.split()
+    for one in IDS:
+        (shown,) = {word for word in words if one.startswith(word) and len(word) >= min(8, len(one))}
+        assert [other for other in IDS if other.startswith(shown)] == [one]
+        assert columns < 100 or shown == one
+
+
+def test_ids_that_no_table_has_room_for_are_shown_by_their_beginnings(cli: Cli, api: FakeApi) -> None:
+    api.on("GET", "/deliveries", (200, {"items": [{**ONE, "id": "ab" * 32}], "next_cursor": None}))
+    assert " abababab " in cli("webhook", "deliveries", "shop").stdout
+
+
+def test_a_delivery_is_replayed_by_the_beginning_of_its_id(cli: Cli, api: FakeApi) -> None:
+    missing = problem(404, "unknown_delivery", "shop has no delivery 6f2a9b10")
+    api.on("GET", "/deliveries", (200, {"items": [{**ONE, "id": one} for one in IDS], "next_cursor": None}))
+    api.on("POST", "/deliveries:replay", missing, (202, {"run_id": "run_1", "replay": 1}), missing, missing)
+    told = cli("webhook", "replay", "shop", "6f2a9b10")
+    assert (told.exit_code, told.stdout) == (0, f"{IDS[2]}: started run_1\n")
+    assert api.calls[-1].body == {"source": "shop", "delivery": IDS[2], "again": False}
+    several = cli("webhook", "replay", "shop", "72d3162e")
+    assert (several.exit_code, "[ambiguous_delivery]" in several.stderr) == (2, True)
+    assert "2 deliveries have an id that begins with 72d3162e" in several.stderr
+    none = cli("webhook", "replay", "shop", "nothing")
+    assert (none.exit_code, "[unknown_delivery]" in none.stderr) == (3, True)
 
 
 def test_one_that_was_taken_before_is_refused_with_what_to_do(cli: Cli, api: FakeApi) -> None:

@@ -10,6 +10,7 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, read_since
 from stepwell.cli.connect import connect
+from stepwell.cli.finding import NEWEST
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.client.errors import ApiProblem, JsonObject
@@ -44,7 +45,8 @@ def deliveries(
     from stepwell.cli.render import deliveries_table  # noqa: PLC0415 - rich
 
     if page.items:
-        console().print(deliveries_table(page.items, datetime.now(UTC)))
+        out = console()
+        out.print(deliveries_table(page.items, datetime.now(UTC), out.width))
     else:
         typer.echo("no deliveries; a source stores them with `keep: 7d` in webhooks.yaml", err=True)
     if page.next_cursor:
@@ -54,7 +56,10 @@ def deliveries(
 def replay(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its name in webhooks.yaml.", show_default=False)],
     delivery: Annotated[
-        str, typer.Argument(metavar="DELIVERY", help="An id that `deliveries` lists.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="DELIVERY", help="Its id, as `deliveries` lists it, or a beginning.", show_default=False
+        ),
     ] = "",
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", show_default=False, help="All received since 2h, or a time.")
@@ -74,13 +79,33 @@ def replay(
         raise UserError("give either a delivery or --since", code="bad_usage", hint=hint)
     with connect(url) as client:
         if delivery:
-            _tell([_replayed(delivery, client.replay_delivery(source, delivery, again=again))], as_json)
+            _tell([_one(client, source, delivery, again=again)], as_json)
             return
         found = [one["id"] for one in client.deliveries(source=source, since=read_since(since))]
         results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in order of arrival
     _tell(results, as_json)
     if any("refused" in one for one in results):
         raise typer.Exit(exits.FAILED)
+
+
+def _one(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:
+    """Replays one, which may be given by the beginning of its id."""
+    try:
+        return _replayed(delivery, client.replay_delivery(source, delivery, again=again))
+    except ApiProblem as missing:
+        if missing.code != "unknown_delivery" or not (whole := _whole(client, source, delivery)):
+            raise
+    return _replayed(whole, client.replay_delivery(source, whole, again=again))
+
+
+def _whole(client: Client, source: str, beginning: str) -> str:
+    """The id of the newest deliveries that begins so; "" if there is none. Raises UserError if there are several."""
+    ids = dict.fromkeys(str(one["id"]) for one in client.deliveries(source=source).page(NEWEST).items)
+    found = [one for one in ids if one.startswith(beginning)]
+    if len(found) > 1:
+        message = f"{len(found)} deliveries have an id that begins with {beginning}: {', '.join(found[:3])}"
+        raise UserError(message, code="ambiguous_delivery", hint="give more of the id")
+    return found[0] if found else ""
 
 
 def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise, takewhile
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -17,6 +18,7 @@ from stepwell.definition.durations import span
 from stepwell.local.ids import short
 
 WIDE = 100  # columns from which a list of runs has room for their whole ids
+_WHOLE, _LEAST = 40, 8  # characters of a delivery's id: that a wide table has room for, and of a beginning
 NARROW = 60  # columns from which it has room for what they wait for
 
 
@@ -124,21 +126,37 @@ def _branch_wait(kind: Any, data: Any) -> str:
     return f"waits for {phrase(kind)}{f': {told}' if told else ''}"
 
 
-def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """A table of webhook deliveries, newest first."""
+def deliveries_table(items: Sequence[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
+    """A table of webhook deliveries, newest first. Where whole ids have no room, it has beginnings, one for each."""
     table = table_of("source", "delivery", "received", "outcome", "as", "replayed as")
+    table.columns[1].no_wrap = True
+    ids = {str(one.get("id") or "") for one in items}
+    is_wide = width >= WIDE and max(map(len, ids), default=0) <= _WHOLE
+    shown = {one: one for one in ids} if is_wide else _beginnings(ids)
     for one in items:
         came = parse_time(one.get("at"))
         made = one.get("made") or one.get("detail")
         table.add_row(
             plain(one.get("source")),
-            plain(one.get("id")),
+            plain(shown[str(one.get("id") or "")]),
             plain(ago(came, now) if came else ""),
             Text(str(one.get("outcome") or ""), style="red" if one.get("outcome") == "refused" else ""),
             plain(made),
             plain(", ".join(map(str, one.get("replays") or ()))),
         )
     return table
+
+
+def _beginnings(ids: Collection[str]) -> Mapping[str, str]:
+    """Returns for each of these ids its shortest beginning that no other has, of _LEAST characters or more."""
+    ordered = sorted(ids)
+    alike = [0, *(_alike(*pair) for pair in pairwise(ordered)), 0]
+    return {one: one[: max(_LEAST, 1 + alike[at], 1 + alike[at + 1])] for at, one in enumerate(ordered)}
+
+
+def _alike(one: str, other: str) -> int:
+    """Returns how many characters both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def stats_view(stats: Mapping[str, Any]) -> Group:
