@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import os
 import shlex
@@ -66,6 +67,19 @@ def test_the_next_commands_start_a_run_of_the_project(cli: Cli) -> None:
     assert words[:3] == ["stepwell", "run", "order-review"]
     assert json.loads(words[4]) == {"order_id": "A-1", "amount": 120}
     assert run in Path("my shop/README.md").read_text()
+
+
+@pytest.mark.parametrize("lacking", ["uvicorn", "pytest"])
+def test_the_next_commands_install_what_the_project_needs_where_it_is_missing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """`pip install stepwell` alone has no server and no pytest."""
+    assert "install" not in cli("init", "one").stdout
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == lacking else found(name))
+    lines = [line.strip() for line in cli("init", "two").stdout.splitlines()]
+    assert lines[-4:-1] == ["cd two", 'pip install "stepwell[dev]"', "stepwell dev"]
+    assert json.loads(cli("init", "three", "--json").stdout)["next"][1] == 'pip install "stepwell[dev]"'
 
 
 def test_the_next_commands_of_a_project_in_the_current_folder_change_to_no_other(cli: Cli) -> None:

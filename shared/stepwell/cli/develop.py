@@ -17,7 +17,7 @@ from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect, there
 from stepwell.cli.folders import DEFINITIONS, EMULATED, existing_folder
-from stepwell.cli.projects import Template, adding, needs_stepwell, write_project
+from stepwell.cli.projects import Template, adding, installing, needs_stepwell, write_project
 from stepwell.cli.screen import console, print_error, print_json
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
@@ -118,7 +118,7 @@ def init(
     made = write_project(folder or Path(), template, here=here)
     is_here = (folder or Path()).resolve() == Path.cwd()
     change = [] if is_here else [f"cd {shlex.quote(str(folder))}"]
-    commands = [*change, "stepwell dev", made.run]
+    commands = [*change, *installing(), "stepwell dev", made.run]
     if as_json:
         paths = {"files": [path.as_posix() for path in made.files], "kept": [path.as_posix() for path in made.kept]}
         print_json({"folder": str(folder or Path()), **paths, "next": commands})

@@ -17,6 +17,7 @@ from pathlib import Path
 from string import Template as Text
 
 from stepwell.errors import Conflict, UserError
+from stepwell.extras import missing
 from stepwell.os_errors import explained, misplaced
 from stepwell.project import FILE, WORKFLOWS, find_project, name_of, root_packages, this_python
 from stepwell.values import dataclass
@@ -104,6 +105,12 @@ def adding(folder: Path) -> str:
     if (folder / "uv.lock").is_file():
         return "uv add stepwell"
     return "poetry add stepwell" if (folder / "poetry.lock").is_file() else "pip install stepwell, and list it"
+
+
+def installing() -> list[str]:
+    """Returns the command that installs what `stepwell dev` and the project's tests need; none if it is there."""
+    is_there = not missing("dev") and importlib.util.find_spec("pytest") is not None
+    return [] if is_there else ['pip install "stepwell[dev]"']
 
 
 def _check(folder: Path, here: bool) -> None:
