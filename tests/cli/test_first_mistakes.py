@@ -65,3 +65,45 @@ def test_a_mistake_of_a_function(cli: Cli, tmp_path: Path, call: str, said: str)
 def test_a_duration_that_is_one_is_no_mistake(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "w.py").write_text(FUNCTION.replace("CALL", 'ctx.sleep("5m")'))
     assert cli("check", str(tmp_path)).exit_code == 0
+
+
+OPTIONS = """from stepwell import workflow
+
+@workflow(
+    timeuot="1d",
+    triggers=[
+        {"schedule": "0 6 * * *"},
+        {"event": "paid", "ovrlap": "skip"},
+    ],
+    concurrency={
+        "limit": "2",
+    },
+)
+async def w(ctx): ...
+"""
+
+
+def test_a_mistake_in_an_option_of_a_workflow_is_told_where_it_is_written(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(OPTIONS)
+    told = cli("check", str(tmp_path)).stdout
+    for place, said in (
+        ("4:5", "unknown key `timeuot`"),
+        ("7:27", "unknown key `ovrlap`"),
+        ("10:9", "`limit` must be"),
+    ):
+        assert f"m.py:{place}: error {said}" in told
+
+
+def test_a_workflow_with_a_mistake_is_a_workflow(cli: Cli, tmp_path: Path) -> None:
+    for text in (OPTIONS, "from stepwell import workflow\n@workflow\ndef w(ctx): ...\n"):
+        (tmp_path / "m.py").write_text(text)
+        told = cli("check", str(tmp_path)).stdout
+        assert "no_workflows" not in told
+        assert "\n1 workflow, " in told
+
+
+def test_a_folder_whose_only_module_cannot_be_read_is_not_said_to_be_empty(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("from stepwell import workflow\n@workflow\nasync def w(ctx) ...\n")
+    told = cli("check", str(tmp_path)).stdout
+    assert "bad_syntax" in told
+    assert "no_workflows" not in told

@@ -57,7 +57,8 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     """Returns the number of definitions in a file or folder, and their problems."""
     if path.is_dir():
         loaded, problems = check_folder(path)
-        return loaded.count, (*problems, *([] if loaded.count or loaded.webhooks else [_empty(path)]))
+        is_empty = not loaded.count and not loaded.webhooks and all(one.severity != "error" for one in problems)
+        return loaded.count, (*problems, *([_empty(path)] if is_empty else []))
     if path.suffix == ".py" and path.is_file():
         return _check_module(path)
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler

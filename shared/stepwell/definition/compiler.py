@@ -13,7 +13,7 @@ from stepwell.definition.checks import check_events_read, check_graph, check_ste
 from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
-from stepwell.definition.durable import compile_function, lint_function
+from stepwell.definition.durable import FoundFunction, compile_function, lint_function
 from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.flow import concurrency_of, durability_of, gathering_of, max_cost_of, rate_limit_of
@@ -108,11 +108,15 @@ def compile_definition(text: str, file: str = "", resources: Mapping[str, Json] 
     return Compiled(written.graph, tuple(placed[:MOST_PROBLEMS]), tuple(called), tuple(settings))
 
 
-def compile_found(document: Mapping[str, Json], file: str, line: int) -> Compiled:
-    """A durable function that a scan found. What is wrong with its options is told at its own line."""
-    made = _compile_written(document, None)
-    problems = tuple(replace(one, path="", file=file, line=line) for one in made.problems)
-    return replace(made, problems=problems)
+def compile_found(found: FoundFunction, file: str) -> Compiled:
+    """A durable function that a scan found. What is wrong with an option is told where the option is written."""
+    made = _compile_written(found.document, None)
+    return replace(made, problems=tuple(_in_code(one, found, file) for one in made.problems))
+
+
+def _in_code(problem: Problem, found: FoundFunction, file: str) -> Problem:
+    line, column = found.place(problem.path)
+    return replace(problem, path="", file=file, line=line, column=column)
 
 
 def compile_document(document: Mapping[str, Json], *, trusted: bool = False) -> Graph:

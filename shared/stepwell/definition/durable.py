@@ -16,6 +16,7 @@ from typing import TypedDict
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
+from stepwell.definition.text import pointer
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 from stepwell.values import dataclass
@@ -110,6 +111,13 @@ class FoundFunction:
 
     document: Mapping[str, Json]
     line: int
+    places: Mapping[str, tuple[int, int]]  # of the options by their JSON pointers: line and column
+
+    def place(self, path: str) -> tuple[int, int]:
+        """Returns line and column of an option, or of the nearest one around it; else the function's line."""
+        while path and path not in self.places:
+            path = path.rpartition("/")[0]
+        return self.places.get(path, (self.line, 0))
 
     @property
     def version(self) -> int:
@@ -137,7 +145,8 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunc
             continue
         given = {key: value for key, value in (options or {}).items() if key != "name"}
         path = f"python:{module or PurePath(file).stem}.{node.name}"
-        found.append(FoundFunction({"workflow": name, "function": path, **given}, node.lineno))
+        document = {"workflow": name, "function": path, **given}
+        found.append(FoundFunction(document, node.lineno, dict(_places(mark))))
     return found, problems
 
 
@@ -242,3 +251,27 @@ def _options(mark: ast.expr) -> dict[str, Json] | None:
         return {one.arg: ast.literal_eval(one.value) for one in mark.keywords if one.arg is not None}
     except ValueError:
         return None
+
+
+def _places(mark: ast.expr) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields the JSON pointer of each option of `@workflow`, and of what is within it, with its line and column."""
+    for option in mark.keywords if isinstance(mark, ast.Call) else ():
+        path = "/workflow" if option.arg == "name" else pointer([option.arg or ""])
+        yield path, (option.lineno, option.col_offset + 1)
+        yield from _places_within(option.value, path)
+
+
+def _places_within(value: ast.expr, path: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    within: list[tuple[str | int, ast.expr, ast.expr]] = []
+    if isinstance(value, ast.Dict):
+        within = [
+            (str(key.value), key, one)
+            for key, one in zip(value.keys, value.values, strict=True)
+            if isinstance(key, ast.Constant)
+        ]
+    elif isinstance(value, ast.List | ast.Tuple):
+        within = [(number, one, one) for number, one in enumerate(value.elts)]
+    for name, written, inner in within:
+        below = path + pointer([name])
+        yield below, (written.lineno, written.col_offset + 1)
+        yield from _places_within(inner, below)

@@ -111,10 +111,17 @@ def load_folder(path: Path) -> Folder:
             *prices.problems,
         ),
         webhooks.document,
-        len(written) + sum(loaded.graph is not None for _, loaded in functions),
+        len(written) + len(set(chain.from_iterable(_names(loaded) for _, loaded in functions))),
         limits_of(limits.document),
         prices_of(prices.document),
     )
+
+
+def _names(loaded: Compiled) -> Iterator[str]:
+    """Yields the names of the durable functions, those with errors too."""
+    if loaded.graph is not None:
+        yield loaded.graph.name
+    yield from (one.workflow for one in loaded.problems if one.workflow)
 
 
 def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: SideFile) -> list[Problem]:
@@ -151,7 +158,7 @@ def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
     """Returns how many durable functions a module has, and their problems."""
     text, problems = read_text(file)
     found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
-    made = [compile_found(one.document, str(file), one.line) for one in found]
+    made = [compile_found(one, str(file)) for one in found]
     return len(found), (*wrong, *chain.from_iterable(one.problems for one in made))
 
 
@@ -171,7 +178,7 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
             elif other is None or other[1].version < one.version:
                 newest[name] = file, one
     for file, one in newest.values():
-        yield file, compile_found(one.document, str(file), one.line)
+        yield file, compile_found(one, str(file))
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
