@@ -177,6 +177,17 @@ def test_the_page_of_webhooks_has_each_code_of_a_400() -> None:
     assert named == {code for _, _, code in UNMAPPABLE}
 
 
+def test_json_that_is_sent_as_a_form_is_told_to_be_one(world: WebhookWorld) -> None:
+    """As curl sends it with -d alone."""
+    body = '{"meter": "m-1", "reading": 7}'
+    reply = world.deliver("form", body, plain(body, **{"Content-Type": "application/x-www-form-urlencoded"}))
+    assert told(reply) == (400, "unmappable")
+    assert reply.json["hint"].endswith("says that it is a form: send content-type: application/json")
+    form = "reading=7"
+    reply = world.deliver("form", form, plain(form, **{"Content-Type": "application/x-www-form-urlencoded"}))
+    assert reply.json["hint"] == "check the source's expressions in webhooks.yaml"
+
+
 def test_a_form_that_is_not_utf8_is_refused(world: WebhookWorld) -> None:
     for body in (b"kind=\xff", b"kind=%FF", b"kind=sms" + b"&a" * 2_000):
         assert told(world.deliver("form", body, plain(body, **FORM))) == (400, "unmappable")
