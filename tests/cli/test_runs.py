@@ -408,14 +408,21 @@ def test_a_schedule_is_paused_unpaused_and_fired(api: FakeApi, cli: Cli) -> None
     assert cli("schedule", "pause", "nightly:1", "--reason", "the move", "--by", "ana").stdout == (
         "paused nightly:1: it starts no runs\n"
     )
-    assert cli("schedule", "unpause", "nightly:1", "--by", "ana").stdout == (
-        "nightly:1 fires again, next at 2126-03-31T01:30:00.000Z\n"
-    )
+    told = cli("schedule", "unpause", "nightly:1", "--by", "ana").stdout
+    assert told.startswith("nightly:1 fires again, next at 2126-03-31 01:30 (in ")
     assert cli("schedule", "fire", "nightly:1").stdout == "run_1 is running\n"
-    assert cli("schedule", "fire", "nightly:1", "--at", "2026-03-31T01:30:00Z").exit_code == 0
+    for time in ("2026-03-31T01:30:00Z", "2026-03-31T01:30"):
+        assert cli("schedule", "fire", "nightly:1", "--at", time).exit_code == 0
     assert [call.body for call in api.calls] == [
-        {"reason": "the move", "by": "ana"}, {"by": "ana"}, {}, {"at": "2026-03-31T01:30:00Z"},
+        {"reason": "the move", "by": "ana"}, {"by": "ana"}, {}, *[{"at": "2026-03-31T01:30:00+00:00"}] * 2,
     ]  # fmt: skip
+
+
+def test_a_time_to_fire_a_schedule_for_that_is_none_is_told_before_any_call(api: FakeApi, cli: Cli) -> None:
+    result = cli("schedule", "fire", "nightly:1", "--at", "yesterday")
+    assert (result.exit_code, api.calls) == (2, [])
+    assert "--at 'yesterday' is no time" in result.stderr
+    assert "this machine's time" in result.stderr
 
 
 def test_limits_are_a_table_and_one_shows_who_holds_it_and_who_waits(api: FakeApi, cli: Cli) -> None:

@@ -130,12 +130,16 @@ def read_start(start_at: str, delay: str, now: datetime | None = None) -> str:
         raise UserError("--start-at and --delay both say when the run starts", code="bad_option", hint="keep one")
     if delay:
         return ((now or datetime.now(UTC)) + timedelta(milliseconds=parse_duration(delay))).isoformat()
+    return read_time("--start-at", start_at, "; --delay takes 2h or 7d")
+
+
+def read_time(option: str, given: str, more: str = "") -> str:
+    """Converts an option's time to RFC 3339; "" if it is not given. `more` ends the hint. Raises UserError."""
     try:
-        moment = datetime.fromisoformat(start_at) if start_at else None
+        return _with_zone(datetime.fromisoformat(given)) if given else ""
     except ValueError:
-        hint = "write 2027-01-01T09:00 (this machine's time) or 2027-01-01T09:00:00Z; --delay takes 2h or 7d"
-        raise UserError(f"--start-at {start_at!r:.40} is no time", code="bad_time", hint=hint) from None
-    return "" if moment is None else _with_zone(moment)
+        hint = f"write 2027-01-01T09:00 (this machine's time) or 2027-01-01T09:00:00Z{more}"
+        raise UserError(f"{option} {given!r:.40} is no time", code="bad_time", hint=hint) from None
 
 
 def _with_zone(moment: datetime) -> str:

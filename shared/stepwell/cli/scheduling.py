@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from stepwell.cli.acts import id_of, report
-from stepwell.cli.arguments import AsJson, By, Reason, Url
+from stepwell.cli.arguments import AsJson, By, Reason, Url, read_time
 from stepwell.cli.connect import connect, person
+from stepwell.cli.words import when
 
 Name = Annotated[
     str, typer.Argument(metavar="SCHEDULE", help="Its name, as `stepwell schedules` has it.", show_default=False)
@@ -26,7 +28,7 @@ def unpause(name: Name, by: By = "", as_json: AsJson = False, url: Url = "") -> 
     """End the pause of a schedule. What it missed is not made up for."""
     with connect(url) as client:
         found = client.unpause_schedule(name, by=person(by))
-    following = (found.get("next") or [""])[0]
+    following = when((found.get("next") or [""])[0], datetime.now(UTC))
     report(found, as_json, f"{name} fires again{f', next at {following}' if following else ''}")
 
 
@@ -40,5 +42,5 @@ def fire(
 ) -> None:
     """Start a schedule's run now, or for a time that has passed."""
     with connect(url) as client:
-        found = client.fire_schedule(name, at)
+        found = client.fire_schedule(name, read_time("--at", at))
     report(found, as_json, f"{id_of(found, name)} is {found.get('status')}")

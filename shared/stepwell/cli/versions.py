@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from stepwell.cli.arguments import AsJson, Url, WorkflowName
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import phrase, printable
+from stepwell.cli.words import phrase, printable, when
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 
 _SHOWN = 12  # characters of a version
@@ -63,13 +64,13 @@ def alias(
 def _show(found: Mapping[str, Any], most: int) -> None:
     from rich.table import Table  # noqa: PLC0415 - with the console
 
-    out = console()
+    out, now = console(), datetime.now(UTC)
     table = Table("version", "open runs", "statuses", "wait for", "oldest", "", box=None, pad_edge=False)
     for one in found["items"]:
         statuses = ", ".join(f"{count} {phrase(status)}" for status, count in one["statuses"].items())
         waits = ", ".join(f"{wait['runs']} {phrase(wait['waiting_for'])} at {wait['step']}" for wait in one["waits"])
         names = ", ".join([*(["deployed"] if one["deployed"] else []), *one["aliases"]])
-        short, oldest = _short(one["version"]), _oldest(one["oldest"])
+        short, oldest = _short(one["version"]), _oldest(one["oldest"], now)
         table.add_row(short, str(one["runs"]), statuses, printable(waits), printable(oldest), printable(names))
     out.print(table)
     if not found["is_whole"]:
@@ -82,8 +83,8 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     out.print(printable(f"{found['workflow']}: {told}"), style="yellow" if old else "green", soft_wrap=True)
 
 
-def _oldest(run: Mapping[str, Any] | None) -> str:
-    return f"{run['created_at']} {run['run_id']}" if run else ""
+def _oldest(run: Mapping[str, Any] | None, now: datetime) -> str:
+    return f"{run['run_id']} {when(run['created_at'], now)}" if run else ""
 
 
 def _short(version: str) -> str:

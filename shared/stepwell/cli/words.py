@@ -126,7 +126,7 @@ def pause_text(pause: Mapping[str, Any]) -> str:
     what = "all workflows are" if pause["workflow"] == "*" else f"{printable(pause['workflow'])} is"
     by = f" by {printable(pause['by'])}" if pause.get("by") else ""
     why = f": {printable(pause['reason'])}" if pause.get("reason") else ""
-    return f"{what} paused{by} since {pause['since']}{why}"
+    return f"{what} paused{by} since {local_times(str(pause['since']), datetime.now(UTC))}{why}"
 
 
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
