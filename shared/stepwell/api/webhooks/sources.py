@@ -22,7 +22,6 @@ from stepwell.values import dataclass
 
 _NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # because results of expressions are stored
 
-_UNMAPPABLE = "unmappable"
 _SENT_AS_FORM = (
     "the body looks like JSON, and its content type says that it is a form: send content-type: application/json"
 )
@@ -81,8 +80,8 @@ def meaning_of(source: Source, call: Call, body: Json) -> Meaning | None:
     try:
         return _meaning(source, call, body)
     except UserError as error:
-        if error.code == _UNMAPPABLE and is_form(call) and call.raw_body.lstrip()[:1] in (b"{", b"["):
-            raise UserError(error.message, code=_UNMAPPABLE, hint=_SENT_AS_FORM) from error
+        if error.code == "unmappable" and is_form(call) and call.raw_body.lstrip()[:1] in (b"{", b"["):
+            error.hint = _SENT_AS_FORM
         raise
 
 
@@ -182,7 +181,7 @@ def _compiled(text: str) -> Expression:
 
 
 def _unmappable(message: str) -> UserError:
-    return UserError(message, code=_UNMAPPABLE, hint="check the source's expressions in webhooks.yaml")
+    return UserError(message, code="unmappable", hint="check the source's expressions in webhooks.yaml")
 
 
 def as_unmappable(error: InvalidInput) -> UserError:
