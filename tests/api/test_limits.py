@@ -102,6 +102,7 @@ def test_what_is_no_limit_is_not_found() -> None:
         reply = world.get(path, of=of)
         assert (reply.status, reply.json["type"]) == (404, "urn:stepwell:unknown_limit")
     assert world.get("/limits/held", of="all").status == 422
+    assert world.get("/limits/hold").json["hint"] == "did you mean `held`?"
 
 
 GATHERS = """

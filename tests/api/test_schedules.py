@@ -216,3 +216,9 @@ def test_schedules_are_bounded(world: World) -> None:
     refused = world.post("/schedules", {**OFTEN, "name": "one-more"})
     assert (refused.status, refused.json["code"]) == (409, "too_many_schedules")
     assert world.post("/schedules", {**OFTEN, "name": "s7"}).status == 200
+
+
+def test_a_misspelt_schedule_is_answered_with_the_nearest() -> None:
+    world = World("workflow: flow\ntriggers: [{schedule: rate(5 minutes)}]\ntimeline: [{name: a, run: python:m.a}]")
+    for name in ("flow", "flwo:1"):
+        assert world.post(f"/schedules/{name}/pause", {}).json["hint"] == "did you mean `flow:1`?"

@@ -379,6 +379,12 @@ def test_what_the_methods_do_that_it_calls_is_checked(line: str, found: tuple[st
     assert told(f"{CLASSES}\n@workflow\nasync def flow(ctx, given: Till):\n    {line}") == [found]
 
 
+@pytest.mark.parametrize("call", ["ctx.step('charge', 1)", "ctx.step(charge(1))"])
+def test_the_name_of_a_step_and_its_result_are_told_to_be_the_function_itself(call: str) -> None:
+    found = problems(f"{CLASSES}\n@workflow\nasync def flow(ctx):\n    await {call}")
+    assert [one.hint for one in found if one.code == "bad_step"] == ["give the function itself: ctx.step(charge, …)"]
+
+
 @pytest.mark.parametrize(
     "line",
     ["till = Till(); till = other(); till.stamp()", "await ctx.run(TILL.stamp)", "TILL.ok()", "Till = ctx; Till.at()"],

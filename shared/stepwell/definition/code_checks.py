@@ -297,7 +297,7 @@ class _Body:
             return  # it gives a coroutine for each item
         if is_own:
             what = f"{ast.unparse(target)[:40]} is no function at the top of a module"
-            yield self._problem("bad_step", what, "a worker finds a step by its module and name", target)
+            yield self._problem("bad_step", what, self._instead(target, operation), target)
         elif function is None:
             yield from self._of_unknown(target)
         elif function.mark == "workflow":
@@ -307,6 +307,14 @@ class _Body:
             yield self._problem("nested_step", asked.message, hint, target)
         elif operation == "step":
             yield from self._of_arguments(node, function, STEP_OPTIONS)
+
+    def _instead(self, target: ast.expr, operation: str) -> str:
+        """What to give an operation instead of a function's name, or of what it returned."""
+        meant = target.func if isinstance(target, ast.Call) else target
+        name = str(meant.value) if isinstance(meant, ast.Constant) else meant.id if isinstance(meant, ast.Name) else ""
+        if name in self._function.module.functions and not isinstance(target, ast.Name):
+            return f"give the function itself: ctx.{operation}({name}, …)"
+        return "a worker finds a step by its module and name"
 
     def _of_child(self, node: ast.Call, target: ast.expr) -> Iterator[Problem]:
         function = self._called(target)

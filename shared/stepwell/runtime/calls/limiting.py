@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepwell.definition.graph import Graph, RateLimit
+from stepwell.definition.text import closest
 from stepwell.engine.actions import Share
 from stepwell.engine.records import ROOT
 from stepwell.errors import InvalidInput, NotFound
@@ -84,8 +85,9 @@ class Limiting:
         for known in self.all():
             if known.name == name and of in ("", known.of):
                 return known
-        raise NotFound(f"there is no limit {name!r}", code="unknown_limit",
-                       hint="limits.yaml and the workflows' own limits are listed by: stepwell limits")  # fmt: skip
+        near = closest(name[:80], [known.name for known in self.all() if of in ("", known.of)])
+        hint = near or "limits.yaml and the workflows' own limits are listed by: stepwell limits"
+        raise NotFound(f"there is no limit {name!r}", code="unknown_limit", hint=hint)
 
     async def line(self, known: Known, key: str = "") -> Line:
         """Returns the state of the limit for this key, or of a limit without keys.

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Graph, Json, ScheduleTrigger
+from stepwell.definition.text import closest
 from stepwell.definition.timetable import parse_schedule
 from stepwell.engine.gathering import alone
 from stepwell.engine.records import RunInfo
@@ -136,8 +137,9 @@ class Scheduling:
             return await self._known(of_trigger(*defined), of_definition=True)
         body = await self._ports.notes.get_note(SCHEDULE, name) if _NAME.fullmatch(name) else None
         if body is None:
+            near = closest(name[:80], [one.schedule.name for one in await self.all()])
             raise NotFound(f"there is no schedule {name[:80]!r}", code="unknown_schedule",
-                           hint="stepwell schedules lists them")  # fmt: skip
+                           hint=near or "stepwell schedules lists them")  # fmt: skip
         return await self._known(_read(body), of_definition=False)
 
     async def held(self, name: str) -> Held | None:
