@@ -10,6 +10,7 @@ from stepwell.definition.at_import import AtImport
 from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
 from stepwell.definition.context_calls import wrong_calls
+from stepwell.definition.context_forms import wrong_forms
 from stepwell.definition.context_names import lacking_in_context
 from stepwell.definition.context_options import OPTIONS
 from stepwell.definition.full_names import FullNames
@@ -114,7 +115,7 @@ class _Body:
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
         for read, hint in lacking_in_context(self._function):
             yield self._problem("unknown_operation", f"ctx has no {read.attr!r}", hint, read)
-        for wrong, code, message, hint in wrong_calls(self._function, self._given):
+        for wrong, code, message, hint in (*wrong_calls(self._function, self._given), *wrong_forms(self._function)):
             yield self._problem(code, message, hint, wrong)
         yield from self._never_awaited()
         yield from self._at_import()
