@@ -133,8 +133,8 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunc
     try:
         tree = compiled(text, file)
     except SyntaxError as error:
-        message = f"Python cannot compile the module: {error}"
-        return [], [Problem("bad_syntax", message, file=file, line=error.lineno or 0)]
+        message = f"Python cannot compile the module: {error.msg}"
+        return [], [Problem("bad_syntax", message, file=file, line=error.lineno or 0, column=error.offset or 0)]
     found: list[FoundFunction] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
