@@ -45,6 +45,12 @@ def test_a_wait_for_code_is_told_once_where_the_last_deploy_ends_it_at_once(capl
     assert again == ["run_1 order: waits at pay for code"] * 2
 
 
+def test_a_wait_for_a_permit_has_no_end_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """Its time is that of the run, weeks away; the permit comes in a second."""
+    (told,) = lines(caplog, replace(waiting("limit", 5_000), waiting_until_ms=2_592_000_000))
+    assert told == "run_1 order: waits at pay for limit"
+
+
 def test_each_other_wait_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert len(lines(caplog, waiting("event", 5_000), waiting("event", 5_020))) == 2
 
