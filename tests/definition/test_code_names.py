@@ -51,6 +51,7 @@ def hints(folder: Path, text: str) -> list[tuple[int, str]]:
         ("notify", ""),
         ("send_mesage", "did you mean `send_message`?"),
         ("plain", "mark it with @step, or write python:steps.plain"),
+        ("steps.charge", "write python:steps.charge"),
         ("call-up", "write python:shop.mail.phone; a step goes by its name only in the modules of the workflow folder"),
     ],
 )
