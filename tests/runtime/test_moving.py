@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import pytest
 
 from stepwell.runtime.loop.driving import run_apart, run_now
-from stepwell.runtime.steps.threads import Answered, AttemptTimeoutError, StepThreads
+from stepwell.runtime.steps.threads import Answered, AttemptTimeoutError, StepThreads, take
 
 pytestmark = pytest.mark.usefixtures("no_collection")
 
@@ -59,6 +59,13 @@ def test_a_step_out_of_time_is_left_behind_with_its_thread() -> None:
     released.set()
     assert isinstance(error, AttemptTimeoutError)
     assert made is not None
+
+
+def test_the_thread_of_a_step_that_ends_as_its_time_is_up_ends_too() -> None:
+    thread = take()
+    thread.interrupt()
+    thread.join(LONG_SECONDS)
+    assert not thread.is_alive()
 
 
 def test_what_a_message_is_about_moves_with_it() -> None:

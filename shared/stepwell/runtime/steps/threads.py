@@ -97,14 +97,21 @@ class StepThread(threading.Thread):
         self.jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.abandoned = False
         self.can_move = False  # whether its current work can go on in another thread
+        self._is_at_work = False
         self._baton: Baton | None = None
 
     def run(self) -> None:
         try:
             while not self.abandoned:
-                self.jobs.get()()
+                job = self.jobs.get()
+                self._is_at_work = True  # set before it looks: `interrupt` sees this, or is seen
+                if self.abandoned:
+                    break
+                job()
+                self._is_at_work = False
         except StepInterrupted:
-            return  # the interrupt came after the step had ended: this thread is abandoned already
+            pass  # the interrupt came after the step had ended: this thread is abandoned already
+        self._is_at_work = False
 
     def begin(self, baton: Baton | None) -> None:
         """Has the thread compute for a message from now on."""
@@ -122,8 +129,10 @@ class StepThread(threading.Thread):
             self._baton.give_up()
 
     def interrupt(self) -> None:
+        """Interrupts its work, and ends it. It may not have begun to work yet, or have ended just now."""
         self.abandoned = True
-        interrupt(self)
+        interrupt(self, lambda: self._is_at_work)
+        self.jobs.put(lambda: None)  # wakes it if it waits for a job
 
 
 _IDLE: deque[StepThread] = deque()
