@@ -60,8 +60,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Each worker collects the same folders, but begins with others: what one has compiled, the next one reads."""
-    gc.disable()  # what is collected stays
     name = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if name:
+        gc.disable()  # what is collected stays
     if name and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         folders = sorted(str(one) for path in config.args for one in config.rootpath.joinpath(path).iterdir()
                          if (one.is_dir() and one.name[0].isalpha()) or one.match("test_*.py"))  # fmt: skip
