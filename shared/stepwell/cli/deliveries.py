@@ -10,12 +10,11 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, read_since
 from stepwell.cli.connect import connect
-from stepwell.cli.finding import NEWEST
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.client.errors import ApiProblem, JsonObject
 from stepwell.errors import UserError
-from stepwell.limits import PAGE_ITEMS
+from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
 
 if TYPE_CHECKING:
     from stepwell.client import Client
@@ -100,7 +99,7 @@ def _one(client: Client, source: str, delivery: str, *, again: bool) -> JsonObje
 
 def _whole(client: Client, source: str, beginning: str) -> str:
     """The id of the newest deliveries that begins so; "" if there is none. Raises UserError if there are several."""
-    ids = dict.fromkeys(str(one["id"]) for one in client.deliveries(source=source).page(NEWEST).items)
+    ids = dict.fromkeys(str(one["id"]) for one in client.deliveries(source=source).page(PAGE_ITEMS_MAX).items)
     found = [one for one in ids if one.startswith(beginning)]
     if len(found) > 1:
         message = f"{len(found)} deliveries have an id that begins with {beginning}: {', '.join(found[:3])}"
