@@ -86,7 +86,7 @@ def test_check_counts_durable_functions_and_tells_of_their_options(cli: Cli) -> 
     assert cli("check", "mixed/durable.py").stdout.splitlines()[-1] == "2 workflows, 0 errors, 0 warnings"
     Path("mixed/durable.py").write_text(DURABLE)
     alone = cli("check", "mixed/durable.py")
-    assert (alone.exit_code, alone.stdout.splitlines()[0][:23]) == (1, "mixed/durable.py:8: err")
+    assert (alone.exit_code, alone.stdout.splitlines()[0][:26]) == (1, "mixed/durable.py:7:23: err")
 
 
 def test_check_of_one_file_warns_of_a_workflow_that_another_file_may_hold(cli: Cli) -> None:
