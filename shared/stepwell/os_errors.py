@@ -43,6 +43,11 @@ def explained(error: OSError, place: Path | None = None) -> StepwellError | None
     return UserError(f"{what} {where}: {(error.strerror or code).lower()}", code=code, hint=hint)
 
 
+def path_hint(error: OSError) -> str | None:
+    """Returns what to do about a path that leads nowhere; None for another error."""
+    return None if error.errno is None or error.errno not in _OF_PATHS else _OF_PATHS[error.errno][1]
+
+
 def misplaced(error: OSError) -> StepwellError | None:
     """Returns the error for a path that leads nowhere; None for another error, or one without its path."""
     if error.errno == errno.ENOENT and not error.filename and not _is_here():

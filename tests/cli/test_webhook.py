@@ -83,7 +83,8 @@ def test_a_body_is_signed_as_each_sender_would_and_taken(
     [
         (("strpe", "-f", "body.json"), "did you mean `stripe`?"),
         (("away", "-f", "body.json"), "no secret of away can be read here: ssm:/there"),
-        (("stripe", "-f", "nothing.json"), "cannot read nothing.json"),
+        (("stripe", "-f", "nothing.json"), "cannot read nothing.json: no such file or directory [unreadable]"),
+        (("stripe", "-f", "nothing.json"), "look for a misspelt name in this path"),
     ],
 )
 def test_what_cannot_be_sent_is_told(

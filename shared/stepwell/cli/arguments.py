@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.completing import complete_run, complete_workflow
+from stepwell.cli.unread import unread
 from stepwell.definition.durations import parse_duration
 from stepwell.errors import UserError
 
@@ -162,7 +163,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # with the mark that Windows writes, or without
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
+        raise unread(path, error) from error
 
 
 def _parse(text: str, where: str) -> Any:

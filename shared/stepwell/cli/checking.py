@@ -13,8 +13,9 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
+from stepwell.cli.unread import unread
 from stepwell.cli.words import printable
-from stepwell.errors import NotFound, Problem, UserError
+from stepwell.errors import NotFound, Problem
 from stepwell.project import Project, find_project, project_of
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def read_definition(path: Path) -> str:
         hint = "give a definition, or a folder with definitions; stepwell init DIR creates one"
         raise NotFound(f"there is no file or folder {str(path)!r}", code="no_such_file", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
+        raise unread(path, error) from error
 
 
 def print_problems(problems: Sequence[Problem], *, stderr: bool = False) -> None:

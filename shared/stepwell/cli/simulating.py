@@ -15,6 +15,7 @@ from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
 from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
+from stepwell.cli.unread import unread
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
 from stepwell.settings import read_settings
@@ -150,7 +151,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         loaded = load_document(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
+        raise unread(path, error) from error
     if not isinstance(loaded.data, dict):
         raise UserError(f"{path} holds no assumptions", code="bad_assumptions",
                         hint="steps: {charge: {takes: 800ms, fails: 5%}}")  # fmt: skip

@@ -16,6 +16,7 @@ from stepwell.cli.arguments import AsJson, read_pairs
 from stepwell.cli.checking import print_problems
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
+from stepwell.cli.unread import unread
 from stepwell.cli.words import printable
 from stepwell.definition.text import closest
 from stepwell.errors import NotFound, UserError
@@ -97,7 +98,7 @@ def _read(file: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error}", code="unreadable") from error
+        raise unread(file, error) from error
 
 
 def _content_type(content: bytes) -> str:

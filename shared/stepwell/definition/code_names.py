@@ -39,10 +39,10 @@ def _problem(name: str, path: str, known: Collection[str], code: Code, own: Coll
         target = f"python:{one.module.name}.{one.name}"
         if one.mark == "step" and _name_of(one) == name:  # of a package
             hint = f"write {target}; a step goes by its name only in the modules of the workflow folder"
-        elif one.name == name and one.module.name in own:
-            hint = f"mark it with @step, or write {target}"
         elif target == f"python:{name}":
             hint = f"write {target}"
+        elif one.name == name and one.module.name in own:
+            hint = f"mark it with @step, or write {target}"
     return Problem("unknown_step_name", f"no step is named `{name}`", path, hint, severity="warning")
 
 
