@@ -109,3 +109,14 @@ def test_a_folder_whose_only_module_cannot_be_read_is_not_said_to_be_empty(cli: 
     place, line, caret, *_ = told.splitlines()
     assert place.endswith("m.py:3:18: error Python cannot compile the module: expected ':' [bad_syntax]")
     assert line[caret.index("^") :] == "..."
+
+
+def test_the_mistakes_of_a_file_are_told_from_its_first_line_to_its_last(cli: Cli, tmp_path: Path) -> None:
+    """Those of imports, of the code and of options are found one after the other."""
+    call = 'ctx.step(a, 1, timeout="1 hor", retry=5)\n    await ctx.stp(a, 1)'
+    (tmp_path / "m.py").write_text(
+        "import nowhere\n" + FUNCTION.replace("CALL", call).replace("@step", "@step(rety=1)")
+    )
+    told = cli("check", str(tmp_path)).stdout
+    lines = [int(line.split(":")[1]) for line in told.splitlines() if "m.py:" in line]
+    assert lines == [1, 4, 10, 10, 11]

@@ -37,7 +37,7 @@ def check(
     workflows = 0
     for path in [chosen_folder(one) for one in paths or ()] or [chosen_folder(None)]:
         count, found = check_path(path)
-        problems += found
+        problems += in_order(found)
         workflows += count
     errors = sum(problem.severity == "error" for problem in problems)
     if as_json:
@@ -52,6 +52,12 @@ def check(
             console().print(f"mend them, then: {again}", style="cyan", soft_wrap=True)
     if errors or (strict and problems):
         raise typer.Exit(exits.FAILED)
+
+
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Returns the problems of each file by line, files in the order in which they are named first."""
+    files = {one.file: number for number, one in reversed(list(enumerate(problems)))}
+    return sorted(problems, key=lambda one: (files[one.file], one.line, one.column))
 
 
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
