@@ -100,6 +100,31 @@ def test_a_new_version_that_is_served_with_an_error_is_not_said_to_be_the_last_g
     assert seen[2][-1] == "1 file has errors: the last good version of their workflows stays"
 
 
+def test_a_module_that_python_cannot_compile_is_told_to_have_runs_wait(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The definition of a durable function stays, and its code is that of the file."""
+    caplog.set_level("INFO", "stepwell.dev")
+    flow = "from stepwell import workflow\n@workflow\nasync def flow(ctx): ...\n"
+    (tmp_path / "flow.py").write_text(flow)
+    seen: list[list[str]] = []
+
+    def saves() -> Iterator[set[tuple[Change, str]]]:
+        for text in (flow, flow.replace(": ...", " ...")):
+            (tmp_path / "flow.py").write_text(text)
+            caplog.clear()
+            yield {(Change.modified, str(tmp_path / "flow.py"))}
+            seen.append(caplog.messages)
+
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: saves())
+    Reloader(local, tmp_path, lambda _: None, load_folder(tmp_path).problems).start()
+    until(lambda: len(seen) == 2, "the last save")
+    assert seen[1][-1] == (
+        "1 file has errors: the last good version of their workflows stays; "
+        "a run that needs the code of a module with errors waits for it"
+    )
+
+
 def test_a_change_between_the_reading_of_the_folder_and_its_watching_is_taken_up(
     local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

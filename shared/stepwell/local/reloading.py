@@ -98,15 +98,7 @@ class Reloader:
             log.info("%s", line)
         self._wake_stuck()
         if broken:
-            files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
-            beside = any(not is_definition(Path(file)) for file in broken)  # limits, prices, webhooks
-            is_kept = beside or len(graphs) > len(loaded.graphs)
-            served = (
-                "the last good version of their workflows stays"
-                if is_kept
-                else "their workflows are served all the same"
-            )
-            log.warning("%s errors: %s", files, served)
+            log.warning("%s", _served(loaded, broken, len(graphs) > len(loaded.graphs)))
 
     def _tell(self, found: tuple[Problem, ...]) -> None:
         """Tells what is wrong since the last look, and which files are right again."""
@@ -190,3 +182,13 @@ def tell_problems(problems: Iterable[Problem]) -> None:
     """Logs the problems of the definitions, like `stepwell check`."""
     for problem in problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
+
+
+def _served(loaded: Folder, broken: set[str], is_kept: bool) -> str:
+    """Says what is served in place of files with errors."""
+    files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
+    if not is_kept and all(is_definition(Path(file)) for file in broken):  # others: limits, prices, webhooks
+        return f"{files} errors: their workflows are served all the same"
+    unread = any(one.code == "bad_syntax" and one.file.endswith(".py") for one in loaded.errors)
+    waits = "; a run that needs the code of a module with errors waits for it" if unread else ""
+    return f"{files} errors: the last good version of their workflows stays{waits}"
