@@ -107,7 +107,7 @@ mend them, then: stepwell check
         """workflows/remind.py:5: error the first parameter of the workflow remind is not `ctx` [missing_ctx]
     5 | async def remind(order_id: str) -> str:
   hint: async def remind(ctx, …)
-1 workflow, 1 error, 0 warnings
+2 workflows, 1 error, 0 warnings
 mend them, then: stepwell check
 """,
         "stepwell check",
