@@ -37,6 +37,7 @@ _PLACES = {
     "type kind": "remove it: `run`, `wait`, `sleep` or `children` says what it does",
     "undo rollback revert compensation": "write compensate: {run: python:module.function}",
     "mutex locks semaphore": "write lock: NAME",
+    "for approvers escalate heartbeat": "indent it below `wait:`, as in wait: {for: approval}",
 }
 
 _IN_TURN = "the next step follows by itself; for another one: branch: [{when: CONDITION, skip_to: STEP}]"
