@@ -59,8 +59,8 @@ class Registry:
         with _IMPORTING:
             _make_current(self._places)
             self._found, self._modules = {}, {}
-            for name, module in _below(self._places):
-                if self._owns(module):
+            for name, module, file in _below(self._places):
+                if self._owns(module, file):
                     del sys.modules[name]
                     _forget_compiled(module)
             importlib.invalidate_caches()
@@ -106,7 +106,7 @@ class Registry:
 
     def _imported(self, name: str, run: str) -> ModuleType:
         there = sys.modules.get(name)
-        if there is not None and self._owns(there):
+        if there is not None and self._owns(there, _file_of(there)):
             return there
         _put_others_away(self._places)
         shadowed = sys.modules.pop(name, None) if (self._folder / f"{name}.py").is_file() else None
@@ -121,8 +121,8 @@ class Registry:
             if shadowed is not None:
                 sys.modules[name] = shadowed  # Python's own calendar, say, which other code means
 
-    def _owns(self, module: ModuleType) -> bool:
-        return any(_is_of(module, place) for place in self._places)
+    def _owns(self, module: ModuleType, file: str) -> bool:
+        return any(_is_of(module, file, place) for place in self._places)
 
 
 def _forget_compiled(module: ModuleType) -> None:
@@ -132,19 +132,22 @@ def _forget_compiled(module: ModuleType) -> None:
         Path(compiled).unlink(missing_ok=True)
 
 
-def _is_of(module: ModuleType, folder: Path) -> bool:
-    """Tells whether the module was imported from this folder, under its own name there."""
-    file = _file_of(module)
+def _is_of(module: ModuleType, file: str, folder: Path) -> bool:
+    """Tells whether the module with this file was imported from this folder, under its own name there."""
     if not file.startswith(str(folder)):
         return False
     place = folder.joinpath(*getattr(module, "__name__", "").split("."))
     return Path(file) in {place, place.parent / f"{place.name}.py", place / "__init__.py"}
 
 
-def _below(folders: Iterable[Path]) -> list[tuple[str, ModuleType]]:
-    """Returns the modules whose files are below these folders: of thousands, a prefix leaves a few to look at."""
+def _below(folders: Iterable[Path]) -> list[tuple[str, ModuleType, str]]:
+    """Returns the modules whose files are below these folders: of thousands, a prefix leaves a few to look at.
+
+    With their files, since a package without one has none once the package around it is gone.
+    """
     prefixes = tuple(map(str, folders))
-    return [found for found in list(sys.modules.items()) if _file_of(found[1]).startswith(prefixes)]
+    found = [(name, module, _file_of(module)) for name, module in list(sys.modules.items())]
+    return [one for one in found if one[2].startswith(prefixes)]
 
 
 def _file_of(module: ModuleType) -> str:
@@ -179,8 +182,8 @@ def _put_others_away(places: Sequence[Path]) -> None:
     theirs = _below(others) if others else []
     for other in others:
         is_added = other in _ADDED
-        away = {name: module for name, module in theirs
-                if (is_added or name.partition(".")[0] in heads) and _is_of(module, other)}  # fmt: skip
+        away = {name: module for name, module, file in theirs
+                if (is_added or name.partition(".")[0] in heads) and _is_of(module, file, other)}  # fmt: skip
         for name in away:
             sys.modules.pop(name, None)
         _AWAY.setdefault(other, {}).update(away)
