@@ -60,6 +60,7 @@ NOT_DEPLOYED = (
     "definition/choices.py",
     "definition/code*.py",
     "definition/context_calls.py",
+    "definition/context_forms.py",
     "definition/context_names.py",
     "definition/editor_schema.py",
     "definition/full_names.py",
