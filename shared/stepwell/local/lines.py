@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from stepwell.api.states import error_of
 from stepwell.engine.records import Status
-from stepwell.engine.waits.aside import LIMIT
+from stepwell.engine.waits.aside import is_limit
 from stepwell.engine.waits.code import is_code
 from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
@@ -44,7 +44,7 @@ class RunLines:
             why = "" if after.status is Status.COMPLETED else self._why(after.run_id)
             return f"{after.status.value.replace('_', ' ')} after {seconds:.1f} s{f': {why}' if why else ''}"
         if after.status is Status.WAITING and _wait(before) != _wait(after) and not self._is_again(after):
-            is_timed = after.waiting_for != LIMIT  # of a permit, `until` is the end of the run's own time
+            is_timed = not is_limit(after.waiting_for)  # of a permit, `until` is the end of the run's own time
             until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms and is_timed else ""
             return f"waits at {after.waiting_node or 'a step'} for {after.waiting_for.replace('_', ' ')}{until}"
         if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:

@@ -30,7 +30,12 @@ def is_aside(record: Record) -> bool:
 
 def is_for_limit(parked: Parked) -> bool:
     """Tells whether the wait is for a permit, of a step or of the run itself."""
-    return parked.kind == LIMIT
+    return is_limit(parked.kind)
+
+
+def is_limit(kind: str) -> bool:
+    """Tells whether this kind of wait is the one for a permit."""
+    return kind == LIMIT
 
 
 def step_aside(token: Token, record: Record) -> Aside:
