@@ -336,8 +336,8 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         world.lane and world.program.takes_ms and world.chances.double
     ):  # who lets go of a branch does not know its copies
         return
-    if world.main.breaks or (world.main.is_paused and world.chances.double):
-        return  # a copy of a wake that rested goes on once the pause is over
+    if world.main.breaks or (world.chances.double and (world.main.is_paused or world.main.is_erased)):
+        return  # a copy of a wake that rested goes on once the pause is over, or moves another run of that id
     for (token, node, entered, attempt), wakes in world.seen.ran.items():
         if len(wakes) > 1 and _has_one_pusher(world, node):
             where = f"{node} attempt {attempt} of slot {entered} in {token}"

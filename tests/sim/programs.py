@@ -122,6 +122,11 @@ class Program:
         return any(ask["type"] in ("pause", "stop") for ask in self.asks)
 
     @property
+    def is_erased(self) -> bool:
+        """Whether its run may be deleted, so that a copy of a wake comes once another run has its id."""
+        return any(ask["type"] == "erase" for ask in self.asks)
+
+    @property
     def takes_time(self) -> bool:
         return bool(self.takes_ms)
 
