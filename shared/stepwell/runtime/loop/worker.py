@@ -80,8 +80,7 @@ class Worker:
 
         `tokens`: puts the token of a step's callback into its input, right before it runs.
         """
-        self._spending, self._tokens = spending, tokens
-        self._sharing = sharing
+        self._spending, self._tokens, self._sharing = spending, tokens, sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance, self._stopping, self._resting = door, advance, stopping, resting
         self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)

@@ -110,8 +110,9 @@ class StepThread(threading.Thread):
                 job()
                 self._is_at_work = False
         except StepInterrupted:
-            pass  # the interrupt came after the step had ended: this thread is abandoned already
-        self._is_at_work = False
+            return  # the interrupt came after the step had ended: this thread is abandoned already
+        finally:
+            self._is_at_work = False
 
     def begin(self, baton: Baton | None) -> None:
         """Has the thread compute for a message from now on."""
