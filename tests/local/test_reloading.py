@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,25 @@ def test_a_warning_is_told_once_and_a_file_that_is_right_again_is_named(
     assert "order.yaml has no errors any more" in mended
 
 
+def told_of_saves(
+    local: Local, file: Path, texts: Sequence[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> list[list[str]]:
+    """What the server logs after each of these texts was saved in the file."""
+    seen: list[list[str]] = []
+
+    def saves() -> Iterator[set[tuple[Change, str]]]:
+        for text in texts:
+            file.write_text(text)
+            caplog.clear()
+            yield {(Change.modified, str(file))}
+            seen.append(caplog.messages)
+
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: saves())
+    Reloader(local, file.parent, lambda _: None, load_folder(file.parent).problems).start()
+    until(lambda: len(seen) == len(texts), "the last save")
+    return seen
+
+
 def test_a_new_version_that_is_served_with_an_error_is_not_said_to_be_the_last_good_one(
     local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -81,18 +100,8 @@ def test_a_new_version_that_is_served_with_an_error_is_not_said_to_be_the_last_g
     caplog.set_level("INFO", "stepwell.dev")
     (tmp_path / "order.yaml").write_text(GOOD)
     (tmp_path / "shop.py").write_text("def nap() -> None: ...\n")
-    seen: list[list[str]] = []
-
-    def saves() -> Iterator[set[tuple[Change, str]]]:
-        for text in (GOOD, GOOD.replace("shop.nap}", "shop.nap, throttle: nobody}"), "timeline: ["):
-            (tmp_path / "order.yaml").write_text(text)
-            caplog.clear()
-            yield {(Change.modified, str(tmp_path / "order.yaml"))}
-            seen.append(caplog.messages)
-
-    monkeypatch.setattr(reloading, "watch", lambda *_, **__: saves())
-    Reloader(local, tmp_path, lambda _: None, load_folder(tmp_path).problems).start()
-    until(lambda: len(seen) == 3, "the last save")
+    texts = (GOOD, GOOD.replace("shop.nap}", "shop.nap, throttle: nobody}"), "timeline: [")
+    seen = told_of_saves(local, tmp_path / "order.yaml", texts, monkeypatch, caplog)
     assert seen[1][-2:] == [
         "workflow order: changed; new runs take the new version",
         "1 file has errors: their workflows are served all the same",
@@ -107,18 +116,7 @@ def test_a_module_that_python_cannot_compile_is_told_to_have_runs_wait(
     caplog.set_level("INFO", "stepwell.dev")
     flow = "from stepwell import workflow\n@workflow\nasync def flow(ctx): ...\n"
     (tmp_path / "flow.py").write_text(flow)
-    seen: list[list[str]] = []
-
-    def saves() -> Iterator[set[tuple[Change, str]]]:
-        for text in (flow, flow.replace(": ...", " ...")):
-            (tmp_path / "flow.py").write_text(text)
-            caplog.clear()
-            yield {(Change.modified, str(tmp_path / "flow.py"))}
-            seen.append(caplog.messages)
-
-    monkeypatch.setattr(reloading, "watch", lambda *_, **__: saves())
-    Reloader(local, tmp_path, lambda _: None, load_folder(tmp_path).problems).start()
-    until(lambda: len(seen) == 2, "the last save")
+    seen = told_of_saves(local, tmp_path / "flow.py", (flow, flow.replace(": ...", " ...")), monkeypatch, caplog)
     assert seen[1][-1] == (
         "1 file has errors: the last good version of their workflows stays; "
         "a run that needs the code of a module with errors waits for it"
