@@ -71,6 +71,7 @@ TRACEBACK_FRAMES = 10  # of users' code, of an error and of each of its causes; 
 TRACEBACK_BYTES = 1_000  # of an error's traceback, which is kept with its record
 TRACEBACK_CAUSES = 3  # of an error, that its traceback tells
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
+ATTEMPT_MAX_MS = 15 * MINUTE_MS  # of a step on AWS: no invocation lasts longer
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 DEPLOYED_KEPT_MS = MINUTE_MS  # how long a deploy still wakes those that begin to wait for code
 SESSION_SECONDS = 10  # from one operation of a durable function to the next: `function_stuck`

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -261,6 +263,45 @@ def test_the_sweeper_finds_an_operation_whose_timer_was_lost(flows: Flows) -> No
         lost += 1
     assert (lost, [found.why for found in run_now(sweeper.sweep(MINUTE_MS))]) == (1, ["overdue"])
     assert run.view["steps"]["paid"]["status"] == "failed"
+
+
+SLOW = """
+@step(timeout="14m")
+def slow(x):
+    hook.work()
+
+@workflow
+async def alone(ctx):
+    await ctx.step(slow, 1)
+
+@workflow
+async def together(ctx):
+    await ctx.all(ctx.step(slow, 1), ctx.sleep("1s"))
+
+@workflow
+async def closure(ctx):
+    await ctx.run(lambda: hook.work(), name="x", timeout="14m")
+"""
+
+
+@pytest.mark.parametrize("workflow", ["alone", "together", "closure"])
+def test_the_sweeper_lets_a_functions_step_take_as_long_as_an_invocation_lasts(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch, workflow: str
+) -> None:
+    """A wake while a worker is at work would have the step done twice."""
+    backend, found, begun = in_memory(), list[object](), list[int]()
+    kit = flows(f"import hook\nfrom stepwell import step, workflow\n{SLOW}", backend=backend)
+
+    def work() -> None:
+        begun.append(1)
+        backend.clock.advance(14 * MINUTE_MS)
+        found.extend(run_now(Sweeper(backend.ports, kit.service._logbook, kit._parts.stopping).sweep(5 * MINUTE_MS)))
+
+    monkeypatch.setitem(sys.modules, "hook", SimpleNamespace(work=work))
+    run = kit.start(workflow)
+    kit.settle()
+    kit.advance("1m")
+    assert (run.status, found, begun) == ("completed", [], [1])
 
 
 DECIDES = """

@@ -11,6 +11,7 @@ import pytest
 from stepwell.api.explain import explain
 from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
+from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import NOTE
 from stepwell.runtime.loop.sweeper import StuckRun
@@ -88,6 +89,34 @@ def test_a_step_that_takes_long_is_left_alone() -> None:
     run_id = started(world)
     assert found == []
     assert world.header(run_id).status == "completed"
+
+
+UNSAID = {
+    "a step": "timeline: [{name: work, run: python:m.work}]",
+    "a compensation": "steps: [{name: a, run: python:m.a}, {name: b, run: python:m.b, depends_on: [a],"
+    " on_failure: compensate}]\ncompensation: [{step: a, run: python:m.work}]",
+    "an action of a time-out": "timeline: [{name: w, wait: {for: approval, timeout: 1h, on_timeout: continue,"
+    " timeout_actions: [{run: python:m.work}]}}]",
+}
+
+
+@pytest.mark.parametrize("definition", UNSAID.values(), ids=UNSAID)
+def test_code_that_may_have_a_time_limit_of_its_own_is_left_alone_for_as_long_as_an_invocation_lasts(
+    definition: str,
+) -> None:
+    """`@step(timeout="14m")` is in user code, which the sweeper does not load."""
+    world = World(f"workflow: flow\n{definition}")
+    found: list[str] = []
+
+    def work(_: object) -> int:
+        world.clock.advance(14 * MINUTE_MS)
+        found.extend(one.why for one in run_now(world.sweeper.sweep(5 * MINUTE_MS)))
+        return 1
+
+    world.steps.of |= {"work": work, "b": lambda call: fails("E", "step")}
+    started(world)
+    world.pass_time(3_600_000)
+    assert (found, [call.run for call in world.steps.calls].count("python:m.work")) == ([], 1)
 
 
 def test_a_start_whose_wake_was_never_sent_is_repaired() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.errors import PortError
-from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stepwell.limits import ATTEMPT_MAX_MS, DAY_MS, HOUR_MS, MINUTE_MS
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
@@ -334,7 +334,7 @@ def test_a_worker_that_vanishes_after_it_took_up_a_long_wait_is_found() -> None:
     world.lose_messages()
     assert world.header(run_id).status == "running"
     world.steps.of.clear()
-    assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
+    assert after(world, ATTEMPT_MAX_MS + 2 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()
     assert world.header(run_id).status == "completed"
 

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 
-from stepwell.definition.authoring import StepDefaults
 from stepwell.engine import gathering, permits, throttles
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.decide import is_held
@@ -20,13 +19,12 @@ from stepwell.engine.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
-from stepwell.engine.retry import resolve_policy
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Begun
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
-from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
+from stepwell.limits import ATTEMPT_MAX_MS, PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.forks.lines import guests_in
 from stepwell.runtime.log.due import due_of_wait, earliest, whole_minute
 from stepwell.runtime.log.logbook import Logbook
@@ -306,13 +304,26 @@ class Sweeper:
         since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms, begins_ms)
         if last is not None and isinstance(last.next, RetryAt):
             since_ms = last.next.at_ms
-        node = at.graph.nodes.get(node_of(at.graph, at.token))
-        if at.token.undoing is not None and not self._sees_queue:
-            return since_ms + STEP_TIMEOUT_MS
         is_waiting = at.token.parked is not None and at.token.resumption is None  # a step may have waited for a permit
-        if self._sees_queue or node is None or node.step is None or is_waiting:
+        if self._sees_queue or (is_waiting and at.token.undoing is None):
             return since_ms
-        return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms
+        return since_ms + _attempt_ms(at)
+
+
+def _attempt_ms(at: Standing) -> int:
+    """Returns how long the user code may take that the token may be running.
+
+    Only workers load user code, so nobody else knows the limits that functions set themselves.
+    """
+    is_taken_up = at.token.branch is not None or at.header.started_ms > 0  # else its message is in the queue
+    unknown_ms = ATTEMPT_MAX_MS if is_taken_up else STEP_TIMEOUT_MS
+    node = at.graph.nodes.get(node_of(at.graph, at.token))
+    if at.token.undoing is not None or node is None:
+        return unknown_ms if at.token.undoing is not None else 0
+    if node.step is not None:
+        return unknown_ms if node.step.timeout_ms is None or node.step.limits is not None else node.step.timeout_ms
+    waiting = node.wait or node.call
+    return unknown_ms if node.durable is not None or (waiting is not None and waiting.timeout_actions) else 0
 
 
 def _rests(at: Standing, now_ms: int) -> bool:
