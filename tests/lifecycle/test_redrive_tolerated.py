@@ -13,6 +13,7 @@ from tests.scenarios.conftest import stepwell
 
 __all__ = ["stepwell"]  # the fixture, over SQLite and AWS
 ITEMS = ["a", "b", "c"]
+BESIDE = pytest.mark.parametrize("workflow", ["beside", "awaited_later", "told_of", "adjusted"])
 BOTH = pytest.mark.parametrize("workflow", ["mapped", "tolerant"])
 
 
@@ -64,3 +65,52 @@ def test_an_error_group_that_is_raised_again_later_names_what_failed(stepwell: S
     again, calls = shop.mended(shop.fails("regretted", ["a"]))
     assert (again.status, again.result) == ("completed", ["store fetch a"])
     assert calls == {("store", "fetch a"): 1}
+
+
+@BESIDE
+def test_of_a_fork_beside_other_operations_only_what_failed_runs_again(stepwell: Stepwell, workflow: str) -> None:
+    shop = Shop(stepwell, ("fetch", "b"))
+    run = stepwell.start(workflow, {"items": ITEMS})
+    stepwell.advance("2m")
+    assert run.status == "failed"
+    again, calls = shop.mended(run)
+    assert (again.status, again.result) == ("completed", [f"fetch {item}" for item in ITEMS])
+    assert calls == {("fetch", "b"): 1}
+
+
+@BESIDE
+def test_beside_other_operations_it_keeps_its_key_however_often_it_is_redriven(memory: Stepwell, workflow: str) -> None:
+    shop = Shop(memory, ("fetch", "b"), ("fetch", "c"))
+    run = memory.start(workflow, {"items": ITEMS})
+    memory.advance("2m")
+    second = run.redrive()
+    assert second.status == "failed"
+    shop.broken.discard(("fetch", "c"))
+    third = second.redrive()
+    assert third.status == "failed"
+    again, calls = shop.mended(third)
+    assert (again.status, again.result) == ("completed", [f"fetch {item}" for item in ITEMS])
+    assert calls == {("fetch", "b"): 1}
+    assert len(shop.keys) == 2  # of two steps
+
+
+def test_a_fork_that_tolerated_failures_and_a_step_that_failed_beside_it_both_go_on(memory: Stepwell) -> None:
+    shop = Shop(memory, ("fetch", "b"), ("tell", "all"))
+    again, calls = shop.mended(shop.fails("both_broken", ITEMS))
+    assert (again.status, again.result) == ("completed", [*(f"fetch {item}" for item in ITEMS), "tell all"])
+    assert calls == {("fetch", "b"): 1, ("tell", "all"): 1}
+
+
+def test_what_followed_from_a_failure_that_was_tolerated_is_not_done_twice(memory: Stepwell) -> None:
+    shop = Shop(memory, ("fetch", "b"), ("tell", "all"))
+    again, calls = shop.mended(shop.fails("made_do", ITEMS))
+    assert (again.status, again.result) == ("completed", ["store 2 of 3", "tell all"])
+    assert calls == {("tell", "all"): 1}
+
+
+def test_a_dry_run_tells_which_branches_beside_other_operations_run_again(memory: Stepwell) -> None:
+    run = Shop(memory, ("fetch", "b")).fails("told_of", ITEMS)
+    told = run_now(memory.service.redrive_foretold(run.id))
+    assert {"token": "0/0.0/2.1", "step": "fetch"} in told["again"]
+    assert {"token": "0/0.1", "step": "tell"} in told["kept"]
+    assert told["dropped"] == [{"token": "0", "step": "tell"}]

@@ -155,6 +155,13 @@ def _of_failed(fork: Fork, error: Failure, index: int) -> Json:
     return _error_output(error, index)
 
 
+def failures_in(result: Json) -> tuple[Failure, ...]:
+    """Returns the failures among the results that a function gets of a fork which tolerates them."""
+    parts = result if isinstance(result, list) else []
+    told = [one[FAILED] for one in parts if isinstance(one, dict) and FAILED in one]
+    return tuple(Failure(one["type"], one["category"], one["message"]) for one in told)
+
+
 def _error_of(start: str, failed: Token) -> Failure:
     error = failed.end.error if failed.end else None
     if error is None:

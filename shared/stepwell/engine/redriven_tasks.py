@@ -5,7 +5,8 @@
 
 The log is kept up to the failure. The ends that came after it, of what had begun before it, are inputs: they are as
 good in this order. What is still open goes on, when the function has been asked again. Steps that other tasks began
-after the failure, and completed, are kept apart: the new run takes their results (`engine/finished.py`).
+after the failure, and completed, are kept apart: the new run takes their results (`engine/finished.py`). An `all` or
+`map` that ended with failures which it tolerates has failed too, unless a task has gone on with its result.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from stepwell.engine.copying import changed
 from stepwell.engine.finished import KINDS, UNKNOWN, begun_by, made_at, makers_of, path_of
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.join import failures_in
 from stepwell.engine.journal import INPUTS, Entry, Journal
 from stepwell.engine.records import ENDED, ROOT, Failure, Finished, Goto, Kind, Record
 from stepwell.engine.table import Phase
@@ -46,6 +48,8 @@ class Ended:
     begun: int  # the slot of the record that began it, and
     slot: int  # of the one that ended it
     error: Failure | None = None
+    tolerated: tuple[Failure, ...] = ()  # of a fork that completed: those of its branches
+    has_followed: bool = False  # its task, or one that awaited it, has begun something since
     is_cancelled: bool = False
     token: str = ROOT  # whose log has its result
     arguments: int = 0  # of a step: their checksum, where the function's own log has it
@@ -54,6 +58,15 @@ class Ended:
     def first(self) -> int:
         """Returns the slot before which the log is kept if this operation is to run again."""
         return self.begun if self.token == ROOT else self.slot
+
+    @property
+    def is_broken(self) -> bool:
+        """Tells whether it is to run again. What has followed from failures that were tolerated is not done twice."""
+        return self.error is not None or self.is_cancelled or bool(self.tolerated and not self.has_followed)
+
+    def is_why(self, last: Record) -> bool:
+        """Tells whether the function ended with the error of this operation, or with one that it tolerated."""
+        return any(is_same(error, last) for error in (self.error, *self.tolerated))
 
 
 def failed_in_tasks(records: Sequence[Record], operation: Entry | None) -> Ended | None:
@@ -67,8 +80,8 @@ def failed_in_tasks(records: Sequence[Record], operation: Entry | None) -> Ended
         found = stretch
         if operation is not None and any(operation.slot in (one.slot, one.begun) for one in stretch):
             break
-    alike = [one for one in found if is_same(one.error, records[-1])]
-    return next(iter(alike or found), None)
+    alike, broken = [one for one in found if one.is_why(records[-1])], [one for one in found if one.is_broken]
+    return next(iter([one for one in alike if one.is_broken] or alike or broken), None)
 
 
 def finished_later(records: Sequence[Record], kept: int, failed: Ended) -> Iterator[Ended]:
@@ -79,16 +92,18 @@ def finished_later(records: Sequence[Record], kept: int, failed: Ended) -> Itera
     """
     reached: list[Ended] = []
     ended = list(_ended(records))
+    broken = [one for one in ended if one.is_broken or one.slot == failed.slot]
     for one in sorted(ended, key=lambda one: one.begun):
-        reached = [other for other in ended if _is_broken(other) and failed.slot <= other.slot < one.begun]
-        is_whole = not _is_broken(one) and one.begun >= kept and one.what.partition(" ")[0] in KINDS
+        reached = [other for other in broken if failed.slot <= other.slot < one.begun]
+        is_whole = not one.is_broken and one.begun >= kept and one.what.partition(" ")[0] in KINDS
         if is_whole and one.task not in ("", UNKNOWN) and not any(_reaches(other, one.task) for other in reached):
             yield one
 
 
 def left_over(before: Token, records: Sequence[Record], slot: int) -> Iterator[Finished]:
     """Yields what the failed run had not yet taken of the run before it, of tasks in which nothing failed since."""
-    reached = [one for one in _ended(records) if _is_broken(one) and slot <= one.slot] if before.finished else []
+    ended = _ended(records) if before.finished else ()
+    reached = [one for one in ended if one.slot == slot or (one.is_broken and slot < one.slot)]
     for task, found in before.finished.items():
         if not any(task in makers_of(path_of(one.task)) for one in reached):
             yield from found
@@ -101,17 +116,14 @@ def _reaches(broken: Ended, task: str) -> bool:
     return is_made_after or path_of(task) in reached
 
 
-def _is_broken(one: Ended) -> bool:
-    return one.error is not None or one.is_cancelled
-
-
-def with_ends(records: Sequence[Record], slot: int, begun: Token) -> tuple[Record, ...]:
+def with_ends(records: Sequence[Record], slot: int, begun: Token, failed: Ended | None) -> tuple[Record, ...]:
     """Returns the records before this slot, and the ends behind it of what had begun before and did not fail."""
+    again = {one.slot for one in _ended(records) if one.is_broken} | ({failed.slot} if failed is not None else set())
     slot = before_aside(records, slot, begun)
     kept = list(records[:slot])
     token = fold(kept, begun)
     for record in records[slot:]:
-        if _is_end(record) and record.error is None and record.resumption is not None:
+        if _is_end(record) and record.slot not in again and record.resumption is not None:
             fork, index = place_of(record.resumption.part)
             if fork in token.tasks and index in token.tasks[fork].open:
                 is_last = token.open_tasks == 1 and token.phase is Phase.WAITING_AT_FAN_IN
@@ -129,7 +141,7 @@ def before_aside(records: Sequence[Record], slot: int, begun: Token) -> int:
 
 def _stretches(records: Sequence[Record]) -> Iterator[list[Ended]]:
     """Yields the failed operations of each stretch in which tasks had something under way; the last may be empty."""
-    failed = {one.slot: one for one in _ended(records) if one.error is not None}
+    failed = {one.slot: one for one in _ended(records) if one.error is not None or one.tolerated}
     token, found = Token(), list[Ended]()
     for record in records:
         if not token.has_open_tasks and _is_of_function(record):
@@ -150,6 +162,18 @@ def _is_of_function(record: Record) -> bool:
 
 def _ended(records: Sequence[Record]) -> Iterator[Ended]:
     """Yields the operations of tasks that ended or were cancelled, in this order, in the function's present life."""
+    for one in _ends(records):
+        yield replace(one, has_followed=True) if one.tolerated and _has_followed(one, records) else one
+
+
+def _has_followed(ended: Ended, records: Sequence[Record]) -> bool:
+    """Tells whether a task that the operation's end has reached began something afterwards."""
+    later = records[ended.slot + 1 :]
+    tasks = [*(task for record in later for _, task in begun_by(record)), *(one.task for one in later if one.task)]
+    return any(task == UNKNOWN or _reaches(ended, task) for task in tasks)
+
+
+def _ends(records: Sequence[Record]) -> list[Ended]:
     journal, begun, found = Journal(), dict[str, Ended](), list[Ended]()
     for record in records:
         for index, (what, task) in enumerate(begun_by(record)):
@@ -161,12 +185,14 @@ def _ended(records: Sequence[Record]) -> Iterator[Ended]:
         if record.kind is Kind.RETURNED and isinstance(record.next, Goto):
             begun, found = {}, []
         elif record.resumption is not None and record.resumption.part in begun and _is_end(record):
-            found.append(replace(begun[record.resumption.part], slot=record.slot, error=record.error))
+            one = begun[record.resumption.part]
+            tolerated = failures_in(record.output) if one.what.partition(" ")[0] == "all" else ()
+            found.append(replace(one, slot=record.slot, error=record.error, tolerated=tolerated))
         elif entry is not None and entry.ended_ms is not None and entry.kind not in INPUTS and records[entry.slot].task:
             task = records[entry.slot].task
             found.append(Ended(entry.name, str(entry), task, entry.slot, record.slot, entry.error,
                                arguments=entry.arguments))  # fmt: skip
-    return iter(found)
+    return found
 
 
 def _name(what: str) -> str:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.formats import EVALUATOR
-from stepwell.engine.join import FAILED
+from stepwell.engine.join import failures_in
 from stepwell.engine.journal import INPUTS, Entry, Journal
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import Failure, Finished, Fork, Goto, Kind, Record, Status
@@ -77,6 +77,12 @@ def kept_of_branch(place: str, records: Sequence[Record], begun: Token) -> Kept:
     return _kept(place, fold(records[:-1], begun), records)
 
 
+def is_whole(records: Sequence[Record]) -> bool:
+    """Tells whether nothing failed in a branch that completed. `records`: its log."""
+    operation = _failed_operation(records) if records[-1].kind is Kind.RETURNED else None
+    return operation is None or not isinstance(records[operation.slot].next, Fork)
+
+
 def _kept(place: str, before: Token, records: Sequence[Record], since: str = "") -> Kept:
     last = records[-1]
     starts = _starts(records)
@@ -100,7 +106,7 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
     elif is_amid_tasks(before) or is_asked_by_tasks(before):
         node, slot = "", last.slot
     if is_amid_tasks(fold(records[:slot], begun)):
-        kept = _kept_amid_tasks(place, before, with_ends(records, slot, begun))
+        kept = _kept_amid_tasks(place, before, with_ends(records, slot, begun, failed))
         slot = before_aside(records, slot, begun)
         return kept if since else _with_finished(kept, before, records, slot, failed)
     if not since:
@@ -301,7 +307,8 @@ def _failed_operation(records: Sequence[Record]) -> Entry | None:
     failed = [
         one
         for at, (one, errors) in enumerate(ended)
-        if errors and (at == last or any(is_same(error, records[-1]) for error in errors))
+        if any(is_same(error, records[-1]) for error in errors)
+        or (errors and at == last and (one.error is not None or one.place is None))
     ]
     return failed[-1] if failed else None
 
@@ -313,10 +320,8 @@ def _failures(entry: Entry, last: Record) -> list[Failure]:
     """
     if entry.error is not None:
         return [entry.error]
-    if last.kind is not Kind.JOINED or last.tally is None or not last.tally.failed or not isinstance(entry.value, list):
-        return []
-    told = [one[FAILED] for one in entry.value if isinstance(one, dict) and FAILED in one]
-    return [Failure(one["type"], one["category"], one["message"]) for one in told]
+    is_joined = last.kind is Kind.JOINED and last.tally is not None and last.tally.failed > 0
+    return [*failures_in(entry.value)] if is_joined or entry.place is not None else []
 
 
 def completed_later(records: Sequence[Record]) -> Iterator[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from stepwell import StepFailed, Update, WorkflowContext, step, workflow
@@ -226,3 +227,69 @@ async def noted(ctx: WorkflowContext, items: list[str]) -> Any:
     """What could have failed has not; what follows it fails."""
     found = await ctx.map(fetch, items, return_exceptions=True)
     return [*found, await ctx.step(tell, "some")]
+
+
+def whole(found: Iterable[Any]) -> list[Any]:
+    """What was found, unless some of it failed."""
+    found = [*found]
+    if broken := [one for one in found if isinstance(one, BaseException)]:
+        raise RuntimeError(f"{len(broken)} failed")
+    return found
+
+
+@workflow
+async def beside(ctx: WorkflowContext, items: list[str]) -> Any:
+    """What failed stands among the results, of what was awaited beside another operation."""
+    found, _ = await asyncio.gather(ctx.map(fetch, items, tolerate={"count": 2}), ctx.step(tell, "all"))
+    return whole(found)
+
+
+@workflow
+async def awaited_later(ctx: WorkflowContext, items: list[str]) -> Any:
+    """It ends while the function does other things."""
+    task = asyncio.create_task(ctx.map(fetch, items, tolerate={"count": 2}))
+    await ctx.step(tell, "one")
+    await ctx.sleep("1m")
+    return whole(await task)
+
+
+@workflow
+async def both_broken(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A fork that tolerates failures, and a step that fails beside it."""
+    steps = ctx.all(*(ctx.step(fetch, item) for item in items), return_exceptions=True)
+    found, told = await asyncio.gather(steps, ctx.step(tell, "all"), return_exceptions=True)
+    return whole([found, told] if isinstance(found, BaseException) else [*found, told])
+
+
+@workflow
+async def told_of(ctx: WorkflowContext, items: list[str]) -> Any:
+    """It says so, and raises what was returned."""
+    found, _ = await asyncio.gather(ctx.map(fetch, items, tolerate={"count": 2}), ctx.step(tell, "all"))
+    for one in found:
+        if isinstance(one, BaseException):
+            await ctx.step(tell, "some")
+            raise one
+    return found
+
+
+@workflow
+async def made_do(ctx: WorkflowContext, items: list[str]) -> Any:
+    """One task goes on with what it got, another fails."""
+
+    async def some() -> str:
+        found = await ctx.map(fetch, items, tolerate={"count": 2})
+        got = [one for one in found if not isinstance(one, BaseException)]
+        return await ctx.step(store, f"{len(got)} of {len(found)}")
+
+    return whole(await asyncio.gather(some(), ctx.step(tell, "all"), return_exceptions=True))
+
+
+@workflow
+async def adjusted(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A function that takes updates: its operations are those of tasks."""
+
+    @ctx.update("adjust")
+    async def adjust(item: str) -> None:
+        items.append(item)
+
+    return whole(await ctx.map(fetch, items, tolerate={"count": 2}))

@@ -20,7 +20,7 @@ from stepwell.engine.forks import Branches, branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind, Record, Status
-from stepwell.engine.redriving import Kept, completed_later, kept_of_branch
+from stepwell.engine.redriving import Kept, completed_later, is_whole, kept_of_branch
 from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.errors import Conflict, EngineFault
@@ -239,7 +239,7 @@ class Keeper:
             for index in begun.open:
                 name, branch = branch_id(found.id, index), Token(branch_id(fork_id(token.id, slot), index))
                 log = logs.get(index, [])
-                if _is(fold(log, branch), Status.COMPLETED):
+                if _is(fold(log, branch), Status.COMPLETED) and is_whole(log):
                     await self._copy(name, branch.id, log, plan)
                 elif log:
                     going = kept_of_branch(f"{self._run_id}:{name}", log, branch)
