@@ -92,6 +92,7 @@ def test_a_redrive_from_a_step_of_a_branch_says_to_leave_the_step_out(text: str,
         shop.redriven(since=step)
     assert refused.value.code == "failed_in_fork"
     assert "leave out `from`" in str(refused.value.hint)
+    assert ("redrive it `from` begin" in str(refused.value.hint)) == (step == "pack")  # a DAG is its run's first fork
     assert refusal(shop.world, shop.run_id, since="nowhere") == "unknown_step"
     assert step in shop.nodes(shop.redriven())
 

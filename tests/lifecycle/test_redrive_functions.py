@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.actions import Outcome
-from stepwell.errors import InvalidInput
+from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
@@ -132,6 +132,23 @@ def test_of_operations_that_were_awaited_together_only_those_that_failed_run_aga
     assert third.result[1][1] == "told"
     assert [len(fork.branches) for fork in run_now(kit.service.survey(run_now(kit.service.standing(third.id))))] == [2]
     assert len(tell.calls) == 3  # twice in the `except` of those that failed, and once for good
+
+
+@pytest.mark.parametrize("is_beside", [False, True], ids=["alone", "beside another"])
+def test_from_an_operation_of_an_all_is_refused_with_the_name_of_the_all(folder: Folder, is_beside: bool) -> None:
+    text = "ctx.all(ctx.step(fly, city), ctx.step(tell, city))"
+    gathered = f"(await asyncio.gather({text}, ctx.sleep('1m')))[0]"
+    kit = folder("import asyncio\n" + ALL.replace(f"await {text}", gathered if is_beside else f"await {text}"))
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    run = ended(kit)
+    with pytest.raises(Conflict, match="fly is a step of a fork's branches, those of all") as refused:
+        run.redrive(since="fly")
+    assert (refused.value.code, "redrive it `from` all" in str(refused.value.hint)) == ("failed_in_fork", True)
+    with pytest.raises(InvalidInput, match="did not come to 'nowhere'"):
+        run.redrive(since="nowhere")
+    again = run.redrive(since="all")
+    kit.advance("2h")
+    assert again.status == "completed"
 
 
 def test_a_function_that_was_cancelled_in_a_step_keeps_that_steps_key(folder: Folder) -> None:

@@ -9,7 +9,7 @@ The fork of a failed run is closed first: from then on no branch of it moves, so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from stepwell.engine.children import known_children
@@ -20,7 +20,7 @@ from stepwell.engine.forks import Branches, branch_id, fork_id, without_lanes
 from stepwell.engine.lines import awaited
 from stepwell.engine.members import member_of
 from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind, Record, Status
-from stepwell.engine.redriving import Kept, completed_later, is_whole, kept_of_branch
+from stepwell.engine.redriving import Kept, completed_later, is_whole, kept_of_branch, visits_of
 from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.errors import Conflict, EngineFault
@@ -178,6 +178,32 @@ class Keeper:
         plan.root = await self._token(ROOT, ROOT, kept, plan)
         await self._finished(kept, plan)
         return plan
+
+    async def holder_of(self, records: Sequence[Record], step: str) -> str:
+        """Returns the step or operation of the root whose branches came to this step; "" if none is found.
+
+        It looks at as many records as a redrive may keep.
+        """
+        left = REDRIVE_RECORDS
+        async for holder, log in self._branches(ROOT, records):
+            if any(node == step for _, node in visits_of(log)):
+                return holder
+            left -= len(log)
+            if left < 0:
+                break
+        return ""
+
+    async def _branches(self, token: str, records: Sequence[Record]) -> AsyncIterator[tuple[str, Sequence[Record]]]:
+        """Yields the logs of the branches that a token opened, with what forked, and of those below."""
+        for record, fork in ((one, one.next) for one in records if isinstance(one.next, Fork)):
+            names, below = names_of(record), fork_id(token, record.slot)
+            for page in fork.pages:
+                logs = await self._logbook.logs_of(self._run_id, fork, below, page)
+                for index in fork.page_indexes(page):
+                    holder, name = names[index] if names else record.node, branch_id(below, index)
+                    yield holder, logs.get(name, ())
+                    async for _, log in self._branches(name, logs.get(name, ())):
+                        yield holder, log
 
     async def _finished(self, kept: Kept, plan: Plan) -> None:
         """Adds what tasks completed after the failure, with the places of the results."""

@@ -106,7 +106,8 @@ class Redriver:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
         keeper = Keeper(self._logbook, self.forking, old.run_id, is_dry=is_dry)
         was = await self._starter.pinned(old)
-        _check_since(was, records, since)
+        if since and all(node != since for _, node in visits_of(records)):
+            _check_since(was, records, since, await keeper.holder_of(records, since))
         plan = await keeper.plan(kept_of(old.run_id, records, since))
         graph = await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
@@ -242,10 +243,16 @@ def _check_same(there: Header | None, asked: str, old: Header) -> None:
                        hint="redrive that run, if it failed in its turn")  # fmt: skip
 
 
-def _check_since(graph: Graph, records: Sequence[Record], since: str) -> None:
-    """Raises Conflict for a step that only branches can have come to: a run goes on from a step of its own."""
-    has_branches = any(isinstance(record.next, Fork) for record in records)
-    if since and since in graph.nodes and has_branches and all(node != since for _, node in visits_of(records)):
+def _check_since(graph: Graph, records: Sequence[Record], since: str, holder: str) -> None:
+    """Raises Conflict for a step that only branches can have come to: a run goes on from a step of its own.
+
+    `holder`: the step or operation whose branches came to it, if the run can be redriven from that.
+    """
+    if holder:
+        raise Conflict(f"{since} is a step of a fork's branches, those of {holder}", code="failed_in_fork",
+                       hint=f"redrive it `from` {holder}, which runs again with all its branches; or leave out `from`, "
+                       "and it goes on where it failed")  # fmt: skip
+    if since in graph.nodes and any(isinstance(record.next, Fork) for record in records):
         raise Conflict(f"{since} is a step of a fork's branches", code="failed_in_fork",
                        hint="leave out `from`: each branch that did not complete goes on where it failed; or redrive "
                        "it `from` a step before the fork, or rerun it")  # fmt: skip
