@@ -106,6 +106,24 @@ def test_code_that_does_not_fit_the_journal_waits_for_other_code_and_says_where(
     assert stuck["data"]["error"]["type"] == "non_determinism"
 
 
+def test_a_function_that_does_not_take_the_input_any_more_is_refused_until_it_does(folder: Folder) -> None:
+    kit = folder(TRIP)
+    book = kit.mock("book", returns="hotel")
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    run = ended(kit)
+    folder.write(TRIP.replace("city: str):", "city: str, days: int):"))
+    kit.reload()
+    for call in (kit.service.redrive_foretold, kit.service.redrive):
+        with pytest.raises(InvalidInput, match="does not fit trip: days is missing") as refused:
+            run_now(call(run.id))
+        assert (refused.value.code, "a default" in str(refused.value.hint)) == ("step_input", True)
+    assert len(kit.runs("trip")) == 1
+    folder.write(TRIP.replace("city: str):", "city: str, days: int = 1):"))
+    kit.reload()
+    again = run.redrive()
+    assert (again.status, len(book.calls)) == ("completed", 1)
+
+
 def test_from_an_operation_it_is_run_again(folder: Folder) -> None:
     kit = folder(TRIP)
     book = kit.mock("book", returns="hotel")

@@ -23,11 +23,11 @@ from stepwell.engine.inputs import Redriven
 from stepwell.engine.join import fan_in_of, must_tell, packed
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.members import tally_of
-from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Kind, Record, Status
+from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
-from stepwell.errors import Conflict
+from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.calls.keeping import Keeper, Part, Plan, dropped, going_on, kept_steps
 from stepwell.runtime.calls.resending import Resender
 from stepwell.runtime.forks.forking import Forking
@@ -112,16 +112,27 @@ class Redriver:
         graph = await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
             check_fits(was, graph, kept)
+        if there is None:
+            self._check_arguments(graph, old, records)
         return graph, plan, list(records)
+
+    def _check_arguments(self, graph: Graph, old: Header, records: Sequence[Record]) -> None:
+        """Raises InvalidInput if the function deployed now does not take the input: it could not be replayed."""
+        if any(record.kind is Kind.RETURNED and isinstance(record.next, Goto) for record in records):
+            return  # its last life has an input of its own
+        try:
+            self._starter.check_arguments(graph, _input(old, records))
+        except InvalidInput as error:
+            hint = "give what is new among its parameters a default, and deploy that; or fork the run in slot 0 with "
+            raise InvalidInput(error.message, code=error.code, hint=f"{hint}another `input`") from error
 
     async def _redrive(
         self, old: Header, there: Header | None, asked: str, since: str, version: str, who: str
     ) -> tuple[Standing, list[Part]]:
         """Makes the run. Returns it, and what it does not keep."""
         graph, plan, records = await self._plan(old, there, since, version)
-        given = with_input(run_info(old), fold(records, Token())).input  # also for a run that ended before it began
         header = there or await self._created(
-            graph, replace(old, input=given), max(records[-1].at_ms, plan.last_ms), asked, version
+            graph, replace(old, input=_input(old, records)), max(records[-1].at_ms, plan.last_ms), asked, version
         )
         await self.copy(header.run_id, plan)
         for one in await self._resender.due(old.run_id, header.run_id, plan, records, since):
@@ -231,6 +242,11 @@ class Redriver:
 
 
 REDRIVEN = "already_redriven"  # the error code if the run was redriven with other options
+
+
+def _input(old: Header, records: Sequence[Record]) -> Json:
+    """Returns the run's input, also if it ended before it began."""
+    return with_input(run_info(old), fold(records, Token())).input
 
 
 def _fingerprint(since: str, version: str) -> str:

@@ -145,6 +145,10 @@ class Starter:
         self._catalog.check_arguments(graph, given)
         check_keys(graph, run_info(replace(header, input=given)))
 
+    def check_arguments(self, graph: Graph, given: Json) -> None:
+        """Raises InvalidInput for an input without a parameter that the durable function deployed now must have."""
+        self._catalog.check_arguments(graph, given)
+
     def warnings(self, graph: Graph, given: Json) -> tuple[str, ...]:
         """Returns sentences about an input that is valid, and may not be what its sender meant."""
         return tuple(self._catalog.left_out(graph, alone(graph, given)))
