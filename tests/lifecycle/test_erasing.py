@@ -195,6 +195,26 @@ def test_what_a_late_worker_writes_to_a_deleted_run_goes_a_quarter_of_an_hour_la
     assert run_now(world.store.is_blank(run_id, "0"))
 
 
+RATED = """
+workflow: flow
+rate_limit: {limit: 1, per: 1h, key: "{{ input }}"}
+timeline: [{name: a, run: python:m.a}]
+"""
+
+
+def test_a_turn_that_a_late_worker_takes_for_a_deleted_run_goes_a_quarter_of_an_hour_later() -> None:
+    """It had read the run before that was deleted, and nothing of the run is left that could tell it."""
+    world = World(RATED)
+    world.start(given="ana")
+    world.deliver()
+    run_id = world.start(given="ana")
+    world.store.before["put_note"] = lambda *_: run_now(world.parts.eraser.delete(run_id, force=True))
+    world.deliver()
+    assert f"t#{run_id}" in run_now(world.store.notes("pace:flow/ana"))
+    world.pass_time(16 * 60_000)
+    assert f"t#{run_id}" not in run_now(world.store.notes("pace:flow/ana"))
+
+
 def test_what_a_late_worker_writes_to_a_deleted_run_is_told_to_nobody(tmp_path: Path) -> None:
     """Its record takes a slot that the run's last record had, and would have that one's id."""
     world = World("workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]")

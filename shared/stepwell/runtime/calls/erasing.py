@@ -114,6 +114,8 @@ class Eraser:
         for child in (*left.children, *message.children):
             with suppress(NotFound):
                 await self.delete(child, force=True, held_until_ms=message.held_until_ms)
+        if message.rate:
+            await self._permits.drop_turn(message.rate, run_id)
         left.waits += [Waiter(Topic(*wait[:2]), run_id, wait[2], wait[3], 0, wait[4]) for wait in message.waits]
         await self._erase_beside(run_id, left, message.snapshot)
 
@@ -194,12 +196,20 @@ class Eraser:
         """Deletes the run. `unborn`: children that it has not started, and a late worker may."""
         run_id, snapshot = header.run_id, name_of(header)
         forks, children = tuple(left.forks[:FORKS_SENT]), tuple(unborn[:CHILDREN_SENT])
-        message = Erase(run_id, snapshot, forks, _latest(left.waits), held_until_ms, children)
+        rate = await self._rate_of(header)
+        message = Erase(run_id, snapshot, forks, _latest(left.waits), held_until_ms, children, rate)
         again_ms = self._ports.clock.now_ms() + QUEUE_HORIZON_MS
         await self._ports.queue.send(Lane.WORK, to_json(message), again_ms)
         items = await self._erase_beside(run_id, left, snapshot)  # after this nobody knows the run's forks any more
         await self._ports.erasure.drop_run(run_id, held_until_ms)
         return items
+
+    async def _rate_of(self, header: Header) -> str:
+        try:
+            return await self._permits.rate_of(header)
+        except (EngineFault, PortError) as fault:  # nobody can go on with a run whose log, or version, is lost
+            _raise_unless_lost(fault)
+            return ""
 
     async def _erase_beside(self, run_id: str, left: Left, snapshot: str) -> int:
         """Deletes everything but the header. Returns how many items the logs had."""

@@ -230,6 +230,7 @@ class Erase:
 
     `forks`: those that it had. `waits`: (topic's name and key, token, slot, arm) of its latest ones. `children`: those
     that it had yet to start. `held_until_ms`: until when its id is refused; None: an earlier version did not say.
+    `rate`: the name of the rate limit under which a late worker may take a turn for it.
     """
 
     run_id: str
@@ -238,6 +239,7 @@ class Erase:
     waits: tuple[tuple[str, str, str, int, int], ...] = ()
     held_until_ms: int | None = None
     children: tuple[str, ...] = ()
+    rate: str = ""
 
     @property
     def id(self) -> str:
@@ -361,6 +363,7 @@ def _brief(message: Deadline | Deployed | GoOn | GoOnAll | Erase) -> dict[str, J
         more: dict[str, Json] = {"waits": waits} if waits else {}
         more |= {"held_until_ms": message.held_until_ms} if message.held_until_ms else {}
         more |= {"children": [*message.children]} if message.children else {}
+        more |= {"rate": message.rate} if message.rate else {}
         return {"type": "erase", "run_id": message.run_id, "snapshot": message.snapshot, "forks": forks, **more}
     if isinstance(message, GoOn):
         return {"type": "go_on", "run_id": message.run_id, "paused_ms": message.paused_ms}
@@ -375,7 +378,7 @@ def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | 
     if raw["type"] == "erase":
         forks = tuple((one[0], one[1], one[2]) for one in raw["forks"])
         waits = tuple((one[0], one[1], one[2], one[3], one[4]) for one in raw.get("waits", ()))
-        more = raw.get("held_until_ms"), tuple(raw.get("children", ()))
+        more = raw.get("held_until_ms"), tuple(raw.get("children", ())), raw.get("rate", "")
         return Erase(raw["run_id"], raw["snapshot"], forks, waits, *more)
     if raw["type"] == "go_on":
         return GoOn(raw["run_id"], raw["paused_ms"])

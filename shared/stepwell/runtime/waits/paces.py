@@ -103,7 +103,7 @@ class Paces:
                 return
 
     async def drop(self, name: str, who: str) -> None:
-        """Forgets the claimant's turn under a limit that is no more."""
+        """Forgets the turn of a claimant, or under a limit, that is no more."""
         await self._notes.drop_note(f"pace:{name}", _TURN + who)
 
     async def forget(self, pace: Pace, now_ms: int) -> None:

@@ -167,6 +167,21 @@ class Permits:
             return True
         return await self._lines.waits_at(share, _place_of(at.header))
 
+    async def rate_of(self, header: Header) -> str:
+        """Returns the name of the rate limit under which the run takes its turn; "" if there is none."""
+        if (await self._logbook.graph_of(header)).rate_limit is None:
+            return ""
+        at = await self._logbook.load(header.run_id)
+        try:
+            pace = None if at is None else permits.pace_of(at.graph, at.run)
+        except ExpressionError:
+            return ""  # it never had a turn: its key failed
+        return "" if pace is None else pace.name
+
+    async def drop_turn(self, rate: str, run_id: str) -> None:
+        """Forgets a turn that a late worker took for a run that is deleted."""
+        await self._paces.drop(rate, run_id)
+
     async def forget(self, at: Standing) -> None:
         """Deletes the note of the rate limit for the run's key, once it delays nobody any more."""
         limit = at.graph.rate_limit
