@@ -26,6 +26,11 @@ async def many(ctx):
     return await ctx.map(charge, [1, 2, 3, 4], throttle="stripe")
 
 @workflow
+async def books(ctx):
+    await ctx.event("site.ready")
+    return await ctx.step(charge, 1, throttle="stripe")
+
+@workflow
 async def lost(ctx):
     return await ctx.step(charge, 1, throttle="strip")
 
@@ -51,6 +56,28 @@ def test_a_throttled_step_waits_for_its_turn_and_its_function_replays(kit: Stepw
     assert [first.result, second.result] == [[10, 20], [10, 20]]
     kit.replay(first)
     kit.replay(second)
+
+
+def test_what_is_told_of_a_permit_names_the_step_that_needs_it(kit: Stepwell) -> None:
+    """Where its function awaits it, the run's token is at the operation before it."""
+    kit.start("pays", "ana")
+    run = kit.start("books")
+    run.event("site.ready")
+    kit.settle()
+    assert (run.waiting_for, run.view["current_steps"]) == ("limit", ["charge"])
+    kit.advance("1m")
+    told = [(entry["type"], entry["step"]) for entry in run.history if entry["type"].startswith("limit.")]
+    assert told == [("limit.requested", "charge"), ("limit.granted", "charge")]
+
+
+def test_a_redrive_keeps_no_step_twice_because_the_next_one_waited_for_a_permit(kit: Stepwell) -> None:
+    kit.mock("charge", raises=ValueError("declined"))
+    run = kit.start("books")
+    run.event("site.ready")
+    kit.settle()
+    foretold = kit.client().handle(run.id).redrive_foretold()
+    assert [one["step"] for one in foretold["kept"]] == ["site.ready"]
+    assert [one["step"] for one in foretold["again"]] == ["charge"]
 
 
 def test_the_items_of_a_map_take_their_turns(kit: Stepwell) -> None:

@@ -18,6 +18,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.waits.limit import step_named
 from stepwell.runtime.log.conditions import UNTIL, own_wait
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import EVERY
@@ -101,7 +102,7 @@ def wait_of(graph: Graph, token: Token) -> tuple[Parked, str] | None:
     if not is_waiting(token) or token.parked is None:
         return None
     if not token.parked.of_tasks:
-        return token.parked, node_of(graph, token)
+        return token.parked, step_named(token.parked, node_of(graph, token))
     shown = wait_shown(token)
     return (shown[0], UNTIL) if shown is not None and own_wait(token) is not None else shown
 

@@ -32,6 +32,7 @@ from stepwell.engine.records import (
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import coming_of, kind_named
+from stepwell.engine.waits.limit import step_named
 
 _OF_FUNCTIONS = frozenset({TASKS, "all", "first"})  # joins of operations, whose branches begin at the function
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
@@ -222,14 +223,14 @@ def _waiting(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if parked is None:
         return
     began = kind_named(parked.kind).began(record, parked, tell.run_id, before.id)
-    tell.add(began.entry, step=record.node, attempt=began.attempt, data=began.data)
+    tell.add(began.entry, step=step_named(parked, record.node), attempt=began.attempt, data=began.data)
 
 
 def _resumed(tell: Teller, record: Record, before: Token, after: Token) -> None:
     resumption, parked = record.resumption, before.parked
     if resumption is None or parked is None:
         return
-    node, trigger = record.node, _trigger(record)
+    node, trigger = step_named(parked, record.node), _trigger(record)
     if resumption.kind == ENDED:
         _operation_ended(tell, record, before)
         return

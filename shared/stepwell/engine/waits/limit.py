@@ -9,7 +9,7 @@ from stepwell.engine.names import iso
 from stepwell.engine.records import Parked, Record
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Token
-from stepwell.engine.waits.aside import LIMIT, step_aside
+from stepwell.engine.waits.aside import LIMIT, is_for_limit, step_aside
 from stepwell.engine.waits.kind import Began, Coming, Reason, WaitKind, Waker
 
 
@@ -31,8 +31,7 @@ class LimitWait(WaitKind):
 
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
         """Names the limit, the steps that have its permits, and how many come before."""
-        data = parked.data
-        name = f"{data['limit']}/{data['key']}" if "key" in data else data["limit"]
+        data, name = parked.data, limit_named(parked)
         of_run = shares.is_of_run(parked)
         who = "the run has waited, and" if of_run else data["step"]
         text = f"{who} waits since {iso(parked.since_ms)} for the limit {name}"
@@ -44,6 +43,17 @@ class LimitWait(WaitKind):
         holders = ", ".join(data["under_way"])
         waker = Waker("limit", f"the end, or a wait, of {holders}" if of_run else f"the end of a step of {holders}")
         return Reason(f"{text}: {data['most']} at once, {data['before']} before it.", (waker,))
+
+
+def limit_named(parked: Parked) -> str:
+    """Returns the limit whose permit is waited for, with its key."""
+    data = parked.data
+    return f"{data['limit']}/{data['key']}" if "key" in data else str(data["limit"])
+
+
+def step_named(parked: Parked, node: str) -> str:
+    """Returns the node that waits: of a permit, the step that asks for it, where its token may not be yet."""
+    return str(parked.data["step"]) if is_for_limit(parked) else node
 
 
 LIMIT_WAIT = LimitWait(

@@ -23,6 +23,7 @@ from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind
 from stepwell.engine.redriving import Kept, completed_later, is_whole, kept_of_branch, visits_of
 from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
+from stepwell.engine.waits.aside import is_aside
 from stepwell.errors import Conflict, EngineFault
 from stepwell.limits import REDRIVE_RECORDS
 from stepwell.runtime.forks.forking import Forking
@@ -99,7 +100,8 @@ class Part:
 
 
 def kept_steps(plan: Plan) -> list[Part]:
-    """Returns the steps and waits that completed: they are kept with their results."""
+    """Returns the steps and waits that completed: they are kept with their results. Waits beside steps have none."""
+    beside = {(token, record.slot) for token, record in plan.logs if is_aside(record)}
     finished = [Part(*_place_of(one)) for one in plan.finished]
     return [
         Part(token, record.node)
@@ -107,6 +109,7 @@ def kept_steps(plan: Plan) -> list[Part]:
         if record.error is None
         and (record.kind is Kind.RESUMED or (record.kind is Kind.STEP and isinstance(record.next, Goto | End | Fork)))
         and not (record.resumption is not None and record.resumption.kind == ENDED)
+        and (token, record.slot - 1) not in beside
     ] + finished
 
 
