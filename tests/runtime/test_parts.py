@@ -68,6 +68,29 @@ def test_an_approval_of_an_ended_run_is_told_that_it_ended() -> None:
     assert refused.value.message == "the run does not wait for an approval; it has ended"
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["not begun", "begun"])
+def test_an_approval_of_a_paused_run_is_told_that_it_is_paused_and_what_to_do(begun: bool) -> None:
+    world = World("workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: hold, wait: {for: approval}}]")
+    run_id = world.start()
+    world.steps.of["a"] = lambda call: run_now(world.service.pause(call.run_id))
+    if begun:
+        world.deliver()
+    else:
+        run_now(world.service.pause(run_id))
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, who="bob"))
+    assert refused.value.message == "the run does not wait for an approval; it is paused"
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("stepwell unpause RUN has it go on; answer once it asks")
+
+
+def test_an_approval_of_a_run_that_no_worker_has_begun_is_told_so() -> None:
+    world = World("workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}]")
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(world.start(), who="bob"))
+    assert refused.value.message == "the run does not wait for an approval; it has not begun"
+
+
 DOCUMENTS = "{for: document, key: t1, documents: [cv, id, photo], timeout: 7d}"
 
 

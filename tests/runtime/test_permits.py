@@ -12,7 +12,7 @@ from stepwell.api.views import run_view
 from stepwell.engine.actions import Drop, Pace
 from stepwell.engine.inputs import OverLimit
 from stepwell.engine.records import Kind
-from stepwell.errors import InvalidInput, PortError
+from stepwell.errors import Conflict, InvalidInput, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
@@ -91,6 +91,25 @@ def test_runs_over_the_limit_stay_pending_and_begin_when_one_ends() -> None:
     end(world, fourth)
     assert statuses(world, first, third, fourth) == ["completed"] * 3
     assert notes_of(world, "permits:flow") == {}
+
+
+def test_an_approval_of_a_run_that_has_not_begun_is_told_which_limit_holds_it() -> None:
+    world = World(HOLD.replace("{limit: 2}", "{limit: 1}"))
+    run_ids = started(world, 2)
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_ids[1], who="bob"))
+    assert refused.value.message == "the run does not wait for an approval; it waits for a permit of the limit flow"
+    assert refused.value.hint == "answer once it asks: stepwell explain RUN says what it waits for"
+
+
+def test_an_approval_of_a_run_whose_turn_has_not_come_is_told_when_that_is() -> None:
+    world = World(PACED.replace("limit: 20", "limit: 1").replace("1s", "1m"))
+    run_ids = started(world, 2)
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_ids[1], who="bob"))
+    assert refused.value.message.endswith(
+        "; it waits for its turn under the rate limit of flow, which comes at 2023-11-14T22:14:20.000Z"
+    )
 
 
 def test_a_pending_run_says_what_it_waits_for_and_its_place() -> None:

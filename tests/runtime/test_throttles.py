@@ -15,6 +15,7 @@ from stepwell.api.views import run_view
 from stepwell.definition.graph import Limit, RateLimit
 from stepwell.engine.actions import Share
 from stepwell.engine.names import iso
+from stepwell.errors import Conflict
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore
@@ -92,6 +93,18 @@ def test_a_throttled_step_has_a_permit_while_it_runs_and_gives_it_back() -> None
     assert held == [{"h00": f'["{run_id}|0|0"]'}]
     assert notes_of(world) == {}
     assert [one.attempts for one in world.token(run_id).steps.values()] == [1, 1]
+
+
+def test_an_approval_of_a_run_whose_step_waits_for_a_permit_is_told_of_which_limit() -> None:
+    world = world_with(FLOW, BY_KEY.replace("workflow: flow", "workflow: keyed"))
+    under_way(world, world.start())
+    under_way(world, world.start("keyed", {"customer": "ana"}))
+    waits, keyed = world.start(), world.start("keyed", {"customer": "ana"})
+    world.deliver()
+    for run_id, limit in ((waits, "stripe"), (keyed, "stripe/ana")):
+        with pytest.raises(Conflict) as refused:
+            run_now(world.service.approve(run_id, who="bob"))
+        assert refused.value.message.endswith(f"; it waits for a permit of the limit {limit}")
 
 
 def test_steps_of_all_workflows_share_a_limit_and_say_what_they_wait_for() -> None:

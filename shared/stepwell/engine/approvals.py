@@ -14,8 +14,12 @@ from stepwell.engine.parts import as_part, open_arm, open_arms
 from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import APPROVAL, answer_of, approvers, delegations, has_answered
+from stepwell.engine.waits.aside import is_for_limit
 from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.waits.limit import limit_named
 from stepwell.limits import DELEGATIONS
+
+NOT_WAITING = "not_waiting"  # the code of a refusal
 
 
 def open_approval(token: Token) -> int | None:
@@ -61,7 +65,7 @@ def asked(token: Token, *arms: int) -> tuple[str, ...]:
 
 def not_waiting(token: Token, what: str = "an approval") -> Refuse:
     """Refuses an answer to a token that does not wait for it."""
-    return Refuse(f"the run does not wait for {what}; {_standing(token)}", "not_waiting")
+    return Refuse(f"the run does not wait for {what}; {_standing(token)}", NOT_WAITING)
 
 
 def _standing(token: Token) -> str:
@@ -70,6 +74,8 @@ def _standing(token: Token) -> str:
     parked = token.parked
     if parked is None or token.resumption is not None or token.undoing is not None:
         return "it is being undone" if token.undoing is not None else "it is under way"
+    if is_for_limit(parked):
+        return f"it waits for a permit of the limit {limit_named(parked)}"
     things = [kind_named(arm.kind).awaited for arm in parked.arms] or [kind_named(parked.kind).awaited]
     return f"it waits for {', '.join(dict.fromkeys(things))}"
 

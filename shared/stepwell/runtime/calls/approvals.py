@@ -5,23 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
-from stepwell.engine.approvals import not_waiting, open_approval
+from stepwell.engine.approvals import NOT_WAITING, not_waiting, open_approval
+from stepwell.engine.decide import can_be_held
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
+from stepwell.engine.names import iso
+from stepwell.engine.permits import Held
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, Fork, Resumption
 from stepwell.engine.spending import is_pauser
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import split_name
+from stepwell.engine.waits.aside import is_for_limit
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.waits.permits import Permits
 
 SHOWN = 10  # branches that a message names
+_LATER = "answer once it asks: stepwell explain RUN says what it waits for"
 
 
 class Approvals:
@@ -32,9 +40,10 @@ class Approvals:
         advance: Advance,
         standing: Callable[[str, str], Awaitable[Standing]],
         forked: Callable[[Standing], Awaitable[Standing]],
+        permits: Permits,
     ) -> None:
         """`standing` loads a token, or raises NotFound; `forked` adds its branches if it forked."""
-        self._advance, self._standing, self._forked = advance, standing, forked
+        self._advance, self._standing, self._forked, self._permits = advance, standing, forked, permits
 
     async def find(self, run_id: str, wait: str, resumption: Resumption | None = None, approval: str = "") -> Standing:
         """Returns the token that `wait` names: the root, a branch by its id, or a step. Raises NotFound, Conflict.
@@ -90,13 +99,28 @@ class Approvals:
         """Returns the token that is meant. Raises Conflict if it is at another node than the caller thinks."""
         at = await self.find(run_id, wait, resumption, name)
         if wait not in {"", at.token.node, at.token.id}:
-            raise refused(not_waiting(at.token, f"the approval {wait!r}"))
+            raise refused(await self._as_it_is(at, not_waiting(at.token, f"the approval {wait!r}")))
         return at
 
     async def _take(self, at: Standing, given: Approved | Rejected | Delegated, by: str) -> None:
         answer = await self._advance.take(at, given, by)
         if isinstance(answer.action, Refuse):
-            raise refused(answer.action)
+            raise refused(await self._as_it_is(answer.at, answer.action))
+
+    async def _as_it_is(self, at: Standing, refusal: Refuse) -> Refuse:
+        """Says that the run is paused, or has not begun, and why: its log does not tell."""
+        if refusal.code != NOT_WAITING or not can_be_held(at.token) or _is_waiting(at.token):
+            return refusal
+        hint = _LATER
+        if at.run.is_paused:
+            does, hint = "is paused", f"stepwell unpause RUN has it go on; {_LATER}"
+        elif (held := (await self._permits.with_reason(at)).held) is not None:
+            does = f"waits for {_held_words(held)}"
+        elif at.token.phase is Phase.INITIALIZING and not at.run.started_ms and at.token.branch is None:
+            does = "has not begun"
+        else:
+            return refusal
+        return replace(refusal, message=f"{refusal.message.rpartition('; ')[0]}; it {does}", hint=hint)
 
 
 def answered(kind: str, payload: dict[str, Json], by: str, named: str) -> Resumption:
@@ -109,6 +133,17 @@ def answered(kind: str, payload: dict[str, Json], by: str, named: str) -> Resump
 def refused(refusal: Refuse) -> Conflict:
     """Returns a refusal of the engine as the Conflict that its caller gets."""
     return Conflict(refusal.message, code=refusal.code, hint=refusal.hint or None)
+
+
+def _is_waiting(token: Token) -> bool:
+    """Tells whether the token waits, but for a permit: a pause ends that wait."""
+    return token.parked is not None and token.resumption is None and not is_for_limit(token.parked)
+
+
+def _held_words(held: Held) -> str:
+    if held.at_ms:
+        return f"its turn under the rate limit of {held.limit}, which comes at {iso(held.at_ms)}"
+    return f"a permit of the limit {held.limit}"
 
 
 def _wide(at: Standing) -> int | None:

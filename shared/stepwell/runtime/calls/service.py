@@ -79,7 +79,7 @@ class Service:
         self._door, self._advance, self._pausing = door, advance, pausing
         self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
         self.prices = starter.prices
-        self._approvals = Approvals(advance, self._standing, logbook.with_branches)
+        self._approvals = Approvals(advance, self._standing, logbook.with_branches, performer.permits)
         self.callbacks = Callbacks(ports, logbook, coordinator, door)
         self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)
         self._gatherer = Gatherer(ports, logbook, starter, door, advance, new_id)
