@@ -136,6 +136,17 @@ def test_what_means_nothing_there_is_refused() -> None:
     assert refusal(world, run_id, 1, version="sha256:none") == "unknown_version"
 
 
+def test_a_slot_that_the_run_does_not_have_is_told_with_the_count_of_its_records() -> None:
+    world = World("workflow: flow\ntimeline: [{name: charge, run: python:shop.charge}]")
+    run_id = world.start()
+    for steps, told in ((False, "0 records"), (True, "1 record")):
+        if steps:
+            world.deliver()
+        with pytest.raises(InvalidInput) as refused:
+            foretold(world, run_id, 9)
+        assert refused.value.message == f"the run has no slot 9: it has {told}"
+
+
 def test_a_run_that_held_a_lock_there_and_one_that_was_compensated_are_refused() -> None:
     world, run_id = world_of(FLOW.replace("workflow: flow", "workflow: flow\nlock: till"))
     assert refusal(world, run_id, 4) == "held_lock"

@@ -307,7 +307,7 @@ _STOPS = {
 
 def _way(answer: JsonObject) -> str:
     """The steps of a dry run, a line each."""
-    lines = [f"keeps {answer['kept']} records of {answer['run_id']}"]
+    lines = [f"keeps {counted(answer['kept'], 'records')} of {answer['run_id']}"]
     for one in answer["steps"]:
         told = {"log": "as in the log", "caller": "the given result"}.get(one["by"], "")
         lines.append(f"  {one['slot']}  {one['step']}" + (f": {told}" if told else ""))

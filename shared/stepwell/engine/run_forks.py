@@ -22,7 +22,8 @@ from stepwell.errors import InvalidInput
 def kept_before(run_id: str, records: Sequence[Record], at: int) -> Kept:
     """Returns what a fork of this run in slot `at` keeps. Raises Conflict, InvalidInput."""
     if not 0 <= at <= len(records):
-        raise InvalidInput(f"the run has no slot {at}: it has {len(records)} records", code="unknown_slot",
+        count = "1 record" if len(records) == 1 else f"{len(records)} records"
+        raise InvalidInput(f"the run has no slot {at}: it has {count}", code="unknown_slot",
                            hint="GET /runs/{id}/history: the slot of an entry is in its id, 2 in 0@2.0")  # fmt: skip
     ended = fold(records, Token())
     check_undoing(ended)
