@@ -43,6 +43,19 @@ def test_a_run_that_its_workflow_stopped_says_so_once(world: World) -> None:
     assert told["workflow_paused"]["workflow"] == "order"
 
 
+def test_the_answer_to_a_pause_tells_whether_there_was_one_before(world: World) -> None:
+    for path in (f"/runs/{world.start()}/pause", "/workflows/order/pause", "/workflows:pause"):
+        assert [world.post(path, {"by": who}).json["paused_before"] for who in ("ana", "leo")] == [False, True]
+    assert world.post("/workflows/order/pause").json["by"] == "ana"
+
+
+def test_a_run_that_its_workflows_pause_stopped_was_not_paused_itself(world: World) -> None:
+    world.post("/workflows/order/pause", {"by": "ana"})
+    run_id = world.start()
+    assert world.get(f"/runs/{run_id}").json["status"] == "paused"
+    assert [world.post(f"/runs/{run_id}/pause").json["paused_before"] for _ in range(2)] == [False, True]
+
+
 def test_an_ended_run_says_nothing_of_a_pause(world: World) -> None:
     run_id = world.start("quick")
     world.post("/workflows/quick/pause")

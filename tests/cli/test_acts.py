@@ -235,6 +235,19 @@ def test_pause_and_unpause_say_by_whom(api: FakeApi, cli: Cli) -> None:
     ]
 
 
+def test_a_second_pause_says_that_there_was_one_and_since_when(api: FakeApi, cli: Cli) -> None:
+    since = "2026-01-31T09:00:00.000Z"
+    told = {"run_id": "run_1", "pending_reason": f"paused by eva since {since}: the bank is down"}
+    api.on("POST", "/runs/run_1/pause", (200, told | {"paused_before": True}))
+    api.on("POST", "/runs/run_2/pause", (200, {"run_id": "run_2", "paused_before": True}))
+    pause = {"workflow": "order", "since": since, "by": "eva", "reason": None, "paused_before": True}
+    api.on("POST", "/workflows/order/pause", (200, pause))
+    first = "run_1 was paused already, by eva since 2026-01-31 09:00:00: the bank is down\n"
+    assert cli("pause", "run_1").stdout == first
+    assert cli("pause", "run_2").stdout == "run_2 was paused already\n"
+    assert cli("pause", "order").stdout == "nothing was changed: order is paused by eva since 2026-01-31 09:00:00\n"
+
+
 @pytest.mark.parametrize(
     ("workflow", "told"),
     [

@@ -338,8 +338,8 @@ def test_cancel_ends_a_run_that_its_workflow_stopped_and_it_is_compensated() -> 
 def test_a_second_pause_changes_nothing_and_only_what_is_paused_goes_on() -> None:
     world = World(FLOW)
     stop(world)
-    again = run_now(world.parts.workflow_pauses.pause("flow", "another", "leo"))
-    assert (again.by, again.reason) == ("ana", "an incident")
+    again, is_old = run_now(world.parts.workflow_pauses.pause("flow", "another", "leo"))
+    assert (again.by, again.reason, is_old) == ("ana", "an incident", True)
     go_on(world)
     with pytest.raises(Conflict, match="there is no pause of all workflows"):
         go_on(world, EVERY)

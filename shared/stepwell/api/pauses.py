@@ -18,6 +18,12 @@ class WorkflowPauseView(TypedDict):
     reason: str | None
 
 
+class WorkflowPausedView(WorkflowPauseView):
+    """A pause, as the answer to the call that asks for it. `paused_before`: it was there already, and stays."""
+
+    paused_before: bool
+
+
 def pause_view(pause: WorkflowPause) -> WorkflowPauseView:
     return WorkflowPauseView(
         workflow=pause.workflow, since=iso(pause.since_ms), by=pause.by or None, reason=pause.reason or None

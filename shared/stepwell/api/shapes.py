@@ -15,7 +15,7 @@ from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.limits import InLineView, LimitPage, LimitView, LineView, RateView
 from stepwell.api.log_lines import LogLineView
 from stepwell.api.moments import StateView
-from stepwell.api.pauses import WorkflowPauseView
+from stepwell.api.pauses import WorkflowPausedView, WorkflowPauseView
 from stepwell.api.schedules import SchedulePage, ScheduleView
 from stepwell.api.stats import StatsView
 from stepwell.api.steps import StepResult
@@ -238,6 +238,12 @@ class RedrivenView(RunView):
     dropped: list[RedrivePart]
 
 
+class PausedView(RunView):
+    """A run, as the answer to the call that pauses it. `paused_before`: it was paused already, and that pause stays."""
+
+    paused_before: bool
+
+
 class SentAgainView(TypedDict):
     """An event that a failed wait had taken, and that the new run is sent."""
 
@@ -325,6 +331,7 @@ SHAPES: tuple[Any, ...] = (
     MachineRunView,
     StartedView,
     RedrivenView,
+    PausedView,
     RunPage,
     FailurePage,
     HistoryPage,
@@ -358,6 +365,7 @@ SHAPES: tuple[Any, ...] = (
     WorkflowPage,
     WorkflowView,
     WorkflowPauseView,
+    WorkflowPausedView,
     VersionView,
     VersionsView,
     AliasView,

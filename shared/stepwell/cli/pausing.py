@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +12,11 @@ from stepwell.cli.acts import id_of, report
 from stepwell.cli.arguments import AsJson, By, Reason, Url
 from stepwell.cli.completing import complete_run_or_workflow
 from stepwell.cli.connect import connect, person, there
-from stepwell.cli.words import pause_text
+from stepwell.cli.words import local_times, pause_text
 
 if TYPE_CHECKING:
     from stepwell.client import Client
+    from stepwell.client.errors import JsonObject
 
 Name = Annotated[
     str,
@@ -41,8 +43,17 @@ def pause(
             lambda: (client.pause_workflow(name, reason, by=person(by)), False),
             lambda: (client.handle(name).pause(reason, by=person(by)), True),
         )
-    told = f"paused {id_of(found, name)}" if is_run else f"paused {_what(name)}: each stops before its next step"
-    report(found, as_json, told)
+    report(found, as_json, _paused_words(found, name, is_run=is_run))
+
+
+def _paused_words(found: JsonObject, name: str, *, is_run: bool) -> str:
+    """`paused run_1`, or `run_1 was paused already, by ana since …: the bank is down`."""
+    if found.get("paused_before") and is_run:
+        how = str(found.get("pending_reason") or "").removeprefix("paused ")
+        return f"{id_of(found, name)} was paused already" + (f", {local_times(how, datetime.now(UTC))}" if how else "")
+    if found.get("paused_before"):
+        return f"nothing was changed: {pause_text(found)}"
+    return f"paused {id_of(found, name)}" if is_run else f"paused {_what(name)}: each stops before its next step"
 
 
 def unpause(name: Name = "", every: All = False, by: By = "", as_json: AsJson = False, url: Url = "") -> None:

@@ -51,8 +51,9 @@ async def terminate_run(call: Call) -> Answer:
 async def pause_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    await call.parts.service.pause(call.path["run_id"], body.reason, call.who(body.by))
-    return await shown(call, call.path["run_id"], 200)
+    before = await call.parts.service.pause(call.path["run_id"], body.reason, call.who(body.by))
+    answer = await shown(call, call.path["run_id"], 200)
+    return replace(answer, body={**answer.body, "paused_before": before})
 
 
 async def unpause_run(call: Call) -> Answer:
@@ -202,7 +203,7 @@ ACTING_ROUTES = (
         pause_run,
         "Stop a run before its next step",
         {200: "it is paused, now or before", 409: "the run has ended, compensates, or was not started", **_RUN},
-        "RunView",
+        "PausedView",
         EndBody,
     ),
     Route(

@@ -27,7 +27,8 @@ async def unpause_all(call: Call) -> Answer:
 async def _pause(call: Call, workflow: str) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    return Answer(200, pause_view(await call.parts.workflow_pauses.pause(workflow, body.reason, call.who(body.by))))
+    pause, before = await call.parts.workflow_pauses.pause(workflow, body.reason, call.who(body.by))
+    return Answer(200, {**pause_view(pause), "paused_before": before})
 
 
 async def _unpause(call: Call, workflow: str) -> Answer:
@@ -42,11 +43,11 @@ _UNKNOWN = {404: "no such workflow"}
 
 PAUSING_ROUTES = (
     Route("POST", "/workflows/{name}/pause", pause_workflow, "Stop all runs of a workflow before their next step",
-          {**_PAUSED, **_UNKNOWN}, "WorkflowPauseView", EndBody),
+          {**_PAUSED, **_UNKNOWN}, "WorkflowPausedView", EndBody),
     Route("POST", "/workflows/{name}/unpause", unpause_workflow, "Have the runs of a paused workflow go on",
           {**_GOES_ON, **_UNKNOWN}, "WorkflowPauseView", StartIdleBody),
     Route("POST", "/workflows:pause", pause_all, "Stop all runs of all workflows before their next step",
-          _PAUSED, "WorkflowPauseView", EndBody),
+          _PAUSED, "WorkflowPausedView", EndBody),
     Route("POST", "/workflows:unpause", unpause_all, "Have all runs go on, but of workflows that are paused themselves",
           _GOES_ON, "WorkflowPauseView", StartIdleBody),
 )  # fmt: skip

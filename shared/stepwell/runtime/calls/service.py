@@ -329,11 +329,16 @@ class Service:
         answer = await self._coordinator.end(run_id, given, f"{verb}:{self._new_id()}")
         return answer or await self._not_found(run_id)
 
-    async def pause(self, run_id: str, reason: str = "", who: str = "") -> None:
-        """Stops the run before its next step. Raises NotFound, Conflict if it has ended or is being undone."""
+    async def pause(self, run_id: str, reason: str = "", who: str = "") -> bool:
+        """Stops the run before its next step. Returns whether it was paused before; then that pause stays.
+
+        Raises NotFound, Conflict if it has ended or is being undone.
+        """
         check_json([reason, who], "reason")
-        if refusal := await self._pausing.pause(await self._standing(run_id), Pause(who, reason)):
+        at = await self._standing(run_id)
+        if refusal := await self._pausing.pause(at, Pause(who, reason)):
             raise refused(refusal)
+        return at.run.is_paused and not at.header.pause_of
 
     async def unpause(self, run_id: str) -> None:
         """Resumes a paused run. Raises NotFound, Conflict if it is not paused."""

@@ -29,8 +29,8 @@ class WorkflowPauses:
         """Returns the pause that stops runs of this workflow: its own, or that of all. None: no pause does."""
         return None if workflow in BUILT_IN else await self._pauses.now(workflow)
 
-    async def pause(self, workflow: str, reason: str = "", who: str = "") -> WorkflowPause:
-        """Pauses the workflow with one write. Returns the pause, or the one that was there.
+    async def pause(self, workflow: str, reason: str = "", who: str = "") -> tuple[WorkflowPause, bool]:
+        """Pauses the workflow with one write. Returns the pause, or the one that was there, and whether it is that one.
 
         Raises NotFound, InvalidInput, Conflict `too_many_pauses`.
         """
@@ -42,8 +42,8 @@ class WorkflowPauses:
         pause = WorkflowPause(workflow, self._ports.clock.now_ms(), who, reason)
         while not await self._pauses.add(pause):
             if (there := await self._pauses.get(workflow)) is not None:
-                return there
-        return pause
+                return there, True
+        return pause, False
 
     async def unpause(self, workflow: str) -> WorkflowPause:
         """Ends the pause and returns it. Raises NotFound, Conflict `not_paused`."""
