@@ -69,6 +69,43 @@ def test_other_arguments_of_steps_leave_the_run_stuck_until_they_are_the_old_one
     assert run.status == "completed", run.view["waiting_data"]
 
 
+@pytest.mark.parametrize(("before", "after", "told"), [
+    ("ctx.all(ctx.step(charge, 5), ctx.step(charge, 1))", "ctx.all(ctx.step(charge, 5), ctx.step(charge, 2))",
+     "all with other arguments (at index 1: step charge)"),
+    ("ctx.all(ctx.step(charge, 1), ctx.step(take, 'a', 1))", "ctx.all(ctx.step(take, 'a', 1), ctx.step(charge, 1))",
+     "all with other arguments (at index 0: step take, which was step charge; "
+     "at index 1: step charge, which was step take)"),
+    ("ctx.map(charge, range(9))", "ctx.map(charge, range(1, 10))",
+     "all charge with other arguments (at index 0: step charge; at index 1: step charge; at index 2: step charge; "
+     "at index 3: step charge; at index 4: step charge; and 4 more)"),
+    ("asyncio.gather(ctx.step(charge, 5), leg(ctx, 1))", "asyncio.gather(ctx.step(charge, 5), leg(ctx, 2))",
+     "tasks that begin step charge, step charge with other arguments (at index 1: step charge)"),
+])  # fmt: skip
+def test_the_error_names_the_parts_whose_arguments_are_others(flows: Flows, before: str, after: str, told: str) -> None:
+    kit = flows(written(f"got = await {before}"))
+    run = kit.start("flow")
+    kit.advance("1m")
+    flows.write(written(f"got = await {after}"))
+    kit.reload()
+    kit.event("go")
+    assert run.view["waiting_data"]["came"] == told
+    assert told in run.view["waiting_data"]["message"]
+
+
+def test_a_branch_whose_function_asks_for_other_parts_names_them(
+    flows: Flows, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = "got = await ctx.all(ctx.step(charge, BASE), ctx.all(ctx.step(charge, 1), ctx.event('end')))"
+    kit = flows(written(body.replace("BASE", "1")))
+    kit.start("flow")
+    kit.advance("1m")
+    flows.write(written(body.replace("BASE", "2")))
+    kit.reload()
+    kit.event("end")
+    kit.advance("1m")
+    assert "all with other arguments (at index 0: step charge)" in caplog.text
+
+
 @pytest.mark.parametrize("body", TOGETHER)
 def test_the_same_arguments_go_on_in_every_replay(flows: Flows, body: str) -> None:
     kit = flows(written(body), sessions=0)

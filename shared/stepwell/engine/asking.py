@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from stepwell.engine.journal import Entry
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import TASKS, Failure
 from stepwell.engine.turns import Asked, Stuck, checksum_of
+from stepwell.limits import PAGE_BRANCHES
 
 OF_LOCKS = frozenset({LOCK, UNLOCK})
 _ALONE = frozenset({"step", "all", "first"})  # operations whose steps' arguments a replay compares
@@ -31,6 +33,21 @@ def has_other_arguments(entry: Entry, asked: Sequence[Asked]) -> bool:
     if entry.kind in _TOGETHER:
         return entry.arguments != checksum_of(asked)
     return entry.kind in _ALONE and entry.arguments != asked[0].arguments
+
+
+def of_other_arguments(entry: Entry, actual: str, place: str, asked: Sequence[Asked], expected: str = "") -> Stuck:
+    """The operations are those of the log, and the arguments of their steps are others."""
+    stuck = asks_for_another(entry, f"{actual} with other arguments", place, expected)
+    return replace(stuck, parts=tuple(_parts(asked)))
+
+
+def _parts(asked: Sequence[Asked]) -> Iterator[tuple[str, int]]:
+    """Yields what each part is, with the checksum of its arguments: of a fork, for its first page."""
+    alone = asked[0] if len(asked) == 1 else None
+    branches: Sequence[object] = alone.branches if alone is not None and alone.branches else ()
+    parts = [getattr(branches[index], "asked", None) for index in range(min(len(branches), PAGE_BRANCHES))]
+    for one in parts if branches else asked:
+        yield (str(one), one.arguments) if one is not None else ("", 0)
 
 
 def ends_by_itself(asked: Asked) -> bool:

@@ -28,6 +28,7 @@ from stepwell.engine.asking import (
     lock_in_task,
     lock_nested,
     never_ends,
+    of_other_arguments,
     shown,
     takes_no_updates,
 )
@@ -346,7 +347,7 @@ class Session:
             elif not self._fits(entry, asked, result):
                 return False
         if asked is not None and self._has_other_arguments(entry, [asked]):
-            self._result = asks_for_another(entry, f"{asked} with other arguments", self._runner.place)
+            self._result = of_other_arguments(entry, str(asked), self._runner.place, [asked])
             return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
@@ -363,9 +364,10 @@ class Session:
             actual = shown(begun) if isinstance(result, Together) else instead
             self._result = asks_for_another(entry, actual, self._runner.place, shown(entry.begun))
             return
-        if self._has_other_arguments(entry, [one.asked for one in fresh[: len(begun)]]):
-            actual = f"{shown(begun)} with other arguments"
-            self._result = asks_for_another(entry, actual, self._runner.place, shown(entry.begun))
+        asked = [one.asked for one in fresh[: len(begun)]]
+        if self._has_other_arguments(entry, asked):
+            place = self._runner.place
+            self._result = of_other_arguments(entry, shown(begun), place, asked, shown(entry.begun))
             return
         for index, pending in enumerate(fresh[: len(entry.begun)]):
             pending.place = (entry.slot, index)

@@ -137,9 +137,13 @@ class ContinueAs:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """What is wrong with the code, for the person who fixes it."""
+    """What is wrong with the code, for the person who fixes it.
+
+    `parts`: of several operations that the log has with other arguments, what each one is now, and its checksum.
+    """
 
     failure: Failure
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 Result: TypeAlias = Suspended | Together | Completed | Failed | ContinueAs | Stuck

@@ -30,6 +30,7 @@ from stepwell.runtime.durable.context import Context, Url
 from stepwell.runtime.durable.handlers import given_up, updated_by
 from stepwell.runtime.durable.opening import session_of
 from stepwell.runtime.durable.operations import Operation
+from stepwell.runtime.durable.parts import with_parts
 from stepwell.runtime.durable.running import FunctionSession, read_only
 from stepwell.runtime.durable.turning import (
     NO_LONGER,
@@ -39,6 +40,7 @@ from stepwell.runtime.durable.turning import (
     check,
     elsewhere,
     function_of,
+    not_imported,
     of_error,
     only,
     turn_of,
@@ -47,7 +49,6 @@ from stepwell.runtime.durable.watching import watch
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.binding import binding_of
-from stepwell.runtime.steps.failures import not_loaded
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
 
@@ -109,7 +110,8 @@ class Sessions:
 
     async def asked(self, at: Standing) -> Standing:
         """Returns the token with its function's turn."""
-        return self._told(at, await self._session_of(at))
+        session, turn = await self._session_of(at)
+        return self._told(at, (session, await with_parts(self._logbook, at, turn)))
 
     async def answered(self, at: Standing, name: str) -> Json:
         """Returns the function's answer to a query. Raises NotFound, Conflict."""
@@ -284,7 +286,8 @@ class Sessions:
         if session is None or asked is None:
             if session is not None:
                 self._let_go(session)
-            return turn if isinstance(turn.result, Stuck) else elsewhere(turn)
+            is_stuck = isinstance(turn.result, Stuck)
+            return await with_parts(self._logbook, fork.parent, turn) if is_stuck else elsewhere(turn)
         found = _Forked(asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
         if found.is_kept:
             self._keep(self._forked, key, found)
@@ -314,7 +317,7 @@ class Sessions:
             return None
         _, error = self._threads.run(lambda: watch(self._registry.function(path)), STEP_TIMEOUT_MS / SECOND_MS)
         if error is not None:
-            return Stuck(not_loaded(path, error)) if isinstance(error, AttemptTimeoutError) else of_error(at, error)
+            return not_imported(at, path, error)
         self._known.add(path)
         return None
 
