@@ -17,7 +17,9 @@ from stepwell.limits import LOG_LINE_CHARACTERS
 from stepwell.local import log_files
 from stepwell.local.ids import short
 from stepwell.local.log_files import LocalRunLogs, LogFile
+from stepwell.local.run_logs import OwnFrames
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.registry import Registry
 from stepwell.runtime.steps.secrets import READ
 from stepwell.runtime.stores.log_lines import Asked, LogLine
 from tests.local.kit import Dev, until
@@ -248,3 +250,14 @@ def _record(message: str, run_id: str = "run_1") -> logging.LogRecord:
     record = logging.LogRecord("shop", logging.INFO, "", 0, message, None, None)
     record.run_id = run_id
     return record
+
+
+def test_a_traceback_of_an_import_begins_with_users_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_prices.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ZeroDivisionError) as raised:
+        Registry(tmp_path).function("python:broken_prices.work")
+    _, *frames = OwnFrames().formatException((raised.type, raised.value, raised.tb.tb_next)).splitlines()
+    assert [line for line in frames if line.startswith("  File")] == [
+        f'  File "{tmp_path / "broken_prices.py"}", line 1, in <module>'
+    ]

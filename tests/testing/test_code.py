@@ -191,6 +191,31 @@ def test_a_wait_for_code_that_the_last_deploy_ends_at_once_is_logged_once(
     assert len([line for line in caplog.messages if "waits for code" in line]) == 2
 
 
+def test_a_function_whose_import_fails_is_told_of_once_with_the_lines_of_the_folder(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write("\n1 / 0\n", "prices")
+    folder.write("import prices\n")
+    run = folder.start("workflow: flow\nfunction: python:shop.work")
+    assert run.waiting_for == "code"
+    (told,) = [record for record in caplog.records if "division by zero" in record.getMessage()]
+    assert told.exc_info is None
+    assert told.getMessage().splitlines() == [
+        "run_000001 waits for code: python:shop.work: ZeroDivisionError: division by zero at prices.py:2",
+        '  File "shop.py", line 1, in <module>',
+        "    import prices",
+        '  File "prices.py", line 2, in <module>',
+        "    1 / 0",
+    ]
+
+
+@pytest.mark.parametrize("definition", [FORMATS["timeline"], "workflow: flow\nfunction: python:shop.work"])
+def test_the_line_that_breaks_an_import_is_said_where_the_run_waits(folder: Folder, definition: str) -> None:
+    folder.write("\n1 / 0\n")
+    run = folder.start(definition)
+    assert run.view["waiting_data"]["at"] == "shop.py:2"
+
+
 def test_the_attempt_after_a_failure_is_the_one_that_waits(folder: Folder) -> None:
     """Neither the attempt's number nor its idempotency key changes, and no retry is used up."""
     retry = "retry: {max_retries: 1, initial_delay: 10s, on: [step]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import os
@@ -24,6 +25,7 @@ from stepwell.runtime.steps.secrets import READ, masked_text
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_NOT_USERS = (_PACKAGE, str(Path(importlib.__file__).parent) + os.sep, "<frozen importlib")
 _printed = logging.getLogger(PRINTED)
 
 
@@ -135,7 +137,7 @@ class OwnFrames(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the standard library's name
         kind, error, trace = ei
         own = trace
-        while own is not None and own.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        while own is not None and own.tb_frame.f_code.co_filename.startswith(_NOT_USERS):
             own = own.tb_next
         return super().formatException((kind, error, own or trace))
 

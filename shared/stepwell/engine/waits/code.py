@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,10 +48,16 @@ class CodeWait(WaitKind):
         error = parked.data if isinstance(parked.data, dict) else {}
         code = error.get("code")
         what = f"cannot load {code}" if code else "cannot continue with the deployed code"
-        text = f"It {what}: {error.get('type')}: {error.get('message')}."
+        text = f"It {what}: {told(error)}."
         event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run only"
         wakers = (Waker("timer", "it retries by itself", parked.until_ms), Waker("event", event))
         return Reason(f"{text} Nothing is lost: fix the code and deploy it.", wakers)
+
+
+def told(error: Mapping[str, Any]) -> str:
+    """Returns why the code cannot be used, as text: with the line that raised it, if that is known."""
+    message, place = error.get("message") or "", error.get("at")
+    return f"{error.get('type')}: {message}{f' at {place}' if place and place not in message else ''}"
 
 
 CODE_WAIT = CodeWait(CODE, Signal.STUCK, entry="function.stuck", thing="other code")

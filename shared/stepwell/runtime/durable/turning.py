@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
@@ -21,8 +22,10 @@ from stepwell.runtime.durable.running import FunctionSession, Outside
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import FORK
 from stepwell.runtime.steps.binding import copy_of
+from stepwell.runtime.steps.failures import not_loaded
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.runtime.steps.tracebacks import own_line
 from stepwell.values import dataclass
 
 NO_LONGER = Asked("step", "ended")  # stands for an operation of tasks that has ended: nobody asks for it
@@ -132,6 +135,16 @@ def of_error(at: Standing, error: BaseException | None, records: Sequence[Record
     if isinstance(error, EngineFault | NewerFormat):
         raise error
     return Stuck(function_failure(at, error or RuntimeError("the function came to no end")))
+
+
+def not_imported(at: Standing, path: str, error: BaseException) -> Result:
+    """Returns the result of a turn whose function's module cannot be imported. The line of its wait tells of it."""
+    if isinstance(error, AttemptTimeoutError):
+        return Stuck(not_loaded(path, error))
+    if isinstance(error, UserError | EngineFault | NewerFormat):
+        return of_error(at, error)
+    failure, line = function_failure(at, error, is_logged=False), own_line(error)
+    return Stuck(replace(failure, data={"at": line}) if line and failure.data is None else failure)
 
 
 def _of_this_input(records: Sequence[Record]) -> Sequence[Record]:

@@ -6,7 +6,8 @@ import logging
 
 from stepwell.engine.actions import RunStep
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
-from stepwell.engine.waits.code import is_again, is_for_code
+from stepwell.engine.turns import Stuck
+from stepwell.engine.waits.code import is_again, is_for_code, told
 from stepwell.runtime.log.standing import Standing
 
 _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
@@ -24,12 +25,19 @@ def log_written(at: Standing, record: Record) -> None:
     if record.parked is not None and is_for_code(record) and not is_again(at.token, record.parked):
         error, ids = record.parked.data, {"run_id": at.run_id, "step": record.node}
         code = error.get("code", at.graph.code)
-        _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
+        _worker.warning("%s waits for code: %s: %s%s", at.run_id, code, told(error), _frames(at), extra=ids)
     node = at.graph.nodes.get(record.node)
     if node and node.label and (word := _word(record)):
         _log(at, node.name, node.label, word)
     if isinstance(record.next, End) and at.graph.first.label is not None:
         _logger.info("%s %s", at.run_id, record.next.status.value, extra={"run_id": at.run_id})
+
+
+def _frames(at: Standing) -> str:
+    """Returns where in users' code a durable function cannot go on, in lines of their own; "" if that is not known."""
+    result = at.turn.result if at.turn is not None else None
+    frames = result.failure.traceback if isinstance(result, Stuck) else ""
+    return f"\n{frames}" if frames else ""
 
 
 def _word(record: Record) -> str:

@@ -15,7 +15,7 @@ from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
 from stepwell.runtime.steps.secrets import READ, masked_text, without_credentials
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted
-from stepwell.runtime.steps.tracebacks import traceback_of
+from stepwell.runtime.steps.tracebacks import own_line, traceback_of
 
 T = TypeVar("T")
 
@@ -67,7 +67,9 @@ def _name_of(kind: type) -> str:
 
 def not_loaded(run: str, error: BaseException) -> Failure:
     """Returns the failure of code that cannot be loaded, naming `run` for whoever fixes it."""
-    return replace(failure_of(error, "", 0, STEP_TIMEOUT_MS), data={"code": run})
+    place = own_line(error)
+    data = {"code": run, "at": place} if place else {"code": run}
+    return replace(failure_of(error, "", 0, STEP_TIMEOUT_MS), data=data)
 
 
 def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> Failure:

@@ -35,6 +35,13 @@ def traceback_of(error: BaseException) -> str:
     return _bounded([part.encode("utf-8", "replace").decode() for part in parts])
 
 
+def own_line(error: BaseException) -> str:
+    """Returns the innermost line of users' code that raised it, as `file:line`; "" if none did."""
+    found = [(own_place(frame.f_code.co_filename), line) for frame, line in walk_tb(error.__traceback__)]
+    own = [f"{place}:{line}" for place, line in found if place is not None]
+    return own[-1] if own else ""
+
+
 def _beneath(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """Yields the members of a group and the chain of causes, each with its link to the exception above it."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
