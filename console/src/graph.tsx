@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { isOfFunction } from "./function";
 import { END, fitted, NODE_HEIGHT, NODE_WIDTH, placed, widthIn, widthOf, type Box, type Placed, type PlacedEdge } from "./layout";
 import type { Graph, GraphNode, RunGraph, Step } from "./types";
 import { plain, span } from "./words";
@@ -61,7 +62,7 @@ export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; 
             node ? (
               <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} visits={visitsOf(drawn, ran, name)} isChosen={(node.operation ?? name) === chosen} choose={choose} />
             ) : (
-              <End key={name} name={name} at={at} />
+              <End key={name} at={at} fails={name !== END || (ran !== null && isOfFunction(ran) && ran.states[ran.start] === "failed")} />
             ),
           )}
           {moves.map((move) => (
@@ -208,12 +209,12 @@ function Share({ counts }: { counts: Record<string, number> }): JSX.Element {
   );
 }
 
-function End({ name, at }: { name: string; at: Box }): JSX.Element {
+function End({ at, fails }: { at: Box; fails: boolean }): JSX.Element {
   return (
-    <g class={name === END ? "end" : "end fails"} transform={`translate(${at.x} ${at.y})`}>
+    <g class={fails ? "end fails" : "end"} transform={`translate(${at.x} ${at.y})`}>
       <circle r="7" />
       <circle r="3.5" class="inner" />
-      <title>{name === END ? "The end" : "The run fails"}</title>
+      <title>{fails ? "The run fails" : "The end"}</title>
     </g>
   );
 }

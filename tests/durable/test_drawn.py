@@ -275,6 +275,28 @@ def conditional(flows: Flows) -> tuple[Stepwell, Run]:
     return kit, run
 
 
+@pytest.mark.parametrize("failing", ['raise ValueError("no flour\\nleft")', "await ctx.step(bake, 1)"])
+def test_the_end_of_a_run_that_failed_is_drawn_as_failed_with_the_error(flows: Flows, failing: str) -> None:
+    """Where the function's own code raised it, all operations have completed."""
+    kit = flows(f"{STEPS}    await ctx.step(mix, 1)\n    {failing}\n")
+    kit.mock("bake", raises=ValueError("no flour\nleft"))
+    run = kit.start("cake")
+    kit.advance("1m")
+    assert run.status == "failed"
+    ends = {
+        "svg": ">✗ ValueError: no flour left<",
+        "mermaid": '(["#10007; ValueError#58; no flour left"])',
+        "dot": '"✗ ValueError: no flour left"',
+    }
+    for form, end in ends.items():
+        assert end in kit.client().handle(run.id).graph(form), form
+
+
+def test_the_end_of_a_run_that_completed_is_no_failure(flows: Flows) -> None:
+    flow = drawn(flows, "await ctx.step(mix, 1)")
+    assert "✗" not in draw("mermaid", flow.view, flow.states)
+
+
 def test_a_wait_for_a_condition_is_a_node_that_waits_and_is_done_when_the_function_goes_on(flows: Flows) -> None:
     kit, run = conditional(flows)
     flow = flow_now(kit, run.id)

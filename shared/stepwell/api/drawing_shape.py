@@ -103,7 +103,7 @@ def picture(
     """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited.
 
     `words` says how a node went, `taken` how often a rule, by its id, was taken. A run of a durable function is drawn
-    by what its log has, which `operations` makes a graph of.
+    by what its log has, which `operations` makes a graph of; there the words of `end` are the run's error.
     """
     if not isinstance(graph, Graph):
         return _run_picture(graph, states, words, taken)
@@ -142,7 +142,9 @@ def _run_picture(
              taken=taken.get(edge["id"], 0))
         for edge in view["edges"]
     ]  # fmt: skip
-    ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
+    is_failed = states[view["start"]] == "failed"  # perhaps by the function's own code, behind its last operation
+    end = Shape(_END_ID, "fail", words.get(END, "failed")) if is_failed else Shape(_END_ID, "end", "end")
+    ends = [end] if any(line.target == _END_ID for line in lines) else []
     return Picture(view["start"], (*shapes, *ends), tuple(lines))
 
 

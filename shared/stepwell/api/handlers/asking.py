@@ -32,10 +32,11 @@ from stepwell.api.requests import (
     WholeListQueryString,
 )
 from stepwell.api.rollbacks import node_not_undone
+from stepwell.api.states import error_of
 from stepwell.api.views import RunView, run_summary, view_of
 from stepwell.api.vocabulary import MACHINE, in_words_of
 from stepwell.api.waiting import shown_to
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import END, Json
 from stepwell.engine.entries import entry_json
 from stepwell.engine.names import iso
 from stepwell.engine.records import Status
@@ -201,6 +202,8 @@ async def get_graph(call: Call) -> Answer:
 
     shown = drawn.view if at.graph.replays and len(drawn.view["nodes"]) > 1 else at.graph
     words = words_of(drawn.steps) | dict.fromkeys(node_not_undone(at), "not undone")
+    if at.graph.replays and (error := error_of(at.token)) is not None:
+        words[END] = f"{error.type}: {error.message}"
     return Answer(200, drawing.draw(form, shown, drawn.states, words, drawn.taken), _MEDIA[form])
 
 
