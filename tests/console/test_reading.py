@@ -89,6 +89,20 @@ def test_the_page_of_a_function_says_where_its_graphs_are(served: Served, page: 
     expect(page.locator(".graph")).to_have_count(0)
 
 
+def test_the_graph_of_a_function_s_run_that_failed_ends_in_a_failure(served: Served, page: Page) -> None:
+    """All of its operations may have completed: then the function's own code has failed."""
+
+    def failed(route: Route) -> None:
+        graph = route.fetch().json()
+        end = {"id": "ask>end", "from": "ask", "to": "end", "stage": "", "when": None, "foreach": None, "fail": None}
+        states = {**graph["states"], graph["start"]: "failed"}
+        route.fulfill(json={**graph, "edges": [*graph["edges"], end], "states": states})
+
+    page.route("**/graph?*", failed)
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['function']}")
+    expect(page.locator(".graph .end.fails title")).to_have_text("The run fails")
+
+
 def test_a_limit_of_each_key_tells_who_has_its_permits_once_the_key_is_named(served: Served, page: Page) -> None:
     runs = [{"run_id": f"run_{number:020}", "token": "0", "place": number or None} for number in range(3)]
     limit = {"name": "order", "of": "runs", "concurrency": 1, "rate_limit": None, "key": "{{ input.customer }}"}
