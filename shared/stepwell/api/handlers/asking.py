@@ -202,7 +202,7 @@ async def get_graph(call: Call) -> Answer:
 
     shown = drawn.view if at.graph.replays and len(drawn.view["nodes"]) > 1 else at.graph
     words = words_of(drawn.steps) | dict.fromkeys(node_not_undone(at), "not undone")
-    if at.graph.replays and (error := error_of(at.token)) is not None:
+    if (error := error_of(at.token)) is not None:
         words[END] = f"{error.type}: {error.message}"
     return Answer(200, drawing.draw(form, shown, drawn.states, words, drawn.taken), _MEDIA[form])
 
