@@ -17,10 +17,11 @@ from stepwell.definition.graph import Approvers, Json, Step, Throttle
 from stepwell.engine.turns import Given
 from stepwell.errors import InvalidInput
 from stepwell.limits import APPROVERS, FORK_WIDTH, YEAR_MS
-from stepwell.runtime.durable.operations import in_force, input_of, reader_of, result_reader, stored
+from stepwell.runtime.durable.operations import closed, in_force, input_of, reader_of, result_reader, stored
 
 # Patches, as a record has them; no names that users can give.
-_HEARTBEAT, _NAME, _STEP = "stepwell:heartbeat", "stepwell:name", "stepwell:step"
+_HANDLER, _HEARTBEAT = "stepwell:handler", "stepwell:heartbeat"
+_NAME, _STEP = "stepwell:name", "stepwell:step"
 
 
 def called(
@@ -34,7 +35,8 @@ def called(
         return stored(args[0] if args else None, f"the input of {workflow}"), checked_name(workflow), reader_of(hint)
     name = getattr(workflow, WORKFLOW_MARK, None)
     if name is None:
-        raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint="mark it with @workflow, or name it")
+        hint = uncalled("child", workflow) or "mark it with @workflow, or name it"
+        raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint=hint)
     return input_of(workflow, args, named, OPTIONS["child"]), name, reader_of(hint) if hint else result_reader(workflow)
 
 
@@ -50,9 +52,22 @@ def reference(function: Callable[..., Any]) -> str:
     return f"python:{module}.{name}"
 
 
-@lru_cache(maxsize=1_024)
+def uncalled(operation: str, given: object) -> str:
+    """Returns what to write in place of a coroutine that the operation got; "" for anything else."""
+    name = closed(given)
+    return f"give the function itself: ctx.{operation}({name}, …)" if name else ""
+
+
 def step_of(function: Callable[..., Any]) -> tuple[Step, str]:
-    """Returns the function's step, which each call copies, and its name. Raises as `reference` does."""
+    """Returns the function's step, which each call copies, and its name. Raises InvalidInput for what is no step."""
+    if not callable(function):
+        hint = uncalled("step", function) or "give a function of a module, uncalled, and then its arguments"
+        raise InvalidInput(f"{function!r:.80} cannot be a step", code="bad_step", hint=hint)
+    return _step_of(function)
+
+
+@lru_cache(maxsize=1_024)
+def _step_of(function: Callable[..., Any]) -> tuple[Step, str]:
     own = getattr(getattr(function, "__stepwell__", None), "name", None)
     return Step(reference(function)), own or function.__name__
 
@@ -111,7 +126,8 @@ def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
         raise InvalidInput(f"`{what}` of {len(awaited)}; at most {FORK_WIDTH}", code="bad_value")
     for one in awaited:
         if not inspect.isawaitable(one):
-            raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value")
+            hint = f"write an asterisk: ctx.{what}(*…)" if isinstance(one, Iterable) else None
+            raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value", hint=hint)
 
 
 def event_name(name: str) -> str:
@@ -134,6 +150,13 @@ def given_name(name: str | None) -> str:
     if name:
         return check_name(name)
     return check_name(name) if name is not None and name != "" and in_force(_NAME) else ""
+
+
+def check_handler_name(kind: str, name: object) -> None:
+    """Raises InvalidInput for `@ctx.query` without a name: nothing would be registered, as in earlier releases."""
+    if callable(name) and in_force(_HANDLER):
+        raise InvalidInput(f"ctx.{kind} takes the name of the {kind}, not a function", code=f"bad_{kind}_handler",
+                           hint=f'@ctx.{kind}("{getattr(name, "__name__", kind)}")')  # fmt: skip
 
 
 def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:

@@ -137,6 +137,9 @@ class Combining:
         It is checked at once, and again when the function's tasks, or an update, may have changed something.
         """
         going_on(self.run_id)
+        if not callable(condition):
+            raise InvalidInput(f"`until` takes a function that it calls again, not {condition!r:.80}", code="bad_value",
+                               hint="await ctx.until(lambda: …)")  # fmt: skip
         loop: Any = asyncio.get_running_loop()
         seconds = None if timeout is None else _seconds(timeout)
         if condition():

@@ -24,6 +24,7 @@ from stepwell.limits import KEY_CHARACTERS, LOCKS, YEAR_MS
 from stepwell.runtime.durable.arguments import (
     approvers_of,
     called,
+    check_handler_name,
     check_heartbeat,
     check_step,
     checked_name,
@@ -294,6 +295,7 @@ class Context(Combining):
             going_on(self.run_id).queries[checked_name(name)] = function
             return function
 
+        check_handler_name("query", name)
         return register if function is None else register(function)
 
     def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
@@ -311,6 +313,7 @@ class Context(Combining):
             going_on(self.run_id).updates[checked_name(name)] = function
             return Handler(name, function)
 
+        check_handler_name("update", name)
         return register if function is None else register(function)
 
     @property

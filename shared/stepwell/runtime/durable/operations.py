@@ -299,8 +299,19 @@ def stored(value: Any, what: str) -> Json:
     try:
         return json_of(value, "value", _is_strict)
     except Exception as error:  # pydantic's and ours, and whatever users' objects raise
+        if name := closed(value):
+            raise InvalidInput(f"{what} is a coroutine", code="not_storable", hint=f"await {name}(…)") from error
         raise InvalidInput(f"{what} cannot be stored: {error}", code="not_storable",
                            hint="use JSON, a pydantic model, a dataclass or a plain type") from error  # fmt: skip
+
+
+def closed(given: object) -> str:
+    """Closes a coroutine that nobody awaits, of which Python would warn. Returns its name; "" for anything else."""
+    if not inspect.iscoroutine(given):
+        return ""
+    if inspect.getcoroutinestate(given) == inspect.CORO_CREATED:
+        given.close()
+    return given.__name__
 
 
 @lru_cache(maxsize=1_024)
