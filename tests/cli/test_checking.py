@@ -148,3 +148,72 @@ def test_a_call_that_a_service_does_not_have_is_an_error_in_a_folder_and_in_a_fi
         (problem,) = json.loads(result.stdout)
         assert (problem["code"], problem["hint"], problem["line"]) == (
             "unknown_action", "did you mean `sendMessage`?", 1)  # fmt: skip
+
+
+def test_a_missing_limit_is_an_error_at_its_line_in_a_folder_and_in_a_file(folder: Path, cli: Cli) -> None:
+    (folder.parent / "pyproject.toml").write_text("[tool.stepwell]\n")
+    (folder / "limits.yaml").write_text("limits: {stripe: {concurrency: 5}}\n")
+    texts = {
+        "order.yaml": (ORDER.replace("timeout", "throttle: strip, timeout"), 3),
+        "graph.yaml": ("workflow: graph\nnodes:\n  pay:\n    run: python:shop.charge\n    timeout: 1m\n"
+                       "    throttle: {limit: strip}\n", 6),
+        "inside.yaml": ("kind: Workflow\nmetadata: {name: inside}\nspec:\n  steps:\n"
+                        "  - name: pay\n    run: python:shop.charge\n    timeout: 1m\n    throttle: strip\n", 8),
+    }  # fmt: skip
+    for name, (text, line) in texts.items():
+        (folder / name).write_text(text)
+        for path in ((), (f"workflows/{name}",)):
+            problems = json.loads(cli("check", "--json", *path).stdout)
+            told = {(one["code"], one["severity"], one["line"]) for one in problems if one["file"].endswith(name)}
+            assert told == {("unknown_limit", "error", line)}, (path, problems)
+
+
+def test_a_name_that_two_files_give_is_told_at_its_line(folder: Path, cli: Cli) -> None:
+    (folder / "other.yaml").write_text(f"description: the same name\n{ORDER}")
+    (problem,) = found(cli, 1)
+    assert (problem["code"], Path(problem["file"]).name, problem["line"]) == ("duplicate_workflow", "other.yaml", 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "target", "shop", "file", "line"),
+    [
+        ("unknown_function", "shop.chrage", "", "order.yaml", 3),
+        ("unknown_module", "shops.charge", "", "order.yaml", 3),
+        ("bad_arguments", 'shop.charge", input: {a: 1}, pool: "default', "def charge(amount): ...\n", "order.yaml", 3),
+        ("unknown_import", "shop.charge", "import not_here\ndef charge(): ...\n", "shop.py", 1),
+        ("unknown_import", "shop.charge", "import bank\ndef charge(): ...\n", "bank.py", 1),
+        ("bad_syntax", "shop.charge", "def charge(: ...\n", "shop.py", 1),
+    ],
+)
+def test_one_file_of_a_project_is_checked_with_its_targets_as_the_project_is(
+    folder: Path, cli: Cli, code: str, target: str, shop: str, file: str, line: int
+) -> None:
+    (folder.parent / "pyproject.toml").write_text("[tool.stepwell]\n")
+    (folder / "order.yaml").write_text(ORDER.replace("shop.charge", target))
+    (folder / "bank.py").write_text("import not_here_either\n")
+    if shop:
+        (folder / "shop.py").write_text(shop)
+    of_project, of_file = (json.loads(cli("check", "--json", *path).stdout) for path in ((), ("workflows/order.yaml",)))
+    places = [(one["code"], one["severity"], Path(one["file"]).name, one["line"]) for one in of_file]
+    assert places == [(code, "error", file, line)]
+    assert places == [(one["code"], one["severity"], Path(one["file"]).name, one["line"]) for one in of_project]
+
+
+def test_one_file_runs_no_code_and_tells_nothing_of_code_that_it_does_not_name(folder: Path, cli: Cli) -> None:
+    (folder / "shop.py").write_text("def charge(): ...\nraise SystemExit\n")
+    (folder / "other.py").write_text("from stepwell import step\nimport not_here\n@step\ndef f(): ...\n")
+    result = cli("check", "workflows/order.yaml")
+    assert (result.exit_code, result.stdout) == (0, "1 workflow, 0 errors, 0 warnings\n")
+    assert found(cli, 1)[0]["code"] == "unknown_import"
+
+
+def test_a_module_that_one_file_lacks_is_a_warning_where_the_workflow_folder_is_not_known(
+    folder: Path, cli: Cli
+) -> None:
+    (folder / "billing").mkdir()
+    (folder / "order.yaml").rename(folder / "billing" / "order.yaml")
+    result = cli("check", "workflows/billing/order.yaml")
+    assert result.exit_code == 0
+    assert "warning there is no module 'shop' [unknown_module]" in result.stdout
+    assert "it may be in a folder above; check the whole folder" in result.stdout
+    assert found(cli, 0) == []

@@ -36,6 +36,7 @@ def test_of_a_definition_in_one_long_line_only_what_is_around_the_place_is_shown
     steps = [{"name": f"s{number}", "run": "python:m.f", "timeout": "1m"} for number in range(300)]
     steps[place]["rnu"] = "python:m.g"
     (tmp_path / "long.json").write_text(json.dumps({"workflow": "long", "timeline": steps}))
+    (tmp_path / "m.py").write_text("def f(): ...\n")
     result = cli(command, str(tmp_path / "long.json"))
     line, caret = next(
         pair for pair in pairwise((result.stdout + result.stderr).splitlines()) if pair[0].startswith("    1 | ")

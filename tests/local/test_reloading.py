@@ -123,6 +123,14 @@ def test_a_module_that_python_cannot_compile_is_told_to_have_runs_wait(
     )
 
 
+def test_a_missing_limit_is_logged_with_its_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "order.yaml").write_text(GOOD.replace("shop.nap", "shop.nap, timeout: 1m, throttle: none"))
+    reloading.tell_problems(load_folder(tmp_path).problems)
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path}/order.yaml:2:")
+    assert " error unknown_limit: " in line
+
+
 def test_a_change_between_the_reading_of_the_folder_and_its_watching_is_taken_up(
     local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,23 +89,30 @@ def _check_module(path: Path) -> tuple[int, Sequence[Problem]]:
 
 def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
+    from stepwell.cli.file_checks import check_code_of, check_limits_of  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
+    from stepwell.local.placing import with_lines  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.scheduled import schedule_problems  # noqa: PLC0415 - the same
     from stepwell.runtime.starts.sources import without_timed  # noqa: PLC0415 - with the compiler
 
-    folder = _folder_of(path)
-    made = compile_definition(read_definition(path), str(path), load_resources(folder).document)
+    folder, text = _folder_of(path), read_definition(path)
+    project = find_project(path.parent)
+    is_known = project is not None and folder == project.folder
+    made = compile_definition(text, str(path), load_resources(folder).document)
+    code = check_code_of(path, text, folder, is_known=is_known)
     if made.graph is None:
-        return made.problems
+        return (*made.problems, *code)
     hint = "it may be in another file; check the whole folder"
     unknown = unknown_workflows(made.called, [made.graph.name], "warning", hint)
     try:
         problems = without_timed(made.problems, [made.graph], folder)
     except PermissionError:  # of a folder beside the file, such as one in /tmp: the warnings stay
         problems = made.problems
-    return (*problems, *check_services(path, folder), *unknown, *schedule_problems(made.graph, str(path)))
+    limits = check_limits_of(made.graph, folder, str(path), is_known=is_known)
+    placed = with_lines((*limits, *schedule_problems(made.graph, str(path))))
+    return (*problems, *check_services(path, folder), *unknown, *code, *placed)
 
 
 def _folder_of(path: Path) -> Path:
@@ -120,12 +127,13 @@ def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
     Raises NotFound if there is no such folder.
     """
     from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
+    from stepwell.local.placing import with_lines  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded, project = load_folder(path), project_of(path)
     code = check_folder_code(path, project.sources[1:])
-    return loaded, (*loaded.problems, *code, *check_services(path), *_missing_packages(project))
+    return loaded, (*with_lines(loaded.problems), *code, *check_services(path), *_missing_packages(project))
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:

@@ -95,10 +95,25 @@ def _rate_of(given: Mapping[str, Json] | None) -> RateLimit | None:
 
 
 def unknown_limits(graph: Graph, known: Collection[str], file: str = "") -> Iterator[Problem]:
-    """Reports steps whose limit is not in `limits.yaml`."""
+    """Reports steps whose limit is not in `limits.yaml`, with their pointer in the definition."""
+    paths: dict[str, str] | None = None
     for node in graph.nodes.values():
         throttle = node.step.throttle if node.step is not None else None
         if throttle is not None and throttle.limit not in known:
+            paths = dict(_throttled(graph.document, "")) if paths is None else paths
             message = f"`{node.name}` is throttled by {throttle.limit!r}, which limits.yaml does not have"
             hint = closest(throttle.limit, known) or f"add it: {_EXAMPLE}"
-            yield Problem("unknown_limit", message, hint=hint, file=file)
+            yield Problem("unknown_limit", message, paths.get(node.name, ""), hint, file)
+
+
+def _throttled(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """Yields each node with a `throttle`: its name, which may be its key, and the pointer to the throttle."""
+    if isinstance(value, dict):
+        if "throttle" in value:
+            key = path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+            yield str(value.get("name", key)), f"{path}/throttle"
+        for key, part in value.items():
+            yield from _throttled(part, f"{path}/{pointer_part(key)}")
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _throttled(part, f"{path}/{index}")

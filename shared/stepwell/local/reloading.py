@@ -15,6 +15,7 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
+from stepwell.local.placing import with_lines
 from stepwell.local.wiring import Local
 from stepwell.project import project_of
 from stepwell.runtime.loop.driving import run_now
@@ -180,7 +181,7 @@ def _wrong(problems: Iterable[Problem]) -> set[str]:
 
 def tell_problems(problems: Iterable[Problem]) -> None:
     """Logs the problems of the definitions, like `stepwell check`."""
-    for problem in problems:
+    for problem in with_lines(problems):
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
 
 
