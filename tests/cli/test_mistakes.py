@@ -10,8 +10,10 @@ import pytest
 import typer.main
 
 from stepwell import errors
+from stepwell.cli.completing import WAITS
 from stepwell.cli.main import app
 from stepwell.client import Client, Unreachable
+from stepwell.engine.waits.kind import KINDS
 from stepwell.error_hints import HINTS
 from tests.api.test_hints import refusals
 from tests.docs.errors import every
@@ -145,7 +147,7 @@ def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
         (["runs", "--limit", "0"], "Invalid value for '--limit'"),
         (["run", "w", "--tag", "team"], "error: 'team' is not of the form name=value [bad_pair]"),
         (["run", "w", "--tag", "a=1", "--tag", "a=2"], "error: --tag a is given twice [bad_pair]"),
-        (["runs", "--since", "yesterday"], "error: 'yesterday' is not a duration [bad_duration]"),
+        (["runs", "--since", "yesterday"], "error: 'yesterday' is neither a duration nor a time [bad_duration]"),
         (["runs", "--url", "localhost:8787"], "error: 'localhost:8787' is not the URL of an API [bad_url]"),
         (["graph"], "give a definition file, a workflow's name, or a run with --run"),
         (["graph", "nofile.yaml"], "error: there is no file or folder 'nofile.yaml' [no_such_file]"),
@@ -303,3 +305,37 @@ def test_wrong_usage_is_an_error_as_all_others(cli: Cli, arguments: list[str], s
 
 def test_a_group_without_a_command_shows_its_help(cli: Cli) -> None:
     assert "Usage: stepwell webhook" in cli("webhook").output
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("command", "said", "hint"),
+    [
+        ("runs --status faild", "there is no status 'faild'", "did you mean `failed`? known: idle, pending, running, "),
+        ("runs --status waiting,Failed", "there is no status 'Failed'", "did you mean `failed`? known: idle, "),
+        ("runs --status xyz", "there is no status 'xyz'", "known: idle, pending, running, waiting, "),
+        ("batch cancel --status runing", "there is no status 'runing'", "did you mean `running`? known: idle, "),
+        ("show r1 --branches faild", "there is no status 'faild'", "did you mean `failed`? known: idle, "),
+        ("runs --waiting-for aproval", "there is no wait 'aproval'", "did you mean `approval`? known: approval, "),
+    ],
+)
+def test_a_status_or_a_wait_that_there_is_not_is_told_without_a_call(
+    api: FakeApi, cli: Cli, command: str, said: str, hint: str, more: list[str]
+) -> None:
+    result = cli(*command.split(), *more)
+    assert (result.exit_code, api.calls) == (2, [])
+    told = result.stdout if more else result.stderr
+    assert said in told
+    assert hint in told
+
+
+def test_all_waits_that_the_engine_knows_can_be_asked_for() -> None:
+    """The command line has their names without the engine, which takes long to import."""
+    assert set(WAITS) == set(KINDS)
+
+
+def test_a_time_that_is_none_is_told_with_both_ways_to_write_one(cli: Cli) -> None:
+    assert cli("runs", "--since", "yesterday").stderr == (
+        "error: 'yesterday' is neither a duration nor a time [bad_duration]\n"
+        "  hint: write how long ago, such as 2h or 7d, or a time such as 2027-01-01T09:00\n"
+    )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.completing import complete_run, complete_workflow
+from stepwell.cli.completing import STATUSES, complete_run, complete_workflow
 from stepwell.cli.unread import unread
 from stepwell.definition.durations import parse_duration
+from stepwell.definition.text import closest
 from stepwell.errors import UserError
 
 # Of a command whose output is JSON anyway, or that serves; the main program reads it from the words.
@@ -115,14 +116,37 @@ def read_pairs(given: Sequence[str], option: str, example: str = "team=payments"
     return pairs
 
 
+def read_statuses(given: Iterable[str], more: Sequence[str] = ()) -> list[str]:
+    """Returns these statuses of runs, of which each may be several with commas. Raises UserError for an unknown one."""
+    return read_words(given, [*STATUSES, *more], "status", "bad_status")
+
+
+def read_words(given: Iterable[str], known: Sequence[str], thing: str, code: str) -> list[str]:
+    """Returns the words that an option was given, of those that are known. Raises UserError for another one."""
+    words = [word.strip() for one in given for word in one.split(",") if word.strip()]
+    if unknown := next((word for word in words if word not in known), ""):
+        close, there_are = closest(unknown.lower(), known), f"known: {', '.join(known)}"
+        hint = f"{close} {there_are}" if close.startswith("did you mean") else there_are
+        raise UserError(f"there is no {thing} {unknown!r:.80}", code=code, hint=hint)
+    return words
+
+
 def read_since(given: str, now: datetime | None = None) -> str:
     """Converts a time, or an age such as `2h` or `7d`, to RFC 3339. Raises UserError."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:
-        ago_ms = parse_duration(given)
+        ago_ms = _age_ms(given)
         return ((now or datetime.now(UTC)) - timedelta(milliseconds=ago_ms)).isoformat()
     return _with_zone(moment)
+
+
+def _age_ms(given: str) -> int:
+    try:
+        return parse_duration(given)
+    except UserError as error:
+        hint = "write how long ago, such as 2h or 7d, or a time such as 2027-01-01T09:00"
+        raise UserError(f"{given!r:.40} is neither a duration nor a time", code=error.code, hint=hint) from None
 
 
 def read_start(start_at: str, delay: str, now: datetime | None = None) -> str:

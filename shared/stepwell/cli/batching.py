@@ -21,6 +21,7 @@ from stepwell.cli.arguments import (
     Url,
     read_pairs,
     read_since,
+    read_statuses,
 )
 from stepwell.cli.completing import complete_status
 from stepwell.cli.connect import connect, person, there
@@ -77,9 +78,10 @@ def batch(
     if tag:
         read_pairs([tag], "--tag")
     since, before = (read_since(one) if one else "" for one in (since, before))
+    statuses = read_statuses(status or ())
     with connect(url) as client:
         job = client.batch(
-            action.value, workflow=workflow, status=status or (), tag=tag, since=since, before=before, failure=failure,
+            action.value, workflow=workflow, status=statuses, tag=tag, since=since, before=before, failure=failure,
             rate=rate, canary=canary, dry_run=dry_run, reason=reason, by=person(by),
         )  # fmt: skip
         if watch or dry_run:

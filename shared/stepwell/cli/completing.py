@@ -12,6 +12,11 @@ from stepwell.errors import StepwellError
 T = TypeVar("T")
 
 RUNS = 50  # the newest ones
+STATUSES = tuple(status.value for status in Status)
+WAITS = (  # what a run may wait for
+    *("approval", "event", "response", "callback", "document", "signature", "test", "delay", "sleep"),
+    *("children", "agent", "lock", "limit", "code", "any", "all", "tasks"),
+)
 
 
 def complete_run(incomplete: str) -> list[tuple[str, str]]:
@@ -32,7 +37,12 @@ def complete_run_or_workflow(incomplete: str) -> list[str]:
 
 def complete_status(incomplete: str) -> list[str]:
     """Completes a status of runs."""
-    return [status.value for status in Status if status.value.startswith(incomplete)]
+    return [status for status in STATUSES if status.startswith(incomplete)]
+
+
+def complete_wait(incomplete: str) -> list[str]:
+    """Completes the kind of a wait."""
+    return [kind for kind in WAITS if kind.startswith(incomplete)]
 
 
 def _runs() -> Iterator[tuple[str, str]]:

@@ -136,9 +136,8 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     opening.console,
-    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
-    limiting.limits,
-    logs.logs,
+    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats),
+    *(scheduling.schedules, limiting.limits, logs.logs),
     *(failing.failures, versions.versions, versions.alias),
     *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),

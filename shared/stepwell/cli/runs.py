@@ -23,8 +23,10 @@ from stepwell.cli.arguments import (
     read_pairs,
     read_since,
     read_start,
+    read_statuses,
+    read_words,
 )
-from stepwell.cli.completing import complete_run, complete_status, complete_workflow
+from stepwell.cli.completing import WAITS, complete_run, complete_status, complete_wait, complete_workflow
 from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json, print_warnings
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
@@ -150,7 +152,14 @@ def runs(
     before: Before = "",
     failure: OfFailure = "",
     waiting_for: Annotated[
-        str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
+        str,
+        typer.Option(
+            "--waiting-for",
+            metavar="KIND",
+            show_default=False,
+            help="approval, event, sleep, …",
+            autocompletion=complete_wait,
+        ),
     ] = "",
     parent: Annotated[
         str,
@@ -190,10 +199,12 @@ def runs(
     if tag:
         read_pairs([tag], "--tag")
     since, before = (read_since(one) if one else "" for one in (since, before))
+    statuses = read_statuses(status or ())
+    read_words([waiting_for], WAITS, "wait", "bad_wait")
     with connect(url) as client:
         found = client.runs(
             workflow=workflow,
-            status=status or (),
+            status=statuses,
             tag=tag,
             since=since,
             before=before,
@@ -259,6 +270,7 @@ def show(
     url: Url = "",
 ) -> None:
     """Show a run: its status, steps and result. With --branches: the branches of its fork."""
+    read_statuses([branches], ["all"])
     with connect(url) as client:
         run = client.handle(run_id)
         if not branches and not fork:
@@ -361,21 +373,6 @@ def stats(
     from stepwell.cli.render import stats_view  # noqa: PLC0415 - rich
 
     console().print(stats_view(found))
-
-
-def schedules(as_json: AsJson = False, url: Url = "") -> None:
-    """List the schedules: their workflows and their next times."""
-    with connect(url) as client:
-        found = client.schedules()
-    if as_json:
-        print_json({"items": found, "next_cursor": None})
-        return
-    from stepwell.cli.render import schedules_table  # noqa: PLC0415 - rich
-
-    if not found:
-        typer.echo("no schedules", err=True)
-        return
-    console().print(schedules_table(found, datetime.now(UTC)))
 
 
 def _show(found: JsonObject, as_json: bool) -> None:

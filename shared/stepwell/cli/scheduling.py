@@ -1,4 +1,4 @@
-"""`stepwell schedule`: pauses a schedule, ends its pause, or starts its run now."""
+"""`stepwell schedules` and `stepwell schedule`: lists schedules, pauses one, ends its pause, or starts its run now."""
 
 from __future__ import annotations
 
@@ -10,11 +10,27 @@ import typer
 from stepwell.cli.acts import id_of, report
 from stepwell.cli.arguments import AsJson, By, Reason, Url, read_time
 from stepwell.cli.connect import connect, person
+from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import when
 
 Name = Annotated[
     str, typer.Argument(metavar="SCHEDULE", help="Its name, as `stepwell schedules` has it.", show_default=False)
 ]
+
+
+def schedules(as_json: AsJson = False, url: Url = "") -> None:
+    """List the schedules: their workflows and their next times."""
+    with connect(url) as client:
+        found = client.schedules()
+    if as_json:
+        print_json({"items": found, "next_cursor": None})
+        return
+    from stepwell.cli.render import schedules_table  # noqa: PLC0415 - rich
+
+    if not found:
+        typer.echo("no schedules", err=True)
+        return
+    console().print(schedules_table(found, datetime.now(UTC)))
 
 
 def pause(name: Name, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
