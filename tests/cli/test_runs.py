@@ -161,12 +161,21 @@ def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:
     assert result.exit_code == 0
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[:3] == [f"run        {ID}", "workflow   order-review  7a2a67bc", "status     ◔ waiting"]
-    assert "progress   ━━━━━━━━━━━━━━━━━━━━ 2/6" in lines
+    assert "progress   ━━━━━━━───────────── 2/6" in lines
     assert "at         approve, waiting for approval" in lines
     assert any(line.startswith("waits for  approval, until 2099-03-01 14:02 (in ") for line in lines)
     assert 'with       {"order_id": "A-1"}' in lines
     assert " ✓  validate      1  85 ms" in lines
     assert " ✗  charge        3  3.0 s  CardDeclined: no funds (3 tries)" in lines
+
+
+def test_a_run_that_waits_for_events_shows_their_names_and_keys(api: FakeApi, cli: Cli) -> None:
+    paid, shipped = {"name": "paid", "key": "A-1"}, {"name": "shipped", "key": ""}
+    waiting = {**RUN, "waiting_for": "event", "waiting_data": None}
+    api.has_run({**waiting, "waiting_events": [paid]}, {**waiting, "waiting_events": [paid, shipped]})
+    one, several = (cli("show", "run_01JABC").stdout.splitlines() for _ in range(2))
+    assert "event      paid with key A-1" in [line.rstrip() for line in one]
+    assert "events     paid with key A-1, shipped" in [line.rstrip() for line in several]
 
 
 def test_show_says_callback_of_a_run_that_waits_for_one(api: FakeApi, cli: Cli) -> None:
@@ -310,6 +319,21 @@ def test_history_reads_all_pages(api: FakeApi, cli: Cli) -> None:
     assert "phases" not in api.calls[-1].query
 
 
+def test_history_has_columns_that_take_the_ids_of_branches(api: FakeApi, cli: Cli) -> None:
+    ids = ["0@-1.0", "0/0.0@0.1", "0/12.117/3.4@10.2"]
+    kinds = ["run.created", "step.with_a_long_type_of_entry", "step.started"]
+    at = ["2026-03-01T23:59:59.000Z", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z", "2026-03-01T23:59:59.000Z"]
+    entries = [
+        {**HISTORY[1], "id": one, "type": kind, "at": when} for one, kind, when in zip(ids, kinds, at, strict=True)
+    ]
+    api.has_run(RUN, history=entries)
+    lines = cli("history", "run_01JABC").stdout.splitlines()
+    assert [line.index(kind) for line, kind in zip(lines, kinds, strict=True)] == [21] * 3
+    assert len({line.index("validate") for line in lines}) == 1
+    assert [line.index(one) for line, one in zip(lines, ids, strict=True)] == [lines[0].index(ids[0])] * 3
+    assert len({line.index('{"output"') for line in lines}) == 1
+
+
 def test_history_asks_for_the_changes_of_phase_on_every_page(api: FakeApi, cli: Cli) -> None:
     path = f"/runs/{ID}/history"
     api.on("GET", path, (200, {"items": HISTORY[:2], "next_cursor": "0-1"}), (200, {"items": [], "next_cursor": None}))
@@ -384,17 +408,22 @@ def test_stats_without_runs_say_so(api: FakeApi, cli: Cli) -> None:
     assert cli("stats").stdout == "no runs\n"
 
 
-def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli) -> None:
+def test_schedules_are_a_table_with_the_next_time_of_each(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     said = {"name": "nightly:1", "workflow": "nightly", "schedule": "cron(30 2 * * ? *)", "timezone": "Europe/Madrid"}
     over = {**said, "name": "over", "next": []}
     lost = {**said, "name": "lost", "next": ["2126-03-31T01:30:00.000Z"], "error": "no version 'x'"}
     held = {**lost, "name": "held", "paused": {"since": "2026-03-31T01:30:00.000Z", "by": "ana", "reason": "the move"}}
-    page = {"items": [{**said, "next": ["2126-03-31T01:30:00.000Z"]}, over, lost, held], "next_cursor": None}
+    page = {"items": [{**said, "next": ["2126-03-30T01:30:00.000Z"]}, over, lost, held], "next_cursor": None}
     api.on("GET", "/schedules", (200, page), (200, page), (200, {"items": [], "next_cursor": None}))
     lines = cli("schedules").stdout.splitlines()
     assert lines[0].split() == ["name", "workflow", "schedule", "timezone", "next"]
-    assert lines[1].startswith("nightly:1  nightly   cron(30 2 * * ? *)  Europe/Madrid  2126-03-31 01:30 (in ")
-    assert lines[3].endswith("starts nothing: no version 'x'")
+    assert lines[1].startswith(
+        "nightly:1  nightly   cron(30 2 * * ? *)  Europe/Madrid  2126-03-30 02:30 CET, 01:30 here (in "
+    )
+    assert lines[3].rstrip().endswith("starts nothing: no version 'x'")
     assert lines[4].rstrip().endswith("paused by ana: the move")
     assert json.loads(cli("schedules", "--json").stdout) == page
     none = cli("schedules")
@@ -402,14 +431,14 @@ def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli
 
 
 def test_a_schedule_is_paused_unpaused_and_fired(api: FakeApi, cli: Cli) -> None:
-    schedule = {"name": "nightly:1", "next": ["2126-03-31T01:30:00.000Z"]}
+    schedule = {"name": "nightly:1", "timezone": "Asia/Tokyo", "next": ["2126-03-30T17:30:00.000Z"]}
     for act, found in (("pause", schedule), ("unpause", schedule), ("fire", {"run_id": "run_1", "status": "running"})):
         api.on("POST", f"/schedules/nightly%3A1/{act}", (200, found))
     assert cli("schedule", "pause", "nightly:1", "--reason", "the move", "--by", "ana").stdout == (
         "paused nightly:1: it starts no runs\n"
     )
     told = cli("schedule", "unpause", "nightly:1", "--by", "ana").stdout
-    assert told.startswith("nightly:1 fires again, next at 2126-03-31 01:30 (in ")
+    assert told.startswith("nightly:1 fires again, next at 2126-03-31 02:30 JST, 2126-03-30 17:30 here (in ")
     assert cli("schedule", "fire", "nightly:1").stdout == "run_1 is running\n"
     for time in ("2026-03-31T01:30:00Z", "2026-03-31T01:30"):
         assert cli("schedule", "fire", "nightly:1", "--at", time).exit_code == 0

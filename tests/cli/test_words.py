@@ -15,7 +15,7 @@ from stepwell.cli.render import failures_table, runs_table
 from stepwell.cli.run_view import run_view
 from stepwell.cli.screen import console
 from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, brief, clock, local_times, next_command, printable, until
+from stepwell.cli.words import ago, brief, clock, local_times, next_command, printable, until, when_in
 from stepwell.definition.durations import span
 from stepwell.errors import UserError
 from stepwell.settings import Settings, read_settings
@@ -275,3 +275,20 @@ def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
         out.print(run_view({**FAILED, "cost": said}, NOW))
         assert told in printed(out)
         assert ("USD" in printed(out)) is bool(told)
+
+
+@pytest.mark.usefixtures("cli")
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("UTC", "Mon 08:00 UTC (in 16 h)"),
+        ("Europe/London", "Mon 08:00 GMT (in 16 h)"),
+        ("Europe/Berlin", "Mon 09:00 CET, 08:00 here (in 16 h)"),
+        ("Asia/Kathmandu", "Mon 13:45 +0545, 08:00 here (in 16 h)"),
+        ("Pacific/Honolulu", "22:00 HST, Mon 08:00 here (in 16 h)"),
+        ("Mars/Base", "Mon 08:00 (in 16 h)"),
+        (None, "Mon 08:00 (in 16 h)"),
+    ],
+)
+def test_a_time_of_a_schedule_is_told_in_its_own_zone_and_in_the_readers(zone: str | None, told: str) -> None:
+    assert when_in(zone, "2026-03-02T08:00:00.000Z", NOW) == told

@@ -15,6 +15,7 @@ from tests.docs.generate import BLOCKS, DOCS, pages, rendered
 from tests.docs.snippets import ROOT, WRITTEN
 
 _LINK = re.compile(r"\](?:\(|: )([^)#:\s]+)(?:#[^)\s]*)?(?:\)|$)", re.MULTILINE)
+LINE_CHARACTERS = 165
 
 
 def name(page: Path) -> str:
@@ -25,6 +26,16 @@ def name(page: Path) -> str:
 def test_a_page_says_what_the_tables_say(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert rendered(text) == text, "run: python -m tests.docs.generate"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=name)
+def test_the_prose_of_a_page_is_wrapped(page: Path) -> None:
+    """A line of a paragraph that was added without wrapping cannot be read in a diff."""
+    text = re.sub(
+        r"(?s)<!-- generated: .*?<!-- end -->|^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE
+    )
+    long = [line for line in text.splitlines() if len(line) > LINE_CHARACTERS and not line.startswith("|")]
+    assert long == []
 
 
 def test_an_error_is_told_with_its_own_words() -> None:

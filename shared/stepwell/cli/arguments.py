@@ -118,16 +118,16 @@ def read_pairs(given: Sequence[str], option: str, example: str = "team=payments"
 
 def read_statuses(given: Iterable[str], more: Sequence[str] = ()) -> list[str]:
     """Returns these statuses of runs, of which each may be several with commas. Raises UserError for an unknown one."""
-    return read_words(given, [*STATUSES, *more], "status", "bad_status")
+    return read_words(given, [*STATUSES, *more], "status")
 
 
-def read_words(given: Iterable[str], known: Sequence[str], thing: str, code: str) -> list[str]:
+def read_words(given: Iterable[str], known: Sequence[str], thing: str) -> list[str]:
     """Returns the words that an option was given, of those that are known. Raises UserError for another one."""
     words = [word.strip() for one in given for word in one.split(",") if word.strip()]
     if unknown := next((word for word in words if word not in known), ""):
         close, there_are = closest(unknown.lower(), known), f"known: {', '.join(known)}"
         hint = f"{close} {there_are}" if close.startswith("did you mean") else there_are
-        raise UserError(f"there is no {thing} {unknown!r:.80}", code=code, hint=hint)
+        raise UserError(f"there is no {thing} {unknown!r:.80}", code="bad_choice", hint=hint)
     return words
 
 

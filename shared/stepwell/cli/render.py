@@ -13,7 +13,7 @@ from rich.text import Text
 
 from stepwell.cli.connect import there
 from stepwell.cli.grids import plain, status_text, table_of
-from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, waiting_words, when
+from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, waiting_words, when, when_in
 from stepwell.definition.durations import span
 from stepwell.local.ids import short
 
@@ -90,7 +90,7 @@ def line_table(line: Mapping[str, Any]) -> Table:
 
 
 def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """A table of schedules by name, with the next time in the reader's time zone, or why it starts nothing."""
+    """A table of schedules by name, with the next time in the schedule's time zone, or why it starts nothing."""
     table = table_of("name", "workflow", "schedule", "timezone", "next")
     for schedule in items:
         told = (plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
@@ -103,7 +103,8 @@ def _next_time(schedule: Mapping[str, Any], now: datetime) -> str:
     if pause:
         by, reason = pause.get("by"), pause.get("reason")
         return f"paused{f' by {by}' if by else ''}{f': {reason}' if reason else ''}"
-    return f"starts nothing: {error}" if error else when((schedule.get("next") or [None])[0], now)
+    following = (schedule.get("next") or [""])[0]
+    return f"starts nothing: {error}" if error else when_in(schedule.get("timezone"), following, now)
 
 
 def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:

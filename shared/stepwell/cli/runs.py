@@ -200,7 +200,7 @@ def runs(
         read_pairs([tag], "--tag")
     since, before = (read_since(one) if one else "" for one in (since, before))
     statuses = read_statuses(status or ())
-    read_words([waiting_for], WAITS, "wait", "bad_wait")
+    read_words([waiting_for], WAITS, "wait")
     with connect(url) as client:
         found = client.runs(
             workflow=workflow,
@@ -313,11 +313,11 @@ def history(
         if as_json:
             print_json({"items": list(entries), "next_cursor": None})
             return
-        from stepwell.cli.telling import history_line  # noqa: PLC0415 - rich
+        from stepwell.cli.telling import history_lines  # noqa: PLC0415 - rich
 
-        out, now = console(), datetime.now(UTC)
-        for entry in entries:
-            out.print(history_line(entry, now, with_id=True), soft_wrap=True)
+        out = console()
+        for line in history_lines(entries, datetime.now(UTC)):
+            out.print(line, soft_wrap=True)
 
 
 def watch(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:

@@ -11,7 +11,7 @@ from stepwell.cli.acts import id_of, report
 from stepwell.cli.arguments import AsJson, By, Reason, Url, read_time
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import when
+from stepwell.cli.words import when_in
 
 Name = Annotated[
     str, typer.Argument(metavar="SCHEDULE", help="Its name, as `stepwell schedules` has it.", show_default=False)
@@ -44,7 +44,7 @@ def unpause(name: Name, by: By = "", as_json: AsJson = False, url: Url = "") -> 
     """End the pause of a schedule. What it missed is not made up for."""
     with connect(url) as client:
         found = client.unpause_schedule(name, by=person(by))
-    following = when((found.get("next") or [""])[0], datetime.now(UTC))
+    following = when_in(found.get("timezone"), (found.get("next") or [""])[0], datetime.now(UTC))
     report(found, as_json, f"{name} fires again{f', next at {following}' if following else ''}")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from rich.text import Text
 
 from stepwell.cli.words import brief, error_words, exactly, parse_time, phrase, printable
 from stepwell.engine.records import ROOT
+from stepwell.values import dataclass
 
 # Prefixes of `by` that name a message of the engine, which people need not see; any other `by` is a person.
 _ENGINE = (
@@ -36,17 +38,48 @@ _TONES = (  # the colour of a history entry, by the end of its type
 )
 
 
-def history_line(entry: Mapping[str, Any], now: datetime, *, with_id: bool = False) -> Text:
-    """Renders an entry as a line such as `14:02:11  step.completed  charge`; with its id, `0@2.0`, after the step."""
-    kind = printable(str(entry.get("type") or ""))
+PAGE = 200  # entries for which the widths of columns are taken together
+_WIDEST = 32  # of a column: a longer name pushes what follows it
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The widths of the columns of a history with ids."""
+
+    at: int = 8
+    kind: int = 20
+    step: int = 16
+    id: int = 7
+
+    def fit(self, entries: Iterable[Mapping[str, Any]], now: datetime) -> Columns:
+        """Returns columns in which these entries have room, too."""
+        rows = [(self.at, self.kind, self.step, self.id), *(map(len, _cells(entry, now)) for entry in entries)]
+        return Columns(*(min(max(widths), _WIDEST) for widths in zip(*rows, strict=True)))
+
+
+def history_lines(entries: Iterable[Mapping[str, Any]], now: datetime) -> Iterator[Text]:
+    """Renders entries with their ids, in columns that are as wide as a page of them needs."""
+    left, columns = iter(entries), Columns()
+    while page := list(islice(left, PAGE)):
+        columns = columns.fit(page, now)
+        yield from (history_line(entry, now, columns) for entry in page)
+
+
+def _cells(entry: Mapping[str, Any], now: datetime) -> tuple[str, str, str, str]:
+    kind, step, place = (printable(str(entry.get(name) or "")) for name in ("type", "step", "id"))
+    return exactly(parse_time(entry.get("at")), now), kind, step, place
+
+
+def history_line(entry: Mapping[str, Any], now: datetime, columns: Columns | None = None) -> Text:
+    """Renders an entry as a line such as `14:02:11  step.completed  charge`; in columns with its id, `0@2.0`."""
+    at, kind, step, place = _cells(entry, now)
+    widths = columns or Columns()
     tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
-    moment = parse_time(entry.get("at"))
-    line = Text(f"{exactly(moment, now):<8}", style="dim")
-    line.append(f"  {kind:<20}", style=tone or "dim")
-    step = printable(str(entry.get("step") or ""))
-    if with_id:  # it names the token too
-        line.append(f"  {step:<16}", style="bold")
-        line.append(f"  {printable(str(entry.get('id') or '')):<7}", style="dim")
+    line = Text(f"{at:<{widths.at}}", style="dim")
+    line.append(f"  {kind:<{widths.kind}}", style=tone or "dim")
+    if columns:  # the id names the token too
+        line.append(f"  {step:<{widths.step}}", style="bold")
+        line.append(f"  {place:<{widths.id}}", style="dim")
     else:
         token = str(entry.get("token") or ROOT)
         line.append("" if token == ROOT else f"  {printable(token)}", style="dim")
@@ -60,6 +93,7 @@ def history_line(entry: Mapping[str, Any], now: datetime, *, with_id: bool = Fal
     for label, value in (("by ", "" if by.startswith(_ENGINE) else by), ("", _data_of(kind, entry.get("data")))):
         if words := brief(value):
             line.append(f"  {label}{words}", style="dim")
+    line.rstrip()
     return line
 
 

@@ -6,8 +6,9 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from stepwell.definition.durations import span
 
@@ -26,12 +27,12 @@ def parse_time(text: object) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def clock(moment: datetime, now: datetime) -> str:
-    """Formats a time in the reader's time zone, with its weekday or date unless it is today."""
-    local = moment.astimezone()
+def clock(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
+    """Formats a time in a time zone, by default the reader's, with its weekday or date unless it is today."""
+    local = moment.astimezone(zone)
     if abs(moment - now) < timedelta(minutes=1):
         return f"{local:%H:%M:%S}"
-    if local.date() == now.astimezone().date():
+    if local.date() == now.astimezone(zone).date():
         return f"{local:%H:%M}"
     if abs(moment - now) < timedelta(days=1):
         return f"{local:%a %H:%M}"
@@ -186,3 +187,22 @@ def when(text: object, now: datetime) -> str:
     """Renders a moment of the API as a time and its distance; "" without one."""
     moment = parse_time(text)
     return f"{clock(moment, now)} ({ago(moment, now)})" if moment else ""
+
+
+def when_in(zone: object, text: object, now: datetime) -> str:
+    """Renders a moment of the API in a named time zone, and in the reader's own if they differ then."""
+    moment, there = parse_time(text), _zone(zone)
+    if moment is None or there is None:
+        return when(text, now)
+    at, local = moment.astimezone(there), moment.astimezone()
+    told = f"{local:%H:%M}" if local.date() == at.date() else clock(moment, now)
+    here = "" if at.utcoffset() == local.utcoffset() else f", {told} here"
+    return f"{clock(moment, now, there)} {at:%Z}{here} ({ago(moment, now)})"
+
+
+def _zone(name: object) -> tzinfo | None:
+    """Returns the time zone of this name; None if this machine does not know it."""
+    try:
+        return ZoneInfo(str(name))
+    except (KeyError, ValueError, OSError):
+        return None
