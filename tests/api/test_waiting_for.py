@@ -104,3 +104,32 @@ def test_a_run_waits_no_longer_than_its_own_time_limit(definition: str) -> None:
     (listed,) = api.get("/runs", sort="waiting_until").json["items"]
     until = {listed["waiting_until"], api.get(f"/runs/{run_id}").json["waiting_until"]}
     assert until == {api.get(f"/runs/{run_id}/explain").json["deadline"]}
+
+
+@pytest.mark.parametrize(
+    ("wait", "events"),
+    [
+        ('for: event, name: paid, key: "{{ input.order }}"', [("paid", "A-1")]),
+        ("any: [{for: event, name: paid}, {for: approval}]", [("paid", "")]),
+        ("for: document, documents: [cv]", [("DOCUMENT_UPLOADED", "")]),
+        ("for: callback", []),
+        ("for: approval", []),
+    ],
+)
+def test_a_run_names_the_events_that_it_waits_for_with_their_keys(wait: str, events: list[tuple[str, str]]) -> None:
+    api = World(f"workflow: flow\ntimeline:\n  - {{name: hold, wait: {{{wait}}}}}\n")
+    run_id = api.start("flow", input={"order": "A-1"})
+    view = api.get(f"/runs/{run_id}").json
+    assert [(one["name"], one["key"]) for one in view["waiting_events"]] == events
+
+
+def test_what_has_come_of_several_events_is_not_awaited_any_more() -> None:
+    both = "[{for: event, name: paid}, {for: event, name: sent}]"
+    api = World(f"workflow: flow\ntimeline:\n  - {{name: hold, wait: {{all: {both}}}}}\n")
+    run_id = api.start("flow")
+    api.post(f"/runs/{run_id}/events", {"name": "paid"})
+    api.drain()
+    assert api.get(f"/runs/{run_id}").json["waiting_events"] == [{"name": "sent", "key": ""}]
+    api.post(f"/runs/{run_id}/events", {"name": "sent"})
+    api.drain()
+    assert api.get(f"/runs/{run_id}").json["waiting_events"] == []

@@ -53,6 +53,25 @@ def test_an_event_that_nothing_waits_for_says_what_becomes_of_it(
     assert "what the run waits for: stepwell explain r1\n" in cli("event", "paid", "--run", "r1").stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("piad", "did you mean `paid`? what the run waits for (paid, shipped): stepwell explain r1\n"),
+        ("xyz", "what the run waits for (paid, shipped): stepwell explain r1\n"),
+        ("paid", "what the run waits for (paid, shipped): stepwell explain r1\n"),
+    ],
+)
+def test_an_event_that_its_run_does_not_wait_for_is_told_with_the_names_that_it_waits_for(
+    api: FakeApi, cli: Cli, name: str, told: str
+) -> None:
+    sent = {"event_id": "e1", "duplicate": False, "waits": 0, "starts": [], "kept_until": None}
+    details = ["an event paid with key 'A-1'", "an event paid sent to this run (POST /runs/r1/events)",
+               "an event shipped sent to this run (POST /runs/r1/events) that satisfies {{ event.ok }}"]  # fmt: skip
+    api.on("POST", "/runs/r1/events", (202, sent))
+    api.on("GET", "/runs/r1/explain", (200, {"wakers": [{"what": "event", "detail": one} for one in details]}))
+    assert cli("event", name, "--run", "r1").stdout.endswith(f"\n{told}")
+
+
 def test_an_event_can_be_for_one_run(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/events", (202, {"event_id": "e1"}))
     result = cli("event", "paid", "--run", "r1", "--json")

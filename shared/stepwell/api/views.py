@@ -31,7 +31,7 @@ from stepwell.api.states import (
 )
 from stepwell.api.steps import ErrorView, StepResult, error_view, time_of
 from stepwell.api.trying import tried_at, tried_in
-from stepwell.api.waiting import Shown, waiting_data
+from stepwell.api.waiting import AwaitedEvent, Shown, awaited_events, waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine import gathering
 from stepwell.engine.names import iso, shown_state
@@ -102,6 +102,7 @@ class RunView(TypedDict):
     waiting_for: str | None
     waiting_until: str | None
     waiting_data: Json
+    waiting_events: list[AwaitedEvent]
     pending_reason: str | None
     gathering: GatheringView | None
     input: Json
@@ -204,6 +205,7 @@ def run_view(
         waiting_for=_waiting_for(at, waiting, parked),
         waiting_until=time_of(_waiting_until_ms(at, parked)),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
+        waiting_events=awaited_events(waiting) if waiting else [],
         pending_reason=_pending_reason(at, status, now_ms),
         gathering=gathering_view(at),
         input=at.run.input,

@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from typing_extensions import TypedDict
 
 from stepwell.api.identity import Identity
+from stepwell.definition.event_names import is_own
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.approvals import asked, name_of, open_approvals
-from stepwell.engine.parts import parts_of
+from stepwell.engine.parts import left_of, parts_of
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import asking, asks_several, has_votes, votes_of
 from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.waits.topics import is_callback, run_of
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
 from stepwell.values import dataclass
@@ -33,6 +35,13 @@ class LinksView(TypedDict):
     run_id: str
     callback_url: str | None
     approval_links: dict[str, str]
+
+
+class AwaitedEvent(TypedDict):
+    """An event that a run waits for. `key`: "" if it waits for one without a key."""
+
+    name: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,18 @@ def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = N
         return parked.data
     own = parked.data if isinstance(parked.data, dict) else {} if parked.data is None else {"data": parked.data}
     return {**own, **more}
+
+
+def awaited_events(token: Token) -> list[AwaitedEvent]:
+    """Returns the events that anybody may send and that end the token's wait, or a part of it, without what came."""
+    if token.parked is None:
+        return []
+    topics = dict.fromkeys(topic for arm in left_of(token, token.parked).arms for topic in arm.topics)
+    return [
+        AwaitedEvent(name=topic.name, key=topic.key.removeprefix("="))
+        for topic in topics
+        if run_of(topic) is None and not is_callback(topic) and not is_own(topic.name)
+    ]
 
 
 def links_of(run_id: str, token: Token, now_ms: int, shown: Shown) -> LinksView:

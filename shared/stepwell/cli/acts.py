@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +11,18 @@ import typer
 from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, read_json
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect, person, there
+from stepwell.cli.hints import events_in
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted, printable, when
 from stepwell.client.errors import JsonObject
-from stepwell.errors import UserError
+from stepwell.definition.text import closest
+from stepwell.errors import StepwellError, UserError
 
 if TYPE_CHECKING:
+    from stepwell.client import Client
     from stepwell.client.run_calls import ForkOptions
+
+EVENTS_NAMED = 10  # of those that a run waits for
 
 Step = Annotated[
     str,
@@ -55,10 +61,12 @@ def event(
             answer = client.handle(run_id).signal(name, content, id=event_id)
         else:
             answer = client.send_event(name, content, key=key, id=event_id)
+        nobody = answer.get("waits") == 0 and not answer.get("starts") and not answer.get("duplicate")
+        awaited = _awaited(client, run_id) if nobody and run_id and not as_json else []
     sent = f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}"
     report(answer, as_json, f"{sent}{_whom(answer)}")
-    if not as_json and answer.get("waits") == 0 and not answer.get("starts") and not answer.get("duplicate"):
-        console().print(_why_nobody(run_id, key), style="dim", soft_wrap=True)
+    if nobody and not as_json:
+        console().print(printable(_why_nobody(name, run_id, key, awaited)), style="dim", soft_wrap=True)
 
 
 def _whom(answer: JsonObject) -> str:
@@ -77,9 +85,21 @@ def _whom(answer: JsonObject) -> str:
     )
 
 
-def _why_nobody(run_id: str, key: str) -> str:
+def _awaited(client: Client, run_id: str) -> list[str]:
+    """Returns the names of the events that the run waits for; none if the API does not say."""
+    try:
+        wakers = client.handle(run_id).explain().get("wakers") or ()
+    except StepwellError:  # the event was sent all the same
+        return []
+    return list(dict.fromkeys(name for waker in wakers for name in events_in(str(waker.get("detail")))))
+
+
+def _why_nobody(name: str, run_id: str, key: str, awaited: Sequence[str]) -> str:
     if run_id:
-        return f"what the run waits for: {there(f'stepwell explain {run_id}')}"
+        near = closest(name, awaited) if name not in awaited else ""
+        told = f"{near} what the run" if near.startswith("did you mean") else "what the run"
+        names = f" ({', '.join(awaited[:EVENTS_NAMED])})" if awaited else ""
+        return f"{told} waits for{names}: {there(f'stepwell explain {run_id}')}"
     of_key = "another key, or none" if key else "a key (--key)"
     return f"a wait for this name may have {of_key}: {there('stepwell runs --waiting-for event')}"
 

@@ -15,13 +15,14 @@ ROUTES: Mapping[str, str] = {
     "GET /runs/{id}/history": "stepwell history RUN",
     "GET /runs/{id}": "stepwell show RUN",
 }
+_EVENT = r"an event (\S+) sent to this run \(POST /runs/(\S+)/events\)"
 # What an explanation names for them, with the id of its run or the name of a workflow, likewise.
 CALLS: Mapping[str, str] = {
     r'POST /runs/(\S+)/approve or /reject with "wait": "([^"]+)"': (
         r"stepwell approve \1 --step \2, or stepwell reject \1 --step \2,"
     ),
     r"POST /runs/(\S+)/approve or /reject": r"stepwell approve \1, or stepwell reject \1,",
-    r"an event (\S+) sent to this run \(POST /runs/(\S+)/events\)": r"stepwell event \1 --run \2",
+    _EVENT: r"stepwell event \1 --run \2",
     r"POST /runs/(\S+)/updates/NAME": r"stepwell update \1 NAME",
     r"POST /runs/(\S+)/start starts it, /cancel": r"stepwell start \1 starts it, stepwell cancel \1",
     r"POST /(?:runs|workflows)/(\S+)/unpause": r"stepwell unpause \1",
@@ -45,6 +46,11 @@ def with_commands(text: str) -> str:
     for call, command in CALLS.items():
         text = re.sub(call, command, text)
     return text
+
+
+def events_in(text: str) -> list[str]:
+    """Returns the names of the events that a part of an explanation has sent to the run."""
+    return [found[1] for found in re.finditer(_EVENT, text)]
 
 
 _APPROVALS = re.compile(

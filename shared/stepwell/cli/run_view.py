@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -158,6 +158,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("forked", _fork_words(run.get("forked") or {}))
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
+        yield from _events(run.get("waiting_events") or ())
         yield from _told("with", _wait_data(run.get("waiting_data")))
         if run.get("waiting_for") not in {None, "", "delay", "sleep"}:
             yield "next", plain(way_on(run))
@@ -181,6 +182,12 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("cost", _cost_words(run.get("cost") or {}))
     origin = run.get("origin") or {}
     yield from _told(_ORIGINS.get(origin.get("kind", ""), "made of"), origin.get("run_id"))
+
+
+def _events(awaited: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, RenderableType]]:
+    """Names the events that the run waits for, each with its key."""
+    names = [f"{one['name']} with key {one['key']}" if one.get("key") else str(one["name"]) for one in awaited]
+    yield from _told("event" if len(names) == 1 else "events", ", ".join(names))
 
 
 def _phase(run: Mapping[str, Any]) -> str:
@@ -262,7 +269,7 @@ def _progress(progress: str, status: str) -> Text:
         return plain(progress)
     filled = min(round(BAR * int(done) / int(total)), BAR)
     bar = Text("━" * filled, style=STYLES.get(status, ""))
-    return bar.append("━" * (BAR - filled), style="bright_black").append(f" {progress}", style="default")
+    return bar.append("─" * (BAR - filled), style="bright_black").append(f" {progress}", style="default")
 
 
 def _version(run: Mapping[str, Any]) -> str:
