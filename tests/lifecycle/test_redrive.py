@@ -350,7 +350,7 @@ def test_subscribers_are_not_told_again_what_the_failed_run_told() -> None:
 
 def test_a_long_log_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     world, run_id = world_of(FORKED)
-    monkeypatch.setattr("stepwell.runtime.calls.keeping.REDRIVE_RECORDS", 4)
+    monkeypatch.setattr("stepwell.runtime.calls.keeping.REDRIVE_WRITES", 4)
     world.store.calls.clear()
     assert refusal(world, run_id) == "log_too_long"
     assert not world.store.writes

@@ -113,6 +113,18 @@ def test_a_branch_keeps_the_idempotency_key_of_the_step_that_failed_however_ofte
     assert len(fresh) == 1
 
 
+def test_a_fork_of_a_thousand_items_goes_on_with_the_one_that_failed() -> None:
+    shop = Shop(flow(range(1_000)), ("pack", 999))
+    assert shop.world.header(shop.run_id).status == "failed"
+    shop.world.store.calls.clear()
+    again = redriven(shop.world, shop.run_id)
+    writes = shop.world.store.writes
+    assert writes["append"] + writes["arrive"] == 3_001  # one for each record, each branch, and REDRIVEN
+    shop.world.pass_time(600_000)
+    assert shop.ran(again) == [("pack", 999), ("ship", None)]
+    assert len(shop.world.token(again).scope["join"]) == 1_000
+
+
 def test_a_log_does_not_grow_with_the_redrives_of_a_fork_that_keeps_failing() -> None:
     """The fork is reopened in the same slot each time, so its branches keep their ids."""
     shop = Shop(flow(), ("pack", 1))

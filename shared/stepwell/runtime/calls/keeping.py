@@ -25,7 +25,7 @@ from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.engine.waits.aside import is_aside
 from stepwell.errors import Conflict, EngineFault
-from stepwell.limits import REDRIVE_RECORDS
+from stepwell.limits import REDRIVE_WRITES
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent
@@ -85,9 +85,16 @@ class Plan:
         self.finished.append(one)
         self._check()
 
+    def arrive(self, arrivals: Arrivals) -> None:
+        """Adds branches that completed. Raises Conflict if there are too many."""
+        self.arrivals.append(arrivals)
+        self._check()
+
     def _check(self) -> None:
-        if len(self.logs) + len(self.branches) + len(self.finished) > REDRIVE_RECORDS:
-            raise Conflict(f"a redrive keeps at most {REDRIVE_RECORDS} records of the run and its branches",
+        arrived = sum(len(one.members) for one in self.arrivals)
+        if len(self.logs) + len(self.branches) + len(self.finished) + arrived > REDRIVE_WRITES:
+            raise Conflict(f"a redrive writes at most {REDRIVE_WRITES} times, and this one would write more: once for "
+                           "each record that it keeps, and for each branch",
                            code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
 
 
@@ -185,9 +192,9 @@ class Keeper:
     async def holder_of(self, records: Sequence[Record], step: str) -> str:
         """Returns the step or operation of the root whose branches came to this step; "" if none is found.
 
-        It looks at as many records as a redrive may keep.
+        It looks at as many records as a redrive may write.
         """
-        left = REDRIVE_RECORDS
+        left = REDRIVE_WRITES
         async for holder, log in self._branches(ROOT, records):
             if any(node == step for _, node in visits_of(log)):
                 return holder
@@ -300,7 +307,7 @@ class Keeper:
             for page in part:
                 there = [index for index in found.fork.page_indexes(page) if index in completed]
                 if there:
-                    plan.arrivals.append(Arrivals(below, page, tuple(member_of(one, tokens[one]) for one in there)))
+                    plan.arrive(Arrivals(below, page, tuple(member_of(one, tokens[one]) for one in there)))
         return replace(kept.reopens, needs=found.fork.needs, kept=tuple(sorted(completed)))
 
     async def _unopened(self, was: str, slot: int) -> ForkedParent | None:
