@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from stepwell.definition.at_import import AtImport
 from stepwell.definition.choices import Choice, choices
 from stepwell.definition.code import Code, Def, Function
-from stepwell.definition.context_calls import wrong_calls
-from stepwell.definition.context_forms import wrong_forms
+from stepwell.definition.context_calls import Wrong, wrong_calls
+from stepwell.definition.context_forms import operation_of, wrong_forms
 from stepwell.definition.context_names import lacking_in_context
 from stepwell.definition.context_options import OPTIONS
 from stepwell.definition.full_names import FullNames
-from stepwell.definition.kept_outside import Inner, changes, is_container, is_object, lost_of, rebound
+from stepwell.definition.kept_outside import Inner, changes, is_container, is_object, lost_of, rebound, shared_defaults
 from stepwell.definition.nondeterminism import source_of
 from stepwell.definition.objects import variables_of
 from stepwell.definition.set_loops import loops_over_sets
-from stepwell.definition.signatures import CONTEXT, misfit
+from stepwell.definition.signatures import misfit
 from stepwell.definition.text import STEP_OPTIONS, closest, option_hint
+from stepwell.definition.unawaited import returned_unawaited, used_unawaited
 from stepwell.errors import Problem
 
 _OPERATIONS = frozenset({
@@ -65,19 +66,8 @@ def _given_by_position(function: Function) -> Iterator[Problem]:
 
 def _operation(node: ast.Call) -> str:
     """The operation of `ctx.step(…)` and the like."""
-    match node.func:
-        case ast.Attribute(value=ast.Name(name), attr=operation) if name == CONTEXT and operation in _OPERATIONS:
-            return operation
-        case _:
-            return ""
-
-
-def _begins_anew(node: ast.Call) -> bool:
-    match node.func:
-        case ast.Attribute(value=ast.Name(name), attr="continue_as"):
-            return name == CONTEXT
-        case _:
-            return False
+    name = operation_of(node)
+    return name if name in _OPERATIONS else ""
 
 
 class _Body:
@@ -115,11 +105,17 @@ class _Body:
             yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
         for read, hint in lacking_in_context(self._function):
             yield self._problem("unknown_operation", f"ctx has no {read.attr!r}", hint, read)
-        for wrong, code, message, hint in (*wrong_calls(self._function, self._given), *wrong_forms(self._function)):
+        for wrong, code, message, hint in self._wrong():
             yield self._problem(code, message, hint, wrong)
         yield from self._never_awaited()
         yield from self._at_import()
         yield from self._changed_outside()
+
+    def _wrong(self) -> Iterator[Wrong]:
+        yield from wrong_calls(self._function, self._given)
+        yield from wrong_forms(self._function)
+        yield from used_unawaited(self._function)
+        yield from returned_unawaited(self._function, self._is_async)
 
     def _of_name(self, node: ast.Attribute | ast.Name) -> Iterator[Problem]:
         """What is read without a call: the environment, and properties."""
@@ -139,19 +135,23 @@ class _Body:
         for node in self._nodes:
             if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
                 continue
-            operation, called = _operation(node.value), self._called(node.value.func)
-            inner = self._inner(node.value.func)
-            if _begins_anew(node.value):
+            operation = _operation(node.value)
+            if operation_of(node.value) == "continue_as":
                 what = "ctx.continue_as(…) is made, and not returned: the function goes on"
                 yield self._problem("never_returned", what, "return it", node)
                 continue
             if operation and operation not in _AT_ONCE:
                 what, hint = f"the operation ctx.{operation}(…)", "await it, or hold it with ctx.start"
-            elif isinstance(inner or (called and not called.mark and called.node), ast.AsyncFunctionDef):
+            elif self._is_async(node.value.func):
                 what, hint = f"{ast.unparse(node.value.func)}(…)", "await it, or begin it with ctx.start"
             else:
                 continue
             yield self._problem("never_awaited", f"{what} is made, and neither awaited nor started", hint, node)
+
+    def _is_async(self, target: ast.expr) -> bool:
+        """Whether it names a coroutine function of the folder, or of the function's own, that is no step."""
+        called = self._called(target)
+        return isinstance(self._inner(target) or (called and not called.mark and called.node), ast.AsyncFunctionDef)
 
     def _at_import(self) -> Iterator[Problem]:
         """What each process makes anew as it imports the module."""
@@ -175,6 +175,9 @@ class _Body:
         for name, node in (*rebound(self._nodes, ast.Global), *changes(self._nodes, kept)):
             what = f"{name} is the module's: each process, and each replay, has another"
             yield self._not_the_same("module", what, "keep it in the function, or in ctx.state", node)
+        for name, node in changes(self._nodes, shared_defaults(self._function.node)):
+            what = f"the default of {name} is changed: all runs of a process share it"
+            yield self._not_the_same("module", what, f"write {name}=None, and make it in the function", node)
         objects = {name for name, value in self._variables.items() if is_object(value)}
         for inner, code, does, hint in self._of_no_replay():
             for name, node in lost_of(inner, self._locals, objects):
@@ -321,6 +324,9 @@ class _Body:
         function = self._called(target)
         if function is not None and function.mark != "workflow":
             yield self._problem("bad_value", f"{function.name} is no workflow", "mark it with @workflow", target)
+        elif isinstance(target, ast.Call) and (made := self._called(target.func)) and made.mark == "workflow":
+            what = f"{ast.unparse(target)[:40]} is no workflow"
+            yield self._problem("bad_value", what, f"give the function itself: ctx.child({made.name}, …)", target)
         elif function is not None:
             yield from self._of_arguments(node, function, OPTIONS["child"])
 

@@ -48,6 +48,16 @@ def _is_changer(called: ast.expr) -> bool:
             return False
 
 
+def shared_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Returns the parameters whose default is a container that each call shares, unless they get another value."""
+    args = function.args
+    plain = [*args.posonlyargs, *args.args]
+    given = [*zip(plain[len(plain) - len(args.defaults) :], args.defaults, strict=True),
+             *zip(args.kwonlyargs, args.kw_defaults, strict=True)]  # fmt: skip
+    stored = {one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {one.arg for one, value in given if value is not None and is_container(value)} - stored
+
+
 def rebound(nodes: Iterable[ast.AST], kind: type[ast.Global] | type[ast.Nonlocal]) -> Iterator[tuple[str, ast.AST]]:
     """Yields the names that a `global` or `nonlocal` statement takes, and that get another value."""
     several = list(nodes)
