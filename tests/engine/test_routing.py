@@ -346,7 +346,7 @@ def test_governance_blocks_the_step_and_an_approval_runs_it_again() -> None:
     shop.came("approved", {"data": None}, by="ana")
     action = shop.asked()
     assert (action.node, action.attempt) == ("charge", 1)
-    assert action.resumed["kind"] == "approved"
+    assert action.resumed == {"approval": {"decision": "approved", "by": "ana", "data": None}}
     assert action.key != first_key
 
 

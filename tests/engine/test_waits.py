@@ -391,14 +391,20 @@ def test_an_approval_is_joined_under_approval() -> None:
     assert run.token.result == {"n": 1, "approval": {"decision": "approved", "by": "ana", "data": 2}}
 
 
-def test_then_again_runs_the_step_again_and_shows_it_what_came() -> None:
+def test_then_again_runs_the_step_again_and_shows_it_what_it_carried_joined_with_what_came() -> None:
     run = asked(Pause("event", "paid", result={"n": 1}, timeout_ms=1_000, then="again"))
     action = run.came("event", {"ok": True}, name="paid").decide()
     assert isinstance(action, RunStep)
     assert (action.node, action.attempt) == ("a", 1)
-    assert action.resumed == {"kind": "event", "name": "paid", "payload": {"ok": True}, "by": None}
+    assert action.resumed == {"n": 1, "ok": True}
     assert run.ends(9).next == Goto("b")
     assert run.token.result == 9
+
+
+def test_a_step_knows_that_it_has_waited_where_the_wait_brought_nothing() -> None:
+    action = asked(Pause("sleep", timeout_ms=1_000, then="again")).times_out().decide()
+    assert isinstance(action, RunStep)
+    assert action.resumed["kind"] == "timer"
 
 
 def test_the_time_out_of_what_a_step_asked_for_ends_the_run_unless_a_rule_takes_it() -> None:

@@ -37,7 +37,7 @@ def flaky(ctx):
     return "done"
 
 def asks(ctx):
-    return wait_for_event("paid", then="again") if ctx.resumed is None else ctx.resumed["payload"]
+    return wait_for_event("paid", then="again") if ctx.resumed is None else ctx.resumed
 """
 BROKEN = {
     "SyntaxError": "def work(:\n",
@@ -237,7 +237,7 @@ def test_what_a_step_was_resumed_with_is_kept_while_its_code_is_mended(folder: F
     run.event("paid", 7)
     assert run.waiting_for == "code"
     folder.deploy(MENDED)
-    assert (run.status, run.result) == ("completed", 7)
+    assert (run.status, run.result) == ("completed", {"event": 7})
 
 
 @pytest.mark.parametrize("then", ["continue", "fail"])

@@ -44,7 +44,8 @@ def settle(moment: Moment, token: Token) -> Action:
         return Write(_after_failure(moment, token, node, failure, timed_out=timed_out))
     asked = parked.asked_by_step
     if asked is not None and asked.then == "again" and node.step is not None:
-        return run_step(moment, token, node, node.step, resumed=_resumed_value(resumption))
+        joined = outcome.result_of(None, parked, resumption, token.received)
+        return run_step(moment, token, node, node.step, resumed=joined or _waker(resumption))
     return Write(_after_wait(moment, token, node, resumption, parked))
 
 
@@ -60,7 +61,8 @@ def _act(moment: Moment, token: Token, node: Node, step: Step) -> Action:
     return replace(action, action=True, key=key)
 
 
-def _resumed_value(resumption: Resumption) -> Json:
+def _waker(resumption: Resumption) -> Json:
+    """Tells what ended a wait that brought nothing: the step that runs again must know that it has waited."""
     return {
         "kind": resumption.kind,
         "name": resumption.name,
