@@ -116,7 +116,7 @@ def test_a_callback_for_a_wait_that_is_over_is_gone_and_leaves_nothing(ends: str
     reply = post(world, url, 1)
     assert (reply.status, reply.json["code"]) == (410, "callback_over")
     reply = post(world, f"{url}/heartbeat")
-    assert (reply.status, reply.json["code"]) == (409, "not_waiting")
+    assert (reply.status, reply.json["code"]) == (410, "callback_over")
     assert world.stored() == before
 
 
@@ -165,7 +165,7 @@ def test_a_heartbeat_puts_the_end_off_and_silence_ends_the_wait() -> None:
     world.advance(12 * 60)
     run = world.get(f"/runs/{run_id}").json
     assert (run["status"], run["error"]["type"]) == ("timed_out", "heartbeat_timeout")
-    assert post(world, f"{url}/heartbeat").status == 409
+    assert post(world, f"{url}/heartbeat").status == 410
 
 
 def test_a_callback_among_other_waits_has_its_heartbeat_too() -> None:

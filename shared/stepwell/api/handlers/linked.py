@@ -188,7 +188,7 @@ LINKED_ROUTES = (
         "/callbacks/{token}",
         complete_callback,
         "End a callback with the body as its result, once",
-        {200: "accepted", 413: "the body is too large", **_CALLBACK},
+        {200: "accepted", 400: "the body is not JSON", 413: "the body is too large", **_CALLBACK},
         "TakenCallbackView",
     ),
     Route(
@@ -205,7 +205,7 @@ LINKED_ROUTES = (
         "/callbacks/{token}/heartbeat",
         beat_callback,
         "Send a heartbeat for a callback",
-        {200: "noted", **_CALLBACK, 409: "the link was used before, or its wait is over"},
+        {200: "noted", **_CALLBACK},
         "TakenCallbackView",
     ),
     Route(

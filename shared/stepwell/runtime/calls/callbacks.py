@@ -83,7 +83,7 @@ class Callbacks:
         await self._take(link, {"body": None, "error": error})
 
     async def beat(self, link: CallbackLink) -> None:
-        """Extends the wait's heartbeat timeout. Raises Conflict: `callback_used`, `not_waiting`.
+        """Extends the wait's heartbeat timeout. Raises Conflict: `callback_used`, `callback_over`.
 
         Only the record is written, since nothing follows from it. The wait's timer is set anew when it fires.
         """
@@ -91,12 +91,12 @@ class Callbacks:
         await self._check_unused(topic)
         at = await self._open(link)
         if at is None:
-            raise Conflict("the wait for this callback is over", code="not_waiting")
+            raise _over()
         given = _beat(at.token, topic, self._ports.clock.now_ms())
         if given is not None:
             answer = await self._door.put(at, given, f"heartbeat:{given.slot}:{given.until_ms}")
             if isinstance(answer.action, Refuse):
-                raise refused(answer.action)
+                raise _over() if answer.action.code == "not_waiting" else refused(answer.action)
 
     async def _take(self, link: CallbackLink, payload: Json) -> None:
         mailbox, now_ms, topic = self._ports.mailbox, self._ports.clock.now_ms(), callback_topic(link.callback)
