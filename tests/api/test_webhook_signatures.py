@@ -189,7 +189,12 @@ def test_a_genuine_signature_that_came_twice_is_refused_for_that(world: WebhookW
     assert reply.json["detail"].endswith("occurs more than once")
 
 
-def test_a_github_signature_in_upper_case_or_of_sha1_is_none(world: WebhookWorld) -> None:
+def test_hexadecimal_digits_of_a_signature_may_be_in_upper_case(world: WebhookWorld) -> None:
+    digest = hmac.new(b"plain secret", BODY.encode(), hashlib.sha256).hexdigest()
+    assert world.deliver("plain", BODY, {"x-signature": digest.upper()}).status == 202
+
+
+def test_a_github_signature_of_an_upper_case_scheme_or_of_sha1_is_none(world: WebhookWorld) -> None:
     upper = github(BODY)
     upper["X-Hub-Signature-256"] = upper["X-Hub-Signature-256"].upper()
     assert world.deliver("github", BODY, upper).status == 401

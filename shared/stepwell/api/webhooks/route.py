@@ -48,6 +48,7 @@ def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, 
                 413: "the body is too large",
             },
             shape="TakenView",
+            media="text/xml",  # to twilio
         ),
     )
 

@@ -73,8 +73,9 @@ def _matches(claim: Claim, key: bytes) -> bool:
     if claim.signing.proof is Proof.PASSWORD:  # hashed, so that not even its length leaks
         right = hashlib.sha256(key).digest()
         return any(hmac.compare_digest(right, hashlib.sha256(shown).digest()) for shown in claim.signatures)
+    is_hex = claim.signing.encoding != "base64"  # in either case
     return any(
-        hmac.compare_digest(right, shown)
+        hmac.compare_digest(right, shown.lower() if is_hex else shown)
         for right in (signature(claim.signing, key, text) for text in claim.texts)
         for shown in claim.signatures
     )
