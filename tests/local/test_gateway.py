@@ -110,6 +110,11 @@ def test_a_name_that_is_not_this_machines_is_refused(gateway: Gateway, name: byt
     assert asyncio.run(call(gateway, {**scope(), "headers": [(b"host", name)]}))[0] == 403
 
 
+def test_the_answer_to_head_claims_no_length_that_a_get_does_not_have(gateway: Gateway) -> None:
+    status, headers, body = asyncio.run(call(gateway, scope("/health", "HEAD")))
+    assert (status, body, "content-length" in headers) == (200, b"", False)
+
+
 def test_calls_at_the_same_time_get_their_own_answers() -> None:
     gateway = Gateway(World().app)
 

@@ -99,7 +99,7 @@ class Gateway:
         finally:
             client.forget()
         if answer is not None:
-            await _send(send, answer)
+            await _send(send, answer, is_head=scope["method"] == "HEAD")
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -270,12 +270,12 @@ def _adding(headers: Mapping[str, str], send: Send) -> Send:
     return adding
 
 
-async def _send(send: Send, answer: Mapping[str, Any]) -> None:
+async def _send(send: Send, answer: Mapping[str, Any], *, is_head: bool = False) -> None:
     body = answer.get("body") or ""
     raw = base64.b64decode(body) if answer.get("isBase64Encoded") else body.encode()
     headers = [(name.lower().encode(), str(value).encode()) for name, value in (answer.get("headers") or {}).items()]
     headers += [(b"set-cookie", cookie.encode()) for cookie in answer.get("cookies") or ()]
-    if answer["statusCode"] not in (204, 304):
+    if answer["statusCode"] not in (204, 304) and not is_head:  # a HEAD's would be that of the GET
         headers.append((b"content-length", str(len(raw)).encode()))
     await send({"type": "http.response.start", "status": answer["statusCode"], "headers": headers})
     await send({"type": "http.response.body", "body": raw})
