@@ -33,6 +33,18 @@ _BY_CODE = {
     "bad_query": 422,
     "queries_not_here": 501,
 }
+_WRONG = frozenset({400, 413, 422})  # what was sent is wrong
+_PATHS = {  # of the mistakes that only one field can have
+    "bad_cursor": "/cursor",
+    "bad_run_id": "/run_id",
+    "empty_filter": "/filter",
+    "no_canary": "/canary",
+    "no_run_id": "/run_id",
+    "too_far_ahead": "/start_at",
+    "too_many_tags": "/tags",
+    "unknown_slot": "/at",
+    "unknown_vocabulary": "/as",
+}
 _BY_CLASS: tuple[tuple[type[UserError], int], ...] = ((NotFound, 404), (Conflict, 409), (InvalidInput, 422))
 
 
@@ -74,10 +86,11 @@ def unreadable(error: EngineFault, detail: str) -> Answer:
 
 def refused(error: UserError, more: Mapping[str, Json] | None = None) -> Answer:
     """Builds the answer for an error that the caller can fix."""
+    status = status_of(error)
     errors = [{"path": problem.path, "message": problem.message} for problem in error.problems]
-    return problem(
-        status_of(error), error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors}
-    )
+    if not errors and status in _WRONG:
+        errors = [{"path": _PATHS.get(error.code, ""), "message": error.message}]
+    return problem(status, error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors})
 
 
 def problem(
