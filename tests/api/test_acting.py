@@ -175,7 +175,7 @@ BAD_EVENTS: list[dict[str, object]] = [
     {"name": "a", "key": 7.5},
     {"name": "a", "key": "x" * 600},
     {"name": "a", "key": "a\u0000b"},
-    {"name": "a", "id": None},
+    {"name": "a", "id": 5},
     {"name": "a", "unknown": 1},
 ]
 

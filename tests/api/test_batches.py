@@ -58,6 +58,15 @@ def test_a_batch_that_cannot_be_is_refused() -> None:
         assert code({"filter": {"workflow": "paid"}, "action": "cancel", **wrong})
 
 
+def test_a_filter_takes_one_status_as_it_is() -> None:
+    world = World()
+    run_id = world.start("paid", input={"order": "1"})
+    world.drain()
+    started(world, "cancel", {"workflow": "paid", "status": "waiting"})
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "cancelled"
+
+
 def test_a_batch_of_the_same_key_is_started_once() -> None:
     world = World()
     body = {"filter": {"workflow": "paid"}, "action": "cancel"}

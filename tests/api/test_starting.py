@@ -139,6 +139,7 @@ def test_a_body_that_cannot_be_is_refused_and_nothing_is_written(world: World, c
     assert (reply.status, reply.json["code"]) == (status, code), reply.text
     assert reply.json.keys() >= {"type", "code", "title", "status", "detail", "hint", "errors"}
     assert reply.json["type"] == f"urn:stepwell:{code}"
+    assert reply.json["errors"], "no mistake is named"
     assert reply.headers["Content-Type"] == "application/problem+json"
     assert world.get("/runs").json["items"] == []
     assert world.queue.pending() == 0
@@ -149,6 +150,21 @@ def test_a_wrong_field_is_named_by_its_path(world: World) -> None:
     assert {problem["path"] for problem in reply.json["errors"]} == {"/tags/a", "/nope"}
     broken = world.post("/workflows/order/runs", {"input": {"amount": "much"}})
     assert broken.json["errors"][0]["path"] == "/input/amount"
+    named = world.post("/workflows/order/runs", {"run_id": "a/b"}).json
+    assert named["errors"] == [{"path": "/run_id", "message": named["detail"]}]
+
+
+def test_null_leaves_out_a_field_that_may_be_left_out(world: World) -> None:
+    left_out = dict.fromkeys(("run_id", "tags", "priority", "start_at", "version", "event", "create_only"))
+    started = world.post("/workflows/quick/runs", {"input": {"a": 1}, **left_out})
+    assert (started.status, started.json["input"]) == (201, {"a": 1})
+    assert world.post("/events", {"name": "paid", "key": None, "id": None}).status == 202
+    missing = world.post("/events", {"name": None})
+    assert (missing.status, missing.json["errors"][0]["path"]) == (422, "/name")
+
+
+def test_null_is_a_value_of_a_field_that_takes_any(world: World) -> None:
+    assert world.post("/workflows/quick/runs", {"input": None}).json["input"] is None
 
 
 def test_a_body_in_base64_is_read(world: World) -> None:

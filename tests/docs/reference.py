@@ -124,9 +124,10 @@ def _call(path: str, method: str, operation: Mapping[str, Any]) -> str:
 def _described(parameter: Mapping[str, Any]) -> str:
     schema = parameter["schema"]
     says = parameter.get("description") or schema.get("description", "")
-    options = schema.get("enum") or schema.get("items", {}).get("enum") or []
+    options = [one for one in schema.get("enum") or schema.get("items", {}).get("enum") or [] if one is not None]
     kinds = [one.get("type") for one in (schema, *schema.get("anyOf", []))]
-    named = [kind for kind in kinds if isinstance(kind, str) and kind != "null"]
+    each = [kind for given in kinds for kind in (given if isinstance(given, list) else [given])]
+    named = [kind for kind in each if kind not in (None, "null")]
     kind = " or ".join(f"`{one}`" for one in options) or " or ".join(named)
     return ": ".join(part for part in (kind, says) if part)
 

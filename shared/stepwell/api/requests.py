@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.fields import FieldInfo
 
 from stepwell.definition.durations import parse_duration
 from stepwell.engine.records import ROOT, Status
@@ -39,7 +40,7 @@ def _instant_ms(value: object) -> object:
         raise ValueError("give a time with its offset, such as 2030-01-31T09:00:00Z") from None
 
 
-def _several(value: object) -> object:
+def several(value: object) -> object:
     """Splits a filter: status=running&status=waiting, or status=running,waiting."""
     given = value if isinstance(value, list) else [value]
     return [part.strip() for one in given for part in str(one).split(",") if part.strip()]
@@ -77,10 +78,41 @@ Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
 _APPROVAL = "the node of the approval that is meant; of several in one wait, such as hold/approval_2"
 
 
-class Body(BaseModel):
-    """The base of request bodies, and one that is empty: exact types, no unknown fields."""
+def _is_left_out_by_null(field: FieldInfo) -> bool:
+    """Whether null means the field's default. Null is itself a value of a field of any JSON."""
+    return not field.is_required() and field.annotation is not Any and field.default is not None
 
-    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+
+def _with_nulls(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Says in the schema of a body which of its fields may be null."""
+    for name, field in model.model_fields.items():
+        part = schema["properties"].get(field.alias or name)
+        if part and _is_left_out_by_null(field):
+            schema["properties"][field.alias or name] = {**part, **_or_null(part)}
+
+
+def _or_null(part: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in part:
+        return {"anyOf": [*part["anyOf"], {"type": "null"}]}
+    words = {"enum": [*part["enum"], None]} if "enum" in part else {}
+    return {"type": [part["type"], "null"], **words}
+
+
+class Body(BaseModel):
+    """The base of request bodies, and one that is empty: exact types, no unknown fields.
+
+    Null for a field that may be left out leaves it out, because many programs send each field that they know.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True, json_schema_extra=_with_nulls)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        left_out = {field.alias or name for name, field in cls.model_fields.items() if _is_left_out_by_null(field)}
+        return {name: value for name, value in given.items() if value is not None or name not in left_out}
 
 
 class Query(BaseModel):
@@ -254,11 +286,11 @@ class WholeListQueryString(Query):
 
 class RunsQueryString(Query):
     workflow: str = ""
-    status: Annotated[list[Status], BeforeValidator(_several)] = Field(default_factory=list)
+    status: Annotated[list[Status], BeforeValidator(several)] = Field(default_factory=list)
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
     before: InstantMs = Field(None, description="created before this time; not with parent, origin, key or sort")
-    waiting_for: Annotated[list[str], BeforeValidator(_several)] = Field(
+    waiting_for: Annotated[list[str], BeforeValidator(several)] = Field(
         default_factory=list, description="the kinds of the wait: approval, event, sleep, …"
     )
     failure: str = Field("", description="the fingerprint of an error, as GET /failures lists them")
@@ -304,7 +336,7 @@ class ExportQueryString(Query):
 
 class BranchesQueryString(Query):
     fork: str = Field("", description="a fork's id, such as 0/3; else the one that the run stands at")
-    status: Annotated[list[Status], BeforeValidator(_several)] = Field(
+    status: Annotated[list[Status], BeforeValidator(several)] = Field(
         default_factory=list, description="only branches of these; a page may then hold fewer than there are"
     )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.asking import tag_of
 from stepwell.api.handlers.starting import key_of, shown
-from stepwell.api.requests import Body, By, InstantMs, NoQuery, Reason
+from stepwell.api.requests import Body, By, InstantMs, NoQuery, Reason, several
 from stepwell.engine.records import Status
 from stepwell.limits import BATCH_RATE
 from stepwell.runtime.calls.batching import Batch
 
 
+def _one_or_more(schema: dict[str, Any]) -> None:
+    listed = {"type": schema.pop("type"), "items": schema["items"]}
+    schema["anyOf"] = [schema.pop("items"), listed]
+
+
 class BatchFilter(Body):
     workflow: str = ""
-    status: list[Annotated[Status, Field(strict=False)]] = Field(
-        default_factory=list, description="default: those that the action is for"
+    status: Annotated[list[Annotated[Status, Field(strict=False)]], BeforeValidator(several)] = Field(
+        default_factory=list,
+        description="one or more; default: those that the action is for",
+        json_schema_extra=_one_or_more,
     )
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
