@@ -9,7 +9,7 @@ import pytest
 from tests.durable.conftest import Flows
 
 HEAD = """
-from stepwell import step, workflow
+from stepwell import StepFailed, step, workflow
 
 @step
 def pay(order: dict) -> dict:
@@ -39,6 +39,14 @@ HANDLER = "\n    def progress(n=0): return n\n    await ctx.event('go')"
         ("return await ctx.all([ctx.step(pay, {})])", "bad_value", "write an asterisk: ctx.all(*…)"),
         ("return await ctx.first(ctx.step(pay, n) for n in [{}])", "bad_value", "write an asterisk: ctx.first(*…)"),
         ("done = False\n    return await ctx.until(done)", "bad_value", "await ctx.until(lambda: …)"),
+        (
+            "order = {'id': 1}\n    return await ctx.event('paid', key=order)",
+            "bad_key",
+            "give a text or a number of it",
+        ),
+        ("return await ctx.send('paid', key=['A-1'])", "bad_key", "give a text or a number of it"),
+        ("async with ctx.lock({'id': 1}): ...", "bad_key", "give a text or a number of it"),
+        ("raise StepFailed('no')", "bad_value", "raise an exception of your own"),
         ("@ctx.query" + HANDLER, "bad_query_handler", '@ctx.query("progress")'),
         ("@ctx.update" + HANDLER, "bad_update_handler", '@ctx.update("progress")'),
     ],
@@ -63,4 +71,16 @@ def test_a_run_that_began_with_a_handler_without_a_name_goes_on(
         run = kit.start("flow")
         assert run.waiting_for == "event"
     kit.event("go")
+    assert (run.status, run.result) == ("completed", 7), run.view
+
+
+def test_a_run_that_waits_for_the_text_of_a_dict_goes_on(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an earlier release began it."""
+    with monkeypatch.context() as patched:
+        for module in ("context", "sending"):
+            patched.setattr(f"stepwell.runtime.durable.{module}.check_plain_key", lambda *given: None)
+        kit = flows(HEAD.replace("BODY", "return await ctx.event('paid', key={'id': 1})"), sessions=0)
+        run = kit.start("flow")
+        assert run.waiting_for == "event"
+    kit.event("paid", 7, key="{'id': 1}")
     assert (run.status, run.result) == ("completed", 7), run.view

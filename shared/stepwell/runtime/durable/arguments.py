@@ -20,7 +20,7 @@ from stepwell.limits import APPROVERS, FORK_WIDTH, YEAR_MS
 from stepwell.runtime.durable.operations import closed, in_force, input_of, reader_of, result_reader, stored
 
 # Patches, as a record has them; no names that users can give.
-_HANDLER, _HEARTBEAT = "stepwell:handler", "stepwell:heartbeat"
+_HANDLER, _HEARTBEAT, _KEY = "stepwell:handler", "stepwell:heartbeat", "stepwell:key"
 _NAME, _STEP = "stepwell:name", "stepwell:step"
 
 
@@ -157,6 +157,13 @@ def check_handler_name(kind: str, name: object) -> None:
     if callable(name) and in_force(_HANDLER):
         raise InvalidInput(f"ctx.{kind} takes the name of the {kind}, not a function", code=f"bad_{kind}_handler",
                            hint=f'@ctx.{kind}("{getattr(name, "__name__", kind)}")')  # fmt: skip
+
+
+def check_plain_key(what: str, *keys: object) -> None:
+    """Raises InvalidInput for a dict or a list as a key. Earlier releases took its text, which fits no event."""
+    for key in keys:
+        if isinstance(key, Mapping | list | tuple | set) and in_force(_KEY):
+            raise InvalidInput(f"{what} cannot be {key!r:.80}", code="bad_key", hint="give a text or a number of it")
 
 
 def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:

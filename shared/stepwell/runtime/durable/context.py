@@ -26,6 +26,7 @@ from stepwell.runtime.durable.arguments import (
     called,
     check_handler_name,
     check_heartbeat,
+    check_plain_key,
     check_step,
     checked_name,
     event_name,
@@ -143,6 +144,7 @@ class Context(Combining):
         Without a `timeout` it waits as long as it takes; after one, WaitTimedOut is raised.
         """
         check_own(self.run_id)
+        check_plain_key("the key of an event", key)
         if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
         wait = Wait(
@@ -227,6 +229,7 @@ class Context(Combining):
         Several names are taken together, in one order for all runs; a function holds one set at a time.
         """
         check_own(self.run_id)
+        check_plain_key("the name of a lock", *names)
         texts = sorted({str(name) for name in names})
         if not 1 <= len(texts) <= LOCKS or not all(text.strip() and len(text) <= KEY_CHARACTERS for text in texts):
             raise InvalidInput(f"{names!r:.80} cannot be locked", code="bad_lock",

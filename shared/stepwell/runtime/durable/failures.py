@@ -6,12 +6,16 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
 from stepwell.engine.transact import INVALID, REFUSED
 from stepwell.engine.turns import Asked
+from stepwell.errors import InvalidInput
 
 
 class OperationFailed(Exception):
     """An awaited operation failed after its retries. Uncaught, the failure becomes the run's error unchanged."""
 
     def __init__(self, failure: Failure) -> None:
+        if not isinstance(failure, Failure):
+            raise InvalidInput(f"{type(self).__name__} tells of an operation that failed", code="bad_value",
+                               hint="raise an exception of your own, which fails the run with its name")  # fmt: skip
         super().__init__(failure.message)
         self.failure = failure
 

@@ -11,7 +11,7 @@ from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import SENDS, Asked, Given
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_event_key, check_event_name, check_run_id
-from stepwell.runtime.durable.arguments import checked_name
+from stepwell.runtime.durable.arguments import check_plain_key, checked_name
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.tasks import Task
 from stepwell.runtime.steps.binding import copy_of
@@ -23,6 +23,7 @@ def sent(name: str, payload: Any, key: str | int | None, run: str | None) -> Ope
     given: dict[str, Json] = {"payload": stored(payload, f"the event {name}")}
     if key is not None and run is not None:
         raise InvalidInput("an event has a key or a run", code="bad_value", hint="give one of them, or neither")
+    check_plain_key("the key of an event", key)
     if key is not None:
         check_event_key(str(key))
         given["key"] = str(key)
