@@ -193,11 +193,11 @@ def test_a_dry_run_of_a_redrive_tells_what_is_kept_and_what_runs_again(api: Fake
     assert lines[:2] == ["keeps 3 records of r1", "  kept   0  charge"]
     api.on("POST", "/runs/r2/redrive", (200, {**told, "run_id": "r2", "kept_records": 1}))
     assert cli("redrive", "r2", "--dry-run").stdout.startswith("keeps 1 record of r2\n")
-    assert lines[2:4] == ["  again  0/1.1  ship", "  again  0  what the code does next"]
+    assert lines[2:4] == ["  again  0/1.1  ship", "  again  0  what comes next"]
     assert lines[4:] == ["  again  0/4.0  pack, which completed after the failure"]
     api.on("POST", "/runs/r5/redrive", (200, {**told, "again": again[1:], "dropped": []}))
     assert cli("redrive", "r5", "--dry-run").stdout.splitlines()[2:] == [
-        "  again  0  what the code does next",
+        "  again  0  what comes next",
         "No operation runs again. If the function's own code raised, mend it, or go on --from a step.",
     ]
     released = {**told, "dropped": [{"token": "0", "step": "release"}]}

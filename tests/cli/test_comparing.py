@@ -49,7 +49,7 @@ def test_the_command_shows_both_entries_and_exits_with_1(api: FakeApi, cli: Cli)
         api.on("GET", f"/runs/{run_id}/history", (200, page))
     result = cli("diff", "r1", "r2")
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[0] == "the same for 1 entries, then"
+    assert result.stdout.splitlines()[0] == "the same for 1 entry, then"
     assert "completed" in result.stdout
     assert "failed" in result.stdout
     told = json.loads(cli("diff", "r1", "r2", "--json").stdout)
@@ -79,4 +79,10 @@ def test_runs_that_are_named_by_a_part_of_their_ids_are_compared_and_shown_by_th
         told = entry("sleep.started", 1, data={"url": f"/runs/{run_id}"})
         api.on("GET", f"/runs/{run_id}/history", (200, {"items": [told, entry(last, 2)], "next_cursor": None}))
     said = cli("diff", "a1", "last").stdout.splitlines()
-    assert (said[0], said[1], said[3]) == ("the same for 1 entries, then", "run_a1:", "run_b2:")
+    assert (said[0], said[1], said[3]) == ("the same for 1 entry, then", "run_a1:", "run_b2:")
+
+
+def test_runs_that_differ_from_the_first_entry_on_are_told_so(api: FakeApi, cli: Cli) -> None:
+    for run_id, kind in (("r1", "run.created"), ("r2", "run.redriven")):
+        api.on("GET", f"/runs/{run_id}/history", (200, {"items": [entry(kind, 0)], "next_cursor": None}))
+    assert cli("diff", "r1", "r2").stdout.splitlines()[0] == "different from the first entry on"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli.gate import _FEW, asked_of, gate_runs
-from stepwell.local.gating import Verdict
+from stepwell.cli.gate import _FEW, asked_of, gate_runs, print_gated
+from stepwell.local.gating import Gated, Verdict
 from stepwell.local.gating import gated as verdict_of
 from stepwell.local.replaying import exported
 from stepwell.runtime.calls.batching import Batch
@@ -81,6 +81,13 @@ def test_what_users_code_prints_and_raises_stays_out_of_the_answer(
     assert (code, found["r1"]["verdict"]) == (1, "lacks code")
     assert "LookupError: no key" in found["r1"]["why"]
     assert [one for one in caplog.records if one.name != "httpx"] == []  # which tells of its calls where INFO is shown
+
+
+@pytest.mark.usefixtures("cli")
+def test_the_count_of_several_runs_is_followed_by_a_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = (Verdict.KEEPS, Verdict.KEEPS, Verdict.PATCH)
+    print_gated([Gated(f"r{number}", "order", one, "") for number, one in enumerate(verdicts)])
+    assert capsys.readouterr().out.endswith("3 open runs: 2 keep their definitions, 1 needs a patch\n")
 
 
 def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:

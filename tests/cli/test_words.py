@@ -265,6 +265,27 @@ def test_failures_are_dated_by_how_long_ago_they_were() -> None:
 
 
 @pytest.mark.usefixtures("cli")
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (110, "runs fingerprint workflow step error first last such as"),
+        (80, "runs fingerprint workflow step error last such as"),
+        (60, "runs fingerprint workflow step error such as"),
+    ],
+)
+def test_failures_have_whole_words_in_a_narrow_window(width: int, headings: str) -> None:
+    group = {"count": 2, "fingerprint": "483921e3c253", "workflow": "refund", "step": "check", "type": "CardDeclined",
+             "first_at": "2026-03-01T13:02:00.000Z", "last_at": "2026-03-01T15:01:00.000Z",
+             "run_id": "run_32f251782156a5b681063d7a43"}  # fmt: skip
+    screen = Console(file=io.StringIO(), width=width)
+    screen.print(failures_table([group], NOW, width))
+    heading, row = printed(screen).splitlines()
+    assert " ".join(heading.split()) == headings
+    assert {"483921e3c253", "refund", "check", "CardDeclined"} <= set(row.split())
+    assert row.split()[-1].endswith("3d7a43")
+
+
+@pytest.mark.usefixtures("cli")
 def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
     cost = {"usd": 0.0000162, "write_units": 13, "read_units": 12, "invocations": 4, "schedules": 1}
     for said, told in (

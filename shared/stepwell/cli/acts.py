@@ -228,7 +228,7 @@ def _kept(answer: JsonObject) -> str:
         )
         lines = [f"redriven already, as {made}; a redrive {would}. It would have done this:", *lines]
     lines += [f"  kept   {one['token']}  {one['step']}" for one in answer["kept"]]
-    lines += [f"  again  {one['token']}  {one['step'] or 'what the code does next'}" for one in answer["again"]]
+    lines += [f"  again  {one['token']}  {one['step'] or 'what comes next'}" for one in answer["again"]]
     if answer["again"] and not any(one["step"] for one in answer["again"]):
         lines.append("No operation runs again. If the function's own code raised, mend it, or go on --from a step.")
     sent = answer.get("sent_again", ())

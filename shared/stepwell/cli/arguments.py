@@ -20,6 +20,7 @@ from stepwell.errors import UserError
 # Of a command whose output is JSON anyway, or that serves; the main program reads it from the words.
 ErrorsAsJson = Annotated[bool, typer.Option("--json", help="Print an error as JSON, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON and nothing else.")]
+ResultAsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", show_default=False, help="The API; default STEPWELL_URL or this machine.")
 ]
@@ -60,9 +61,19 @@ Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", show_default=False, help="The reason, for the history.")
 ]
 OfWorkflow = Annotated[
-    str, typer.Option("--workflow", metavar="NAME", show_default=False, autocompletion=complete_workflow)
+    str,
+    typer.Option(
+        "--workflow",
+        metavar="NAME",
+        show_default=False,
+        help="Only runs of this workflow.",
+        autocompletion=complete_workflow,
+    ),
 ]
-OfTag = Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)]
+OfTag = Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="Only runs with this tag.")]
+Cursor = Annotated[
+    str, typer.Option("--cursor", metavar="CURSOR", show_default=False, help="Continue after the last page.")
+]
 Since = Annotated[
     str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from stepwell.cli.arguments import AsJson, RunId, Url
+from stepwell.cli.arguments import ResultAsJson, RunId, Url
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
@@ -43,7 +43,7 @@ def diff(
             metavar="RUN", help="The run to compare it with.", show_default=False, autocompletion=complete_run
         ),
     ],
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:
     """Show where the histories of two runs first differ. The exit status is 1 if they do."""
@@ -101,7 +101,8 @@ def _show(found: Divergence, run_id: str, other_id: str) -> None:
 
     out, now = console(), datetime.now(UTC)
     where = "" if found.token == ROOT else f" of {found.token}"
-    out.print(printable(f"the same for {found.same} entries{where}, then"))
+    same = f"the same for {found.same} {'entry' if found.same == 1 else 'entries'}{where}, then"
+    out.print(printable(same if found.same else f"different from the first entry{where} on"))
     for name, entry in ((run_id, found.first), (other_id, found.second)):
         out.print(printable(f"{name}:"))
         out.print(printable("  its history ends") if entry is None else history_line(entry, now), soft_wrap=True)

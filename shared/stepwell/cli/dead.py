@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LetterId = Annotated[
     str, typer.Argument(metavar="ID", help="One that `dlq list` shows, or its beginning.", show_default=False)
 ]
+LetterIds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="Those that `dlq list` shows, or their beginnings.", show_default=False),
+]
 
 
 def list_letters(as_json: AsJson = False, url: Url = "") -> None:
@@ -43,7 +47,7 @@ def show_letter(letter_id: LetterId, as_json: ErrorsAsJson = False, url: Url = "
 
 
 def redrive_letters(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID…", show_default=False)] = None,
+    ids: LetterIds = None,
     every: Annotated[bool, typer.Option("--all", help="All that there are.")] = False,
     as_json: AsJson = False,
     url: Url = "",
@@ -71,7 +75,7 @@ def redrive_letters(
 
 
 def delete_letters(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID…", show_default=False)] = None,
+    ids: LetterIds = None,
     unreadable: Annotated[bool, typer.Option("--unreadable", help="All that cannot be read.")] = False,
     as_json: AsJson = False,
     url: Url = "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Url, read_since
+from stepwell.cli.arguments import AsJson, Cursor, Url, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -30,7 +30,7 @@ def deliveries(
         str, typer.Option("--since", metavar="TIME", show_default=False, help="Received since 2h, 7d, or a time.")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
-    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Continue after the last page.")] = "",
+    cursor: Cursor = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

@@ -39,8 +39,13 @@ class Finding:
 
 def doctor(
     aws: Annotated[bool, typer.Option("--aws/--no-aws", help="Also check credentials, region and quotas.")] = True,
-    profile: Annotated[str, typer.Option("--profile", metavar="NAME", show_default=False, help="Of AWS.")] = "",
-    region: Annotated[str, typer.Option("--region", metavar="NAME", show_default=False, help="Of AWS.")] = "",
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
+    ] = "",
+    region: Annotated[
+        str,
+        typer.Option("--region", metavar="NAME", show_default=False, help="Default: AWS_REGION, or the profile's."),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check this machine and the AWS account, and say what to do. Exit status 1: something does not work (✗)."""

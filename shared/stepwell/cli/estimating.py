@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url, WorkflowName
+from stepwell.cli.arguments import ResultAsJson, Url, WorkflowName
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
@@ -33,7 +33,7 @@ def estimate(
     prices: Annotated[
         Path | None, typer.Option("--prices", metavar="FILE", show_default=False, help="Other prices, as YAML or JSON.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:
     """Estimate what 1,000 runs of a workflow cost on AWS. Reads its last runs that ended."""

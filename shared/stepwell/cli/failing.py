@@ -18,7 +18,10 @@ GROUPS = 10_000  # that are read at most, over all pages
 
 
 def failures(
-    workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="NAME", show_default=False)] = "",
+    workflow: Annotated[
+        str,
+        typer.Option("--workflow", "-w", metavar="NAME", show_default=False, help="Only runs of this workflow."),
+    ] = "",
     since: Since = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -32,7 +35,8 @@ def failures(
     elif groups:
         from stepwell.cli.render import failures_table  # noqa: PLC0415 - rich
 
-        console().print(failures_table(groups, datetime.now(UTC)))
+        out = console()
+        out.print(failures_table(groups, datetime.now(UTC), out.width))
         typer.echo(f"{there('stepwell runs --failure FINGERPRINT')} lists a group's runs", err=True)
     else:
         typer.echo("no run failed", err=True)

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson
+from stepwell.cli.arguments import ResultAsJson
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import existing_folder
 from stepwell.cli.hushing import aside
@@ -86,7 +86,7 @@ def gate(
     most: Annotated[int, typer.Option("--most", min=1, help="How many runs of an API, the newest first.")] = MOST_RUNS,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many at once.")] = MOST_JOBS,
     redrives: Annotated[bool, typer.Option("--redrives", help="Failed runs instead: which could be redriven.")] = False,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
 ) -> None:
     """Tell which open runs could not go on with this folder's code. Exit status 1: some. Runs no step."""
     chosen = existing_folder(folder).resolve()
@@ -157,6 +157,14 @@ def _with_progress(found: Iterable[Gated], count: int) -> Iterator[Gated]:
         yield one
 
 
+_SEVERAL = {  # verdicts of several runs
+    "keeps its definition": "keep their definitions",
+    "needs a patch": "need a patch",
+    "lacks code": "lack code",
+    "lacks its step": "lack their steps",
+}
+
+
 def print_gated(found: Sequence[Gated], which: str = "open") -> None:
     """Prints what would stick, run by run, and how many there are of each verdict."""
     out = console()
@@ -164,7 +172,7 @@ def print_gated(found: Sequence[Gated], which: str = "open") -> None:
         if one.verdict.would_stick:
             out.print(str(one), style="red", soft_wrap=True)
     counts = Counter(one.verdict.value for one in found)
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    told = ", ".join(f"{count} {_SEVERAL.get(one, one) if count > 1 else one}" for one, count in counts.most_common())
     out.print(
         f"{counted(len(found), f'{which} runs')}: {told}" if found else f"there are no {which} runs", soft_wrap=True
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson
+from stepwell.cli.arguments import ResultAsJson
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
@@ -34,7 +34,7 @@ def asl(
         Path | None, typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="The workflow folder.")
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", show_default=False, help="The workflow's name.")] = "",
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
 ) -> None:
     """Take a state machine of Step Functions into the workflow folder. What its tasks need is listed."""
     into = folder or default_folder()

@@ -14,7 +14,7 @@ from stepwell.cli.screen import console, print_json
 
 
 def limits(
-    name: Annotated[str, typer.Argument(metavar="[LIMIT]", show_default=False, help="One, with who holds it.")] = "",
+    name: Annotated[str, typer.Argument(metavar="LIMIT", show_default=False, help="One, with who holds it.")] = "",
     key: Annotated[
         str, typer.Option("--key", metavar="KEY", show_default=False, help="Of a limit with a key: whose line.")
     ] = "",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.arguments import ResultAsJson, Url
 from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -22,7 +22,7 @@ _WHY = {
 
 def recover(
     every: Annotated[bool, typer.Option("--all", help="Arm every open run again, as after a restore.")] = False,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:
     """Wake runs that stand still, and report what was found."""

@@ -19,6 +19,7 @@ from stepwell.local.ids import short
 
 WIDE = 100  # columns from which a list of runs has room for their whole ids
 _WHOLE, _LEAST = 40, 8  # characters of a delivery's id: that a wide table has room for, and of a beginning
+TERMINAL = 80  # columns of a terminal that nobody has made narrower
 NARROW = 60  # columns from which it has room for what they wait for
 
 
@@ -55,14 +56,23 @@ def _run_cells(run: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[
     }
 
 
-def failures_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """A table of failed runs by their error."""
-    names = ("count", "fingerprint", "workflow", "step", "type")
-    table = table_of("runs", "fingerprint", "workflow", "step", "error", "first", "last", "such as")
+def failures_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
+    """A table of failed runs by their error. Below WIDE it has the ends of made ids, and no first times.
+
+    Below TERMINAL it has no times.
+    """
+    names = {"runs": "count", "fingerprint": "fingerprint", "workflow": "workflow", "step": "step", "error": "type"}
+    times = {"first": "first_at"} if width >= WIDE else {}
+    times |= {"last": "last_at"} if width >= TERMINAL else {}
+    table = table_of(*names, *times, "such as")
     for one in items:
-        times = (parse_time(one.get(name)) for name in ("first_at", "last_at"))
-        told = (ago(moment, now) if moment else "" for moment in times)
-        table.add_row(*(plain(one.get(name)) for name in names), *map(plain, told), plain(one.get("run_id")))
+        moments = (parse_time(one.get(name)) for name in times.values())
+        told = (ago(moment, now) if moment else "" for moment in moments)
+        run_id = str(one.get("run_id") or "")
+        such_as = run_id if width >= WIDE else short(run_id)
+        table.add_row(*(plain(one.get(name)) for name in names.values()), *map(plain, told), plain(such_as))
+    for column in table.columns:
+        column.no_wrap = column.header not in ("workflow", "step", "error")
     return table
 
 
@@ -95,6 +105,7 @@ def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     for schedule in items:
         told = (plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
         table.add_row(*told, plain(_next_time(schedule, now)))
+    table.columns[3].no_wrap = True
     return table
 
 

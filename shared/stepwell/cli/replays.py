@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, ErrorsAsJson, RunId, Url
+from stepwell.cli.arguments import ErrorsAsJson, ResultAsJson, RunId, Url
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import existing_folder
@@ -54,7 +54,7 @@ def replay(
         Path | None,
         typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="Default `workflows/`, else `.`."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:
     """Replay a durable function's history against today's code. Exit status 1: they differ. Runs no step."""

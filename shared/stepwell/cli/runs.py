@@ -12,6 +12,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import (
     AsJson,
     Before,
+    Cursor,
     OfFailure,
     OfTag,
     OfWorkflow,
@@ -191,7 +192,7 @@ def runs(
         typer.Option("--sort", show_default=False, help="Only runs whose wait has a deadline, the soonest first."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
-    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Continue after the last page.")] = "",
+    cursor: Cursor = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

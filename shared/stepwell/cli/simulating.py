@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Url, WorkflowName, read_json, read_pairs
+from stepwell.cli.arguments import ResultAsJson, Url, WorkflowName, read_json, read_pairs
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
@@ -56,7 +56,7 @@ def simulate(
                           help="Take times and failures from the last N ended runs of the API."),
     ] = 0,
     memory: Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")] = 512,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:  # fmt: skip
     """Simulate many runs in virtual time. Exit status 1: deadlines contradict; 5: all fail by themselves.
@@ -195,7 +195,8 @@ _SYSTEMS = {"stepwell": "Stepwell", "step_functions_standard": "Step Functions S
 
 def _show(found: Simulation, source: str) -> None:
     out = console()
-    out.print(f"{found.runs:,} simulated runs of {found.workflow}, seed {found.seed}, {source}:", soft_wrap=True)
+    by = "" if source == "given" else f", {source}"
+    out.print(f"{found.runs:,} simulated runs of {found.workflow}, seed {found.seed}{by}:", soft_wrap=True)
     for outcome in found.outcomes:
         where = f" in {outcome.step}" if outcome.step else ""
         why = f": {outcome.error}{where}" if outcome.error else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, WorkflowName, read_json, read_pairs
+from stepwell.cli.arguments import ResultAsJson, WorkflowName, read_json, read_pairs
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
 from stepwell.cli.progress import progress
@@ -66,7 +66,7 @@ def verify(
     ] = False,
     shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="Schedules of doubled messages.")] = _SHUFFLES,
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it; the rest is left out.")] = _SECONDS,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
 ) -> None:  # fmt: skip
     """Crash a workflow at each write, double its messages. Exit status 1: it does not hold; 5: it fails undisturbed.
 

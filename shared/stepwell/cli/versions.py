@@ -65,7 +65,8 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     from rich.table import Table  # noqa: PLC0415 - with the console
 
     out, now = console(), datetime.now(UTC)
-    table = Table("version", "open runs", "statuses", "wait for", "oldest", "", box=None, pad_edge=False)
+    table = Table("version", "open", "statuses", "wait for", "oldest", "", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for one in found["items"]:
         statuses = ", ".join(f"{count} {phrase(status)}" for status, count in one["statuses"].items())
         waits = ", ".join(f"{wait['runs']} {phrase(wait['waiting_for'])} at {wait['step']}" for wait in one["waits"])

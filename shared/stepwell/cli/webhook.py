@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import typer
 
-from stepwell.cli.arguments import AsJson, read_pairs
+from stepwell.cli.arguments import ResultAsJson, read_pairs
 from stepwell.cli.checking import print_problems
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
@@ -44,7 +44,7 @@ def send_signed(
     url: Annotated[
         str, typer.Option("--url", metavar="URL", show_default=False, help="The server; default this machine.")
     ] = "",
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
 ) -> None:
     """Send a signed test delivery to a source, and print the result."""
     from stepwell.api.webhooks.sending import sign  # noqa: PLC0415 - with the API, 200 ms
