@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic.alias_generators import to_camel
+
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
@@ -47,6 +49,17 @@ def test_an_agent_that_failed_says_at_which_action_and_why() -> None:
     assert (run["status"], run["resultType"], run["errorMessage"]) == ("FAILED", "failure", "no idea")
     assert (run["failedActionId"], run["currentActionId"], run["nextActionId"]) == ("3", None, None)
     assert (run["completedAt"], run["variables"]["lastResponse"]) == (run["endedAt"], "Hm")
+
+
+def test_the_end_of_an_agent_is_told_in_both_spellings() -> None:
+    world = World(TALK)
+    run_id = talking(world)
+    world.post(f"/runs/{run_id}/cancel", {"reason": "too late", "by": "ana"})
+    world.drain()
+    run = shown(world, run_id)
+    assert (run["result_type"], run["cancelled_by"], run["cancel_reason"]) == ("cancelled", "ana", "too late")
+    for name in ("result_type", "result_summary", "completed_at", "error_message", "failed_action_id"):
+        assert run[name] == run[to_camel(name)]
 
 
 def test_an_agent_whose_wait_is_over_has_timed_out() -> None:

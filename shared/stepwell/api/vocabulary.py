@@ -27,6 +27,7 @@ MACHINE = "asl"  # the vocabulary of state machines, which names the states that
 SAME = "*"  # the phase itself, if it is one of a running timeline, else that of its steps: it forked
 _RUNNING = frozenset({Phase.EVALUATING_DIVERGE.value, Phase.EVALUATING_BRANCH.value})
 _WITHOUT_PAUSE = frozenset({AGENT.name, "timeline"})
+_BOTH = ("result_type", "result_summary", "cancelled_by", "cancel_reason")  # of an agent's end, in both spellings
 _OF_USERS = frozenset({"data", "input", "item", "output", "result", "state", "tags", "waiting_data"})
 
 # For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`. A paused run
@@ -59,7 +60,7 @@ WORDS = _rows(_TABLE)
 
 
 class AgentRunView(TypedDict):
-    """A run with `as=agent`: these keys, and those of RunView in camelCase."""
+    """A run with `as=agent`: these keys, and those of RunView in camelCase. Its end is there in both spellings."""
 
     runId: str
     workflow: str
@@ -72,6 +73,13 @@ class AgentRunView(TypedDict):
     completedAt: str | None
     errorMessage: str | None
     failedActionId: str | None
+    completed_at: str | None
+    error_message: str | None
+    failed_action_id: str | None
+    result_type: str | None
+    result_summary: str | None
+    cancelled_by: str | None
+    cancel_reason: str | None
 
 
 class MachineRunView(TypedDict):
@@ -133,15 +141,21 @@ def _agent(view: RunView, at: Standing) -> dict[str, Any]:
     error = view["error"] if view["ended_at"] else None
     given = view["input"] if isinstance(view["input"], dict) else {}
     variables = {**given, **view["state"]}
+    shown: Mapping[str, object] = view
+    end = {
+        "completed_at": view["ended_at"],
+        "error_message": error["message"] if error else None,
+        "failed_action_id": (error["step"] or None) if error else None,
+    }
     return {
+        **{name: shown[name] for name in _BOTH},
+        **end,
+        **{to_camel(name): value for name, value in end.items()},
         "waitingFor": AGENT.name if _parked_in(view) == Phase.WAITING_FOR_CHILDREN else view["waiting_for"],
         "currentActionId": next(iter(view["current_steps"]), None),
         "nextActionId": _next_action(view, at),
         "conversationHistory": variables.pop(HISTORY, []),
         "variables": variables,
-        "completedAt": view["ended_at"],
-        "errorMessage": error["message"] if error else None,
-        "failedActionId": (error["step"] or None) if error else None,
     }
 
 
