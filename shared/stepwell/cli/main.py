@@ -71,7 +71,7 @@ class Commands(TyperGroup):
             hint = "write it in the encoding of the terminal, which is UTF-8 almost everywhere"
             raise _told(UserError(f"{wrong!r} is not text", code="bad_usage", hint=hint), given)
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, _url_behind(args))
         except USAGE_ERROR as error:
             raise _refused(error, given) from error
 
@@ -99,6 +99,12 @@ class Commands(TyperGroup):
             raise _told(found, given) from error
         except KeyboardInterrupt:  # for example at the end of a watch: nothing failed
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _url_behind(args: list[str]) -> list[str]:
+    """Moves a `--url` from before the command's name to behind it, where the command takes it."""
+    length = 2 if args[:1] == ["--url"] else 1 if "".join(args[:1]).startswith("--url=") else 0
+    return [*args[length : length + 1], *args[:length], *args[length + 1 :]] if length < len(args) else args
 
 
 def _is_text(argument: str) -> bool:
