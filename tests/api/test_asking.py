@@ -10,7 +10,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.runtime.steps.port import StepCall
-from tests.api.kit import World
+from tests.api.kit import World, event
 
 PATHS_OF_A_RUN = ["", "/history", "/result", "/explain", "/graph"]
 
@@ -161,6 +161,14 @@ def test_a_list_is_paged_newest_first_and_complete(world: World) -> None:
         if cursor is None:
             break
     assert seen == made[::-1]
+
+
+def test_the_offset_of_a_time_need_not_be_encoded(world: World) -> None:
+    """A query string reads its `+` as a space, and `datetime.isoformat` writes one."""
+    run_id = world.start("quick")
+    for since, found in (("2027-01-15T10:00:00+02:00", [run_id]), ("2027-01-15T10:00:00.001+02:00", [])):
+        reply = world.send(event("GET", "/runs", query=f"since={since}"))
+        assert [run["run_id"] for run in reply.json["items"]] == found
 
 
 def test_a_list_is_narrowed_by_what_is_asked(world: World) -> None:

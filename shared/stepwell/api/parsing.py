@@ -24,6 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 
 QUERY_FIELDS = 100  # of one query string
 _WORDS = re.compile(r"\^\(\w+(\|\w+)*\)\$")  # a pattern that takes one of some words
+_SPACED = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]+) (\d\d:\d\d)")  # a time whose `+` was not percent-encoded
 _TOO_MANY_DIGITS = "integer string conversion"  # what Python says of a number that it takes too long to read
 
 
@@ -78,7 +79,8 @@ def parse_query(query: str, model: type[M]) -> M:
     except ValueError as error:
         raise InvalidInput(f"cannot parse the query string: {error}", code="bad_query") from error
     found: dict[str, Any] = {}
-    for name, value in pairs:
+    for name, text in pairs:
+        value = "+".join(spaced.groups()) if (spaced := _SPACED.fullmatch(text)) else text
         found[name] = value if name not in found else [*_as_list(found[name]), value]
     return _validated(model, found, "query string")
 
