@@ -131,6 +131,19 @@ def test_a_start_whose_wake_was_never_sent_is_repaired() -> None:
     assert sweep(world) == []
 
 
+def test_a_start_behind_a_long_backlog_gets_few_messages_more() -> None:
+    """The sweeper cannot see that one is in the queue already, and each more would keep workers busy in their turn."""
+    world, found = World(FLOW), list[str]()
+    run_id = world.start()
+    for _ in range(12 * 12):
+        world.clock.advance(5 * MINUTE_MS)
+        found.extend(one.why for one in run_now(world.sweeper.sweep(5 * MINUTE_MS)))
+    assert 10 <= len(found) <= 16
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
+    assert len(world.steps.calls) == 1
+
+
 def test_an_approval_whose_wake_was_never_sent_is_repaired() -> None:
     world = World(FLOW)
     run_id = started(world)

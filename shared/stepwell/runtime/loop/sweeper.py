@@ -24,7 +24,7 @@ from stepwell.engine.token import Begun
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
-from stepwell.limits import ATTEMPT_MAX_MS, PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
+from stepwell.limits import ATTEMPT_MAX_MS, HOUR_MS, PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.forks.lines import guests_in
 from stepwell.runtime.log.due import due_of_wait, earliest, whole_minute
 from stepwell.runtime.log.logbook import Logbook
@@ -45,6 +45,7 @@ LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}
 )  # idle: its start may have died
 UNREADABLE = "unreadable"  # a reason for which nothing is sent
+LONGEST_PAUSE_MS = HOUR_MS  # between two wakes of a run that does not move
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,11 @@ class Sweeper:
         has_waker = parked is None or in_line or can_wake(parked, wakers_of(parked, at.token.node, at.run_id))
         if parked is not None and shown and has_waker and not (in_line and await self._is_stuck(at)):
             return Look(due_ms=due_of_wait(at, now_ms))
-        return await self._wake(at, "no_progress" if has_waker else "nothing_wakes")
+        woken = await self._wake(at, "no_progress" if has_waker else "nothing_wakes")
+        if parked is not None or self._sees_queue:
+            return woken
+        # Its message may be behind thousands of others: one more each time that it is twice as late, not in each sweep.
+        return replace(woken, due_ms=now_ms + min(now_ms - expected_ms, LONGEST_PAUSE_MS))
 
     async def _look_at_ends(self, at: Standing, parked: Parked, still_ms: int) -> Look | None:
         """Looks at the timer and the children that end a wait. None: it has no children, and its timer is not late."""
