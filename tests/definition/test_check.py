@@ -155,9 +155,9 @@ MISTAKES = [
     ("negative duration", TIMELINE + "  - name: a\n    sleep: -5", "bad_duration", 4, "negative"),
     (
         "a template where none can be",
-        TIMELINE + "  - name: a\n    run: x\n    timeout: '{{ input.t }}'",
-        "bad_duration",
-        5,
+        TIMELINE + "  - name: a\n    run: x\n    compensate:\n      run: y\n      timeout: '{{ input.t }}'",
+        "bad_value",
+        7,
         "30s",
     ),
     (

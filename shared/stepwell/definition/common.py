@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from stepwell.definition.called import Called
 from stepwell.definition.categories import doubtful_category
+from stepwell.definition.computed import Computed, attempt_seconds, is_template
 from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.expressions import (
     compile_expression,
@@ -32,6 +33,10 @@ _SCHEMES = {
     "action": "a registered action",
 }
 MODES = ("auto", "manual")
+_NO_TEMPLATE = {
+    "event": "write a fixed name, and put what differs from run to run into `key`",
+    "workflow": "write a fixed name, and choose between several with `when` in a rule to each",
+}
 
 
 E = TypeVar("E", bound=Expression)
@@ -86,6 +91,13 @@ class Context:
                 self.add_error(error, place)
             return None
 
+    def computed(
+        self, data: Mapping[str, Json], key: str, path: str, name: str, checked: Callable[[Json], Json]
+    ) -> Computed | None:
+        """Compiles a limit that is a template; None for any other. The engine reads its value under this name."""
+        template = self.template(data, key, path) if is_template(data.get(key)) else None
+        return None if template is None else Computed(template, name, checked)
+
     def duration_ms(self, data: Mapping[str, Json], key: str, path: str) -> int | None:
         if key not in data:
             return None
@@ -129,7 +141,8 @@ def check_name(context: Context, name: str, path: str, what: str) -> bool:
     elif name == END and what == "node":
         context.add("reserved_name", f"`{END}` is reserved for the end of the run", path, "choose another name")
     elif not NAME.fullmatch(name) or ".." in name:
-        context.add("bad_name", f"the {what} name cannot be {name!r}", path, NAME_HINT)
+        hint = _NO_TEMPLATE.get(what, f"a name has no template; {NAME_HINT}") if "{{" in name else NAME_HINT
+        context.add("bad_name", f"the {what} name cannot be {name!r}", path, hint)
     else:
         return True
     return False
@@ -157,7 +170,7 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
         input=empty_input() if is_http and "input" not in data else context.template(data, "input", path),
         action=context.template(data, "action", path),
         output=context.template(data, "output", path),
-        timeout_ms=_timeout_ms(context, data, path),
+        timeout_ms=None if is_template(data.get("timeout")) else _timeout_ms(context, data, path),
         retry=retry_of(context, data["retry"], f"{path}/retry") if "retry" in data else None,
         at_most_once=data.get("at_most_once"),
         pool=data.get("pool"),
@@ -166,6 +179,7 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
         http=http_of(context, data, path) if is_http else None,
         writes="keys" if context.variables else "result",
         window=context.windows.get(data["run"]),
+        limits=context.computed(data, "timeout", path, "timeout", attempt_seconds),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepwell.definition.common import Context, step_of
+from stepwell.definition.computed import is_template
 from stepwell.definition.graph import Graph, Json, Node, Step
 from stepwell.definition.text import closest
 
@@ -14,6 +15,9 @@ def compensate_of(context: Context, data: Mapping[str, Json], path: str) -> Step
     if "at_most_once" in data:
         message = "`at_most_once` has no effect on a compensation, which may run more than once"
         context.add("misplaced_key", message, f"{path}/at_most_once", "remove it, and make the function idempotent")
+    if is_template(data.get("timeout")):
+        message = "the `timeout` of a compensation cannot be a template"
+        context.add("bad_value", message, f"{path}/timeout", "write how long, for example 30s")
     if "run" not in data:
         context.add(
             "missing_key",

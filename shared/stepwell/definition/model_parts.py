@@ -13,7 +13,9 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
@@ -83,6 +85,10 @@ def _schema(value: object) -> object:
     raise PydanticCustomError("schema_type", "Input should be a schema")
 
 
+def _or_template(value: object, inner: ValidatorFunctionWrapHandler) -> object:
+    return value if isinstance(value, str) and "{{" in value else inner(value)
+
+
 Duration = Annotated[
     Any,
     PlainValidator(_duration),
@@ -147,6 +153,16 @@ RUN = "python:module.function, a name given by @step(name=…), http:METHOD URL,
 RUN_OR_CHILD = f"{RUN}; or workflow:name, a child run"
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
+AtOnce = Annotated[
+    AtLeastOne,
+    WrapValidator(_or_template),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"\{\{"}],
+            "description": "a number, or a template",
+        }
+    ),
+]
 
 
 class Written(BaseModel):

@@ -17,6 +17,7 @@ from stepwell.definition.model_parts import (
     RUN,
     RUN_OR_CHILD,
     AtLeastOne,
+    AtOnce,
     CallDef,
     Collection,
     CompensateDef,
@@ -181,7 +182,7 @@ class TransitionDef(Written):
     max: AtLeastOne | None = None
     foreach: Collection | None = Field(default=None, description="a branch for each item of this list or object")
     as_: str | None = Field(default=None, description="the item's name in the state of its branch")
-    max_concurrency: AtLeastOne | None = None
+    max_concurrency: AtOnce | None = None
 
 
 class EnoughDef(Written):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stepwell.definition.common import MODES, Context, check_name
+from stepwell.definition.computed import branches_at_once, is_template
 from stepwell.definition.fan_in import fan_in_of
 from stepwell.definition.graph import END, Json, Node, Rule
 from stepwell.definition.places import node_of
@@ -65,6 +66,7 @@ def _transitions(
                 "unknown_target", f"`to` names `{target}`, which does not exist", f"{place}/to", closest(target, named)
             )
         _check_branch_keys(context, transition, place)
+        most = transition.get("max_concurrency")
         rule = Rule(
             id=f"{name}.transitions[{at}]",
             stage="transition",
@@ -73,7 +75,8 @@ def _transitions(
             max_uses=transition.get("max"),
             foreach=context.condition(transition, "foreach", place),
             item_name=transition.get("as"),
-            max_concurrency=transition.get("max_concurrency"),
+            max_concurrency=None if is_template(most) else most,
+            bounds=context.computed(transition, "max_concurrency", place, "concurrency", branches_at_once),
         )
         # The default priority is the position from 1, so a list without priorities keeps its order.
         ranked.append((transition.get("priority", at + 1), at, rule))
