@@ -81,3 +81,12 @@ def test_a_machine_that_cannot_be_read_is_told_with_its_line(cli: Cli) -> None:
     assert result.exit_code != 0
     assert "refund.json:2:2" in result.stderr
     assert "not readable as JSON: expecting ',' delimiter" in result.stderr
+
+
+def test_a_machine_that_is_not_there_is_told_with_what_to_give(cli: Cli) -> None:
+    result = cli("import", "asl", "refund.json")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: there is no file 'refund.json' [no_such_file]\n"
+        "  hint: give the machine's JSON or YAML, or what `aws stepfunctions describe-state-machine` prints\n",
+    )

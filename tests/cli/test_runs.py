@@ -176,6 +176,8 @@ def test_a_run_that_waits_for_events_shows_their_names_and_keys(api: FakeApi, cl
     one, several = (cli("show", "run_01JABC").stdout.splitlines() for _ in range(2))
     assert "event      paid with key A-1" in [line.rstrip() for line in one]
     assert "events     paid with key A-1, shipped" in [line.rstrip() for line in several]
+    api.has_run({**waiting, "waiting_events": [paid, shipped]}, COMPLETED)
+    assert "waits at approve for event paid with key A-1, shipped, until" in cli("watch", "run_01JABC").stdout
 
 
 def test_show_says_callback_of_a_run_that_waits_for_one(api: FakeApi, cli: Cli) -> None:

@@ -14,7 +14,7 @@ from stepwell.cli.arguments import ResultAsJson
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
-from stepwell.errors import Conflict, Problem, UserError
+from stepwell.errors import Conflict, NotFound, Problem, UserError
 
 _TO_FILL_IN = {"unsupported_resource": "resources", "unknown_substitution": "substitutions"}
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
@@ -61,6 +61,9 @@ def _machine(file: Path) -> tuple[str, str]:
     """Returns the text of the machine, and its name if the file tells one. Raises UserError."""
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
+    if not file.exists():
+        hint = "give the machine's JSON or YAML, or what `aws stepfunctions describe-state-machine` prints"
+        raise NotFound(f"there is no file {str(file)!r}", code="no_such_file", hint=hint)
     text, name = read_definition(file), ""
     loaded = load_document(text, str(file))
     if loaded.problems:

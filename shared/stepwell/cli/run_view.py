@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from stepwell.cli.hints import WAKING, with_commands
 from stepwell.cli.telling import history_line
 from stepwell.cli.words import (
     ago,
+    awaited_words,
     between,
     brief,
     clock,
@@ -158,7 +159,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("forked", _fork_words(run.get("forked") or {}))
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
-        yield from _events(run.get("waiting_events") or ())
+        yield from _told("event" if len(run.get("waiting_events") or ()) == 1 else "events", awaited_words(run))
         yield from _told("with", _wait_data(run.get("waiting_data")))
         if run.get("waiting_for") not in {None, "", "delay", "sleep"}:
             yield "next", plain(way_on(run))
@@ -182,12 +183,6 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("cost", _cost_words(run.get("cost") or {}))
     origin = run.get("origin") or {}
     yield from _told(_ORIGINS.get(origin.get("kind", ""), "made of"), origin.get("run_id"))
-
-
-def _events(awaited: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, RenderableType]]:
-    """Names the events that the run waits for, each with its key."""
-    names = [f"{one['name']} with key {one['key']}" if one.get("key") else str(one["name"]) for one in awaited]
-    yield from _told("event" if len(names) == 1 else "events", ", ".join(names))
 
 
 def _phase(run: Mapping[str, Any]) -> str:

@@ -141,6 +141,12 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
 
 
+def awaited_words(run: Mapping[str, Any]) -> str:
+    """Names the events that a run waits for, each with its key; "" for none, and from an older server."""
+    events = run.get("waiting_events") or ()
+    return ", ".join(f"{one['name']} with key {one['key']}" if one.get("key") else str(one["name"]) for one in events)
+
+
 def next_command(run: Mapping[str, Any], user: str = "", *, is_named: bool = False) -> str:
     """The command that ends a run's wait, or says what will. `user`: who answers unless `--by` says another.
 
