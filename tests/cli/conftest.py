@@ -175,6 +175,7 @@ class FakeApi:
 def given_no_url() -> None:
     """A command is a process of its own: here the URL that an earlier one was given would stay."""
     connect._given.set("")
+    connect._run.set("")
 
 
 @pytest.fixture

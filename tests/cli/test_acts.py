@@ -129,7 +129,7 @@ def test_approving_what_does_not_wait_is_refused_with_3(api: FakeApi, cli: Cli) 
     assert result.exit_code == 3
     assert result.stderr == (
         "error: Not waiting: the run does not wait for an approval [not_waiting]\n"
-        "  hint: stepwell explain RUN says what the run waits for\n"
+        "  hint: stepwell explain r1 says what the run waits for\n"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conftest import COMPLETED, RUN, Cli, FakeApi
+from .conftest import COMPLETED, RUN, Cli, FakeApi, problem
 
 ID = RUN["run_id"]
 OTHER = {**RUN, "run_id": "run_01KXYZ"}
@@ -79,3 +79,12 @@ def test_run_with_wait_says_once_what_the_run_waits_for(api: FakeApi, cli: Cli) 
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"{ID} waits at approve for approval, until 2099-03-01 14:02 (in ")
     assert line.endswith(f"): stepwell approve {ID}")
+
+
+def test_a_hint_names_the_run_that_the_command_found(api: FakeApi, cli: Cli) -> None:
+    listed(api, RUN)
+    api.on("POST", f"/runs/{ID}/start", problem(409, "not_idle", "the run is waiting, not idle"))
+    for given in (ID, "JABC", "last"):
+        assert f"hint: stepwell explain {ID} says where it stands" in cli("start", given).stderr
+    wrong = cli("replay", "nofile.jsonl")
+    assert "stepwell export RUN > run.jsonl" in wrong.stderr

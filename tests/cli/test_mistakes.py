@@ -67,9 +67,9 @@ def test_a_url_with_https_for_a_server_without_it_says_so(said: str) -> None:
 @pytest.mark.parametrize(
     ("hint", "told"),
     [
-        ("GET /runs/{id} shows its state", "stepwell show RUN shows its state"),
-        ("by its id in GET /runs/{id}/branches", "by its id in stepwell show RUN --branches all"),
-        ("GET /runs/{id}/history: the slot of an entry", "stepwell history RUN: the slot of an entry"),
+        ("GET /runs/{id} shows its state", "stepwell show r9 shows its state"),
+        ("by its id in GET /runs/{id}/branches", "by its id in stepwell show r9 --branches all"),
+        ("GET /runs/{id}/history: the slot of an entry", "stepwell history r9: the slot of an entry"),
     ],
 )
 def test_a_hint_with_a_route_of_the_api_has_the_command_instead(api: FakeApi, cli: Cli, hint: str, told: str) -> None:

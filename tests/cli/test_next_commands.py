@@ -77,7 +77,7 @@ def test_where_credentials_say_who_calls_the_next_command_names_nobody(
             "stepwell dlq list shows; or stepwell stats",
             "stepwell dlq list --url URL shows; or stepwell stats --url URL",
         ),
-        ("stepwell export RUN > run.jsonl", "stepwell export --url URL RUN > run.jsonl"),
+        ("stepwell export RUN > run.jsonl", "stepwell export --url URL r9 > run.jsonl"),
         ("stepwell check lists the errors of the folder", "stepwell check lists the errors of the folder"),
         ("give it as stepwell show --help says", "give it as stepwell show --help says"),
         ("stepwell runs-on has none", "stepwell runs-on has none"),
@@ -93,7 +93,7 @@ def test_a_hint_of_the_api_keeps_the_url(api: FakeApi, cli: Cli, elsewhere: str,
 def test_the_hint_of_an_error_without_its_own_keeps_the_url(api: FakeApi, cli: Cli, elsewhere: str) -> None:
     api.on("POST", "/runs/r9/cancel", problem(409, "run_ended", "the run has ended"))
     told = cli("cancel", "r9", "--url", elsewhere).stderr
-    assert f"hint: stepwell show --url {elsewhere} RUN shows how it ended; stepwell rerun --url {elsewhere} RUN" in told
+    assert f"hint: stepwell show --url {elsewhere} r9 shows how it ended; stepwell rerun --url {elsewhere} r9" in told
 
 
 def test_without_the_option_a_hint_has_none(api: FakeApi, cli: Cli) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LAST = "last"  # names the newest run
 _given: ContextVar[str] = ContextVar("given", default="")  # the URL that the command was given
+_run: ContextVar[str] = ContextVar("run", default="")  # the run that the command is about
 _named: ContextVar[bool] = ContextVar("named", default=False)  # whether credentials tell the API who calls
 
 
@@ -45,6 +46,17 @@ def all_there(text: str, commands: Iterable[str]) -> str:
     names = "|".join(map(re.escape, commands))
     is_left = r"(?![\w-]| --help|[^;,:]* --url )"  # else it is another word, or needs none, or has it
     return re.sub(rf"\bstepwell (?:{names}){is_left}", lambda found: there(found[0]), text)
+
+
+def about(run_id: str) -> None:
+    """Keeps the run that the command is about, for hints."""
+    _run.set(run_id)
+
+
+def with_run(text: str) -> str:
+    """Returns a hint with the run that the command is about in its commands: `stepwell show r1` of one with RUN."""
+    run_id = _run.get()
+    return re.sub(r"(\bstepwell [a-z]+) RUN\b", lambda found: f"{found[1]} {run_id}", text) if run_id else text
 
 
 def way_on(run: Mapping[str, Any]) -> str:

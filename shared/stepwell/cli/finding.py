@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from stepwell.cli.connect import LAST, there
+from stepwell.cli.connect import LAST, about, there
 from stepwell.client import Client, calls
 from stepwell.client.access import Kind
 from stepwell.client.errors import ApiProblem, NotFoundProblem
@@ -42,6 +42,7 @@ class FindingClient(Client):
             return super().send(asked)
         if given == LAST and given not in self._found:
             self._found[given] = self._newest()
+        about(self._found.get(given, given))
         if given in self._found:
             return super().send(_about(asked, given, self._found[given]))
         try:
@@ -56,6 +57,7 @@ class FindingClient(Client):
             if not whole:
                 raise
         self._found[given] = whole
+        about(whole)
         return super().send(_about(asked, given, whole))
 
     def whole(self, given: str) -> str:

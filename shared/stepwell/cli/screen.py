@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stepwell.cli.connect import all_there
+from stepwell.cli.connect import all_there, with_run
 from stepwell.cli.hints import hint_of
 from stepwell.cli.words import printable
 from stepwell.client.errors import ApiProblem
@@ -50,7 +50,7 @@ def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterab
 
     `commands`: those that take a `--url`, which the hint names with that of the command that failed.
     """
-    hint = all_there(hint_of(error), commands)
+    hint = all_there(with_run(hint_of(error)), commands)
     if as_json:
         print_json(_document(error, hint))
         return
