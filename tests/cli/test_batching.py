@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conftest import Cli, FakeApi
+from .conftest import Cli, FakeApi, problem
 
 REPORT = {"action": "redrive", "dry_run": False, "matched": 12, "done": 10, "unchanged": 1, "refused": {}, "first": []}
 
@@ -70,3 +70,14 @@ def test_a_dry_run_waits_for_the_count(api: FakeApi, cli: Cli) -> None:
     told = cli("batch", "cancel", "--tag", "customer=c1", "--dry-run")
     assert "12 runs match; nothing was done" in told.stdout
     assert "the newest: run_9, run_8" in told.stdout
+
+
+def test_a_batch_of_no_run_of_a_workflow_that_there_is_not_is_refused(api: FakeApi, cli: Cli) -> None:
+    done = job(matched=0, dry_run=True)
+    api.on("POST", "/runs:batch", (202, done))
+    api.on("GET", "/runs/run_b", (200, done))
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    api.on("GET", "/workflows/ordr", problem(404, "unknown_workflow", "there is no workflow 'ordr'"))
+    result = cli("batch", "cancel", "--workflow", "ordr", "--dry-run")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "there is no workflow 'ordr' [unknown_workflow]" in result.stderr

@@ -78,6 +78,8 @@ def batch(
     if tag:
         read_pairs([tag], "--tag")
     since, before = (read_since(one) if one else "" for one in (since, before))
+    from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+
     statuses = read_statuses(status or ())
     with connect(url) as client:
         job = client.batch(
@@ -86,6 +88,8 @@ def batch(
         )  # fmt: skip
         if watch or dry_run:
             job = wait_for_end(client, str(job["run_id"]), is_told=not dry_run)
+            if workflow and not report_of(job).get("matched"):
+                check_workflow(client, workflow)
     _show(job, as_json)
     if has_ended(job) and (job["status"] != "completed" or report_of(job).get("stopped")):
         raise typer.Exit(exits.FAILED)

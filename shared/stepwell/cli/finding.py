@@ -107,6 +107,15 @@ def workflow_or_run(name: str, of_workflow: Callable[[], T], of_run: Callable[[]
         raise NotFoundProblem(missing.status, {**missing.problem, **told}) from None
 
 
+def check_workflow(client: Client, workflow: str) -> None:
+    """Raises the API's NotFoundProblem for a workflow that is not deployed and of which there is no run."""
+    try:
+        client.workflow(workflow)
+    except NotFoundProblem:
+        if not client.runs(workflow=workflow).page(1).items:
+            raise
+
+
 def ended_runs(client: Client, workflow: str, most: int) -> list[str]:
     """The ids of the newest ended runs of a workflow, but for cancelled ones. Raises NotFound if there are none."""
     ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])

@@ -31,7 +31,7 @@ from stepwell.cli.completing import WAITS, complete_run, complete_status, comple
 from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json, print_warnings
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
-from stepwell.client.errors import JsonObject, NotFoundProblem
+from stepwell.client.errors import JsonObject
 from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ def runs(
     since, before = (read_since(one) if one else "" for one in (since, before))
     statuses = read_statuses(status or ())
     read_words([waiting_for], WAITS, "wait")
+    from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+
     with connect(url) as client:
         found = client.runs(
             workflow=workflow,
@@ -219,20 +221,11 @@ def runs(
         )
         page = found.page(limit, cursor)
         if workflow and not page.items and not cursor:
-            _check_workflow(client, workflow)
+            check_workflow(client, workflow)
     if as_json:
         print_json(page.document)
     else:
         _print_page(page)
-
-
-def _check_workflow(client: Client, workflow: str) -> None:
-    """Raises the API's NotFoundProblem for a workflow that is not deployed and of which there is no run."""
-    try:
-        client.workflow(workflow)
-    except NotFoundProblem:
-        if not client.runs(workflow=workflow).page(1).items:
-            raise
 
 
 def _print_page(page: Page) -> None:
