@@ -205,6 +205,12 @@ def test_what_cannot_be_a_schedule_is_refused_and_not_kept(
     assert list(listed(world)) == ["nightly:1"]
 
 
+def test_a_wrong_field_of_a_schedule_is_named(world: World) -> None:
+    for field, wrong in (("schedule", "sometimes"), ("timezone", "Mars")):
+        body = {"name": "nightly", "workflow": "quick", "schedule": "rate(1 hour)", field: wrong}
+        assert world.post("/schedules", body).json["errors"][0]["path"] == f"/{field}"
+
+
 def test_catch_up_is_a_duration_or_seconds(world: World) -> None:
     assert world.post("/schedules", {**OFTEN, "catch_up": "1h"}).json["catch_up"] == 3600
     assert world.post("/schedules", {**OFTEN, "name": "b", "catch_up": 90}).json["catch_up"] == 90

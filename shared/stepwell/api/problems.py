@@ -37,6 +37,8 @@ _WRONG = frozenset({400, 413, 422})  # what was sent is wrong
 _PATHS = {  # of the mistakes that only one field can have
     "bad_cursor": "/cursor",
     "bad_run_id": "/run_id",
+    "bad_schedule": "/schedule",
+    "bad_timezone": "/timezone",
     "empty_filter": "/filter",
     "no_canary": "/canary",
     "no_run_id": "/run_id",
@@ -44,6 +46,7 @@ _PATHS = {  # of the mistakes that only one field can have
     "too_many_tags": "/tags",
     "unknown_slot": "/at",
     "unknown_vocabulary": "/as",
+    "unsupported_schedule": "/schedule",
 }
 _BY_CLASS: tuple[tuple[type[UserError], int], ...] = ((NotFound, 404), (Conflict, 409), (InvalidInput, 422))
 
