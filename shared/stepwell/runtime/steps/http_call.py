@@ -19,6 +19,7 @@ from stepwell.limits import ANSWER_BYTES, CONNECT_MS, SECOND_MS
 from stepwell.runtime.steps.addresses import Resolve, checked_addresses, resolve
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.sockets import STAYING_OPEN
 from stepwell.values import dataclass
 
 _CHUNK = 65_536
@@ -35,7 +36,10 @@ class Answer:
 
 def dial(address: str, port: int, timeout_seconds: float) -> socket.socket:
     """Connects to an address. Raises OSError."""
-    return socket.create_connection((address, port), timeout_seconds)
+    made = socket.create_connection((address, port), timeout_seconds)
+    for option in STAYING_OPEN:
+        made.setsockopt(*option)
+    return made
 
 
 @cache
