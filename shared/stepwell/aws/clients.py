@@ -23,6 +23,7 @@ from stepwell.aws.protocols import (
 )
 from stepwell.aws.thin.opening import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, Thin, open_thin
 from stepwell.settings import has_endpoint, read_aws
+from stepwell.sockets import STAYING_OPEN
 
 LOGS_SECONDS = 10  # a request looks through a megabyte of lines
 CALLED_SECONDS = 900  # a called function may run this long before its first byte
@@ -109,7 +110,19 @@ class Clients:
             tcp_keepalive=True,
             **(_links() if service == "s3" else {}),
         )
-        return (self._session or boto3).client(service, config=config, endpoint_url=url)
+        client = (self._session or boto3).client(service, config=config, endpoint_url=url)
+        _stay_open(client)
+        return client
+
+
+def _stay_open(client: Any) -> None:
+    """Adds when to give signs of life to botocore's `tcp_keepalive`, which leaves that to the system: after two hours.
+
+    botocore has no setting for it. Where its inside is another one, the client is left as it is.
+    """
+    options = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_socket_options", None)
+    if isinstance(options, list):
+        options += STAYING_OPEN
 
 
 def _links() -> dict[str, Any]:
