@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.cdk.functions import QUERIES_AT_ONCE
 from stepwell.limits import DELIVERIES, NOTIFICATION_MS, SECOND_MS
 from tests.infra.kit import KEYED, PLAIN, SENDING, VARIANTS, Json, Made, made
 
@@ -96,9 +97,10 @@ def test_a_function_has_reserved_what_its_sources_may_ask_for(variant: str) -> N
 
 
 def test_a_pools_concurrency_is_its_workers_limit_and_its_queues() -> None:
+    """The API asks the default pool's worker too, which Lambda would refuse while the queue keeps them all busy."""
     stack = made(KEYED)
-    for pool, concurrency in (("default", 5), ("big", 2)):
-        assert stack.functions()[f"worker-{pool}"]["ReservedConcurrentExecutions"] == concurrency
+    for pool, concurrency, queries in (("default", 5, QUERIES_AT_ONCE), ("big", 2, 0)):
+        assert stack.functions()[f"worker-{pool}"]["ReservedConcurrentExecutions"] == concurrency + queries
         assert [maximum(one) for one in stack.mappings(f"worker-{pool}")] == [concurrency]
     assert stack.functions()["coordinator"]["ReservedConcurrentExecutions"] == 10 + 2 + 2
 

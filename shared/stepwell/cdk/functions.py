@@ -31,6 +31,7 @@ STREAM_BATCH = 100
 STREAM_TRIES = 10
 COORDINATOR_BATCH = 10
 LEAST_CONCURRENCY = 2  # the minimum for a queue's event source
+QUERIES_AT_ONCE = 2  # of the API, to the default pool's worker, while its queue keeps all others busy
 
 # New records of a run, new batches of its forks' lanes, and changes or the expiry of its header.
 STREAM_PATTERNS: Sequence[Mapping[str, object]] = (

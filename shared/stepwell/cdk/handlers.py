@@ -18,7 +18,15 @@ from constructs import Construct
 
 from stepwell.cdk import bundling, metrics
 from stepwell.cdk.called import arns_of, tell_ungranted
-from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
+from stepwell.cdk.functions import (
+    COORDINATOR_BATCH,
+    LEAST_CONCURRENCY,
+    QUERIES_AT_ONCE,
+    SWEEP_MINUTES,
+    Handler,
+    Place,
+    Shape,
+)
 from stepwell.cdk.live import Live
 from stepwell.cdk.locking import OTEL, TRACING
 from stepwell.cdk.permissions import OF_BATCHES, Resources
@@ -199,10 +207,11 @@ class Handlers(Construct):
 
     def _make_worker(self, name: str, pool: Pool) -> Handler:
         """Creates a worker, with one message per invocation because a batch is as slow as its slowest step."""
+        asked = QUERIES_AT_ONCE if name == DEFAULT_POOL else 0
         shape = Shape(
             memory_mb=pool.memory_mb,
             timeout_seconds=pool.timeout_seconds,
-            concurrency=pool.concurrency,
+            concurrency=pool.concurrency and pool.concurrency + asked,
             snapped=True,
             recursive=True,
             environment={

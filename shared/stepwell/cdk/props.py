@@ -41,7 +41,8 @@ class Pool:
     memory_mb: also decides the processor: 1,769 MB are one.
     timeout_seconds: how long one invocation may last; a step that may take longer than that cannot run here.
     concurrency: the most workers at once, reserved from the account's own limit. None: no limit but the account's.
-        (An account that is new may run ten functions at once and can reserve none.)
+        (An account that is new may run ten functions at once and can reserve none.) The default pool reserves two more,
+        so that the API's queries of runs are answered while all workers are busy.
     steps_per_invocation: how many steps of a fork one invocation runs at once, in threads; for steps that wait for the
         network, and whose code is thread-safe.
     permissions: what the steps may do, beside what the engine may. A grant to `engine.workers[name]` does the same.
