@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,6 +138,22 @@ def test_an_environment_that_lambda_would_refuse_is_refused_before_the_deploy(
 def test_seven_pools_fit() -> None:
     pools: dict[str, Any] = {"default": {}, **{f"pool-{number}": {} for number in range(6)}}
     assert "worker-pool-5" in made({"pools": pools, "live": True, "auth": "api_key"}).functions()
+
+
+@pytest.mark.parametrize("functions", [50, 200])
+def test_a_role_that_iam_would_refuse_is_refused_before_the_deploy(functions: int, tmp_path: Path) -> None:
+    """IAM takes 10,240 characters of policies in one role."""
+    steps = "".join(f"  - {{name: s{number}, run: lambda:shop-score-{number}}}\n" for number in range(functions))
+    (tmp_path / "flow.yaml").write_text(f"workflow: flow\ntimeline:\n{steps}")
+    if functions == 50:
+        assert f"function:shop-score-{functions - 1}" in str(
+            made({"folder": str(tmp_path)}).statements("worker-default")
+        )
+        return
+    with pytest.raises(
+        BadProperty, match=r"the policies of worker-default have at least \d+ characters, but IAM takes"
+    ):
+        made({"folder": str(tmp_path)})
 
 
 @EVERY

@@ -1,16 +1,18 @@
-"""Lambda's limit of a function's environment, which a deploy would meet only after minutes."""
+"""The limits of a function's environment and of its role's policies, which a deploy would meet only after minutes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stepwell.cdk.errors import BadProperty
 
 MOST_BYTES = 4_096
+POLICY_CHARACTERS = 10_240  # of all policies that are written in a role, without blanks
 _NAME_LENGTH = 64  # of a Lambda function; a queue's name may be longer
 _SUFFIX_LENGTH = 13  # that CloudFormation appends to a name, with a hyphen
 _ARN = "arn:aws:sqs:us-east-1:123456789012:"
@@ -27,6 +29,30 @@ def check_environment(scope: Construct, name: str, variables: Mapping[str, str])
     if size > MOST_BYTES:
         raise BadProperty(f"pools: the environment of {name} has at least {size} bytes, but Lambda takes {MOST_BYTES}: "
                           "have fewer pools (some eight fit), shorter names, or less in `environment`")  # fmt: skip
+
+
+def check_policies(scope: Construct, name: str, documents: Iterable[iam.PolicyDocument]) -> None:
+    """Raises BadProperty if a function's policies cannot fit into its role: unknown names count as their shortest."""
+    stack = cdk.Stack.of(scope)
+    prefix = 0 if cdk.Token.is_unresolved(stack.stack_name) else len(stack.stack_name)
+    size = sum(_written(stack.resolve(one), prefix) for one in documents)
+    if size > POLICY_CHARACTERS:
+        raise BadProperty(f"pools: the policies of {name} have at least {size} characters, but IAM takes "
+                          f"{POLICY_CHARACTERS}: have some of its steps run in another pool, so that each calls fewer "
+                          "functions, secrets and services")  # fmt: skip
+
+
+def _written(value: Any, prefix: int) -> int:
+    """Returns the least length of a resolved value as JSON without blanks."""
+    match value:
+        case {"Fn::Join": _} | {"Ref": _} | {"Fn::GetAtt": _}:
+            return 2 + _least(value, prefix)
+        case dict():
+            return 1 + sum(len(key) + 4 + _written(one, prefix) for key, one in value.items())
+        case list():
+            return 1 + sum(1 + _written(one, prefix) for one in value)
+        case _:
+            return 2 + len(str(value))
 
 
 def _least(value: Any, prefix: int) -> int:

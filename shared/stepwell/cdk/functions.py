@@ -22,7 +22,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stepwell.cdk import nag
-from stepwell.cdk.environment import check_environment
+from stepwell.cdk.environment import check_environment, check_policies
 from stepwell.cdk.permissions import Resources
 from stepwell.cdk.props import EngineProps
 
@@ -124,6 +124,7 @@ class Handler(Construct):
         policies = {"engine": iam.PolicyDocument(statements=statements)}
         if extra:
             policies["pool"] = iam.PolicyDocument(statements=list(extra))
+        check_policies(self, self.node.id, policies.values())
         service = iam.ServicePrincipal("lambda.amazonaws.com")
         role = iam.Role(self, "Role", assumed_by=service, inline_policies=policies)
         found = {**self._place.findings(handler), **nag.about_calls(self, own), **nag.about_pool(extra)}
