@@ -68,6 +68,7 @@ NOT_DEPLOYED = (
     "definition/objects.py",
     "definition/set_loops.py",
     "definition/signatures.py",
+    "definition/unawaited.py",
     "project.py",
     "runtime/starts/circles.py",
     "runtime/starts/code.py",
