@@ -129,6 +129,15 @@ def test_another_workflow_can_go_on_if_it_has_the_step() -> None:
     assert refusal(world, run_id, 1, workflow="third") == "step_gone"
 
 
+def test_the_old_input_has_to_fit_the_other_workflow() -> None:
+    world, run_id = world_of(decide="yes")
+    other = FLOW.replace("workflow: flow", "workflow: other\ninput_schema: {required: [customer]}")
+    world.catalog.replace([graph_of(FLOW), graph_of(other)])
+    assert refusal(world, run_id, 1, workflow="other") == "invalid_input"
+    again = forked(world, run_id, 1, workflow="other", input=({"customer": "ana", "limit": 1},))
+    assert world.header(again).workflow == "other"
+
+
 def test_what_means_nothing_there_is_refused() -> None:
     world, run_id = world_of(FLOW.replace("run: python:shop.decide", "wait: {for: approval, timeout: 1d}"))
     assert refusal(world, run_id, 9) == "unknown_slot"

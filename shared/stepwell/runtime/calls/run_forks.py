@@ -119,8 +119,9 @@ class RunForker:
         kept = kept_before(old.run_id, records, asked.at)
         check_fits(await self._starter.pinned(old), graph, replace(kept, node=_node(kept)))
         _check_change(graph, kept, records, asked)
-        if asked.input:
-            self._starter.check(graph, replace(old, workflow=graph.name, input=asked.input[0], origin=""))
+        if asked.input or not is_own:  # its own workflow took its input once
+            given = _input(old, records, asked)
+            self._starter.check(graph, replace(old, workflow=graph.name, input=given, origin=""))
         return graph, records, kept
 
     def _given(self, old: Header, kept: Kept, asked: RunFork) -> Redriven:
