@@ -166,6 +166,13 @@ spec:
     assert compiled(snake).version == compiled(camel).version
 
 
+@pytest.mark.parametrize("head", ["workflow: w\nagent: hiring", "agent: hiring\nworkflow: w"])
+def test_the_name_is_the_workflows_where_the_agent_has_one_too(head: str) -> None:
+    compiled = compile_definition(head + "\nactions: [{actionType: assign_test}]")
+    assert compiled.graph is not None
+    assert (compiled.graph.name, compiled.errors) == ("w", ())
+
+
 def test_what_was_compiled_compiles_again_from_its_document() -> None:
     graph = compiled()
     again = compile_document(graph.document, trusted=True)

@@ -129,6 +129,8 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
     made: dict[str, Json] = {}
     fields, lacking = _fields_in(model, data), _unsupported_in(model)
     for key, value in data.items():
+        if key == "agent" and model is models.WorkflowDef and {"workflow", "actions"} <= data.keys():
+            continue  # `workflow` is the name where both are written
         name = _spelled(key, fields)
         place = f"{written}/{pointer_part(key)}"
         if lacking and (feature := lacking.get(_snake(key)) or lacking.get(key)):
