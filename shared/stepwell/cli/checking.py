@@ -16,7 +16,7 @@ from stepwell.cli.screen import console, print_json
 from stepwell.cli.unread import unread
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem
-from stepwell.project import Project, find_project, project_of
+from stepwell.project import WORKFLOWS, Project, find_project, project_of
 
 if TYPE_CHECKING:
     from stepwell.runtime.starts.folder import Folder
@@ -98,8 +98,7 @@ def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.runtime.starts.sources import without_timed  # noqa: PLC0415 - with the compiler
 
     folder, text = _folder_of(path), read_definition(path)
-    project = find_project(path.parent)
-    is_known = project is not None and folder == project.folder
+    is_known = _is_workflow_folder(folder)
     made = compile_definition(text, str(path), load_resources(folder).document)
     code = check_code_of(path, text, folder, is_known=is_known)
     if made.graph is None:
@@ -119,6 +118,13 @@ def _folder_of(path: Path) -> Path:
     """Returns the workflow folder that a file is in: the project's, if the file is below it, or else its own folder."""
     project = find_project(path.parent)
     return project.folder if project and path.resolve().is_relative_to(project.folder.resolve()) else path.parent
+
+
+def _is_workflow_folder(folder: Path) -> bool:
+    """Whether a folder is certainly a workflow folder: a project's, or the default one."""
+    project = find_project(folder)
+    known = project.folder if project else Path(WORKFLOWS)
+    return folder.resolve() == known.resolve()
 
 
 def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
