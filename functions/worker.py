@@ -37,20 +37,21 @@ leases = Leases(entry.deployment.work[entry.deployment.pool].url, entry.aws.clie
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     if is_query(event):
         return answer(entry.parts, event)
-    batch = batch_of(event)
-    batch.each(lambda delivery: _take(delivery, context), TimeLeft(context).left_ms)
+    batch, time = batch_of(event), TimeLeft(context)
+    whole_ms = time.left_ms()
+    batch.each(lambda delivery: _take(delivery, context, whole_ms), time.left_ms)
     for delivery in batch.failed:
         leases.release(delivery)
     entry.observing.count("FailedDeliveries", len(batch.failed))
     return batch.answer()
 
 
-def _take(delivery: Delivery, context: Context) -> None:
+def _take(delivery: Delivery, context: Context, whole_ms: int) -> None:
     message = delivery.message()
     with (
         entry.observing.about(**ids_of(message)),
         entry.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):
-        budget = TimeLeft(context, lease, deliveries=delivery.count)
+        budget = TimeLeft(context, lease, deliveries=delivery.count, began_with_ms=whole_ms)
         run_apart(dispatch_work(entry.parts, message, budget, delivery.count))

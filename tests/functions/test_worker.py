@@ -18,7 +18,7 @@ from tests.functions.kit import TIMEOUT_SECONDS, Deployment, Invocation
 
 TWO_STEPS = "workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]"
 ONCE = "workflow: flow\ntimeline: [{name: a, run: python:m.a, at_most_once: true}]"
-TIMES = "import world\ndef a(ctx): world.said.append(ctx.timeout_seconds)"
+TIMES = "import world\ndef a(ctx):\n    world.said.append(ctx.timeout_seconds)"
 
 
 class Died(BaseException):
@@ -46,6 +46,26 @@ def test_a_chain_of_ten_steps_costs_sqs_a_send_a_receive_and_a_delete(deployed: 
     assert stack.run(run_id)["status"] == "completed"
     sent = [call for call in stack.cloud.calls if "Message" in call]
     assert sent == ["SendMessage", "ReceiveMessage", "DeleteMessage"]
+
+
+def test_quick_steps_share_an_invocation_that_is_shorter_than_their_time_limit(deployed: Deploy) -> None:
+    """A step without `timeout` may take five minutes; the pool's invocations last five minutes, or one."""
+    names = ", ".join(f"{{name: s{number}, run: python:m.a}}" for number in range(6))
+    stack = deployed(f"workflow: flow\ntimeline: [{names}]", f"{TIMES}\n    world.clock.advance(20_000)")
+    for timeout_seconds, limits in ((300, [295, 275, 255, 295, 275, 255]), (60, [55] * 6)):
+        run_id = stack.start()
+        assert stack.deliver(timeout_seconds=timeout_seconds) == len([limit for limit in limits if limit == limits[0]])
+        assert stack.run(run_id)["status"] == "completed"
+        assert stack.world.said == limits
+        stack.world.said.clear()
+
+
+def test_a_step_that_an_invocation_can_give_its_whole_time_gets_it(deployed: Deploy) -> None:
+    names = ", ".join(f"{{name: s{number}, run: python:m.a, timeout: 4m}}" for number in range(5))
+    stack = deployed(f"workflow: flow\ntimeline: [{names}]", f"{TIMES}\n    world.clock.advance(20_000)")
+    stack.start()
+    assert stack.deliver(timeout_seconds=300) == 2
+    assert stack.world.said == [240] * 5
 
 
 def test_steps_import_the_projects_packages_from_the_package_of_the_function(deployed: Deploy, tmp_path: Path) -> None:
@@ -147,12 +167,13 @@ def test_a_step_that_may_take_longer_than_is_left_gets_an_invocation_of_its_own(
 
 
 def test_a_step_whose_limit_is_beyond_any_invocations_gets_all_of_a_fresh_one(deployed: Deploy) -> None:
-    """Less what its record needs."""
-    stack = deployed("workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.a}]", TIMES)
+    """Less what its record needs. What is left of one that began with a quick step is a fifth less at most."""
+    names = ", ".join(f"{{name: {name}, run: python:m.a}}" for name in "abc")
+    stack = deployed(f"workflow: flow\ntimeline: [{names}]", f"{TIMES}\n    world.clock.advance(4_000)")
     run_id = stack.start()
     assert stack.deliver(timeout_seconds=30) == 2
     assert stack.run(run_id)["status"] == "completed"
-    assert stack.world.said == [25, 25]
+    assert stack.world.said == [25, 21, 25]
 
 
 def test_a_step_that_does_not_end_in_the_time_left_has_timed_out_before_lambda_ends_it(deployed: Deploy) -> None:

@@ -20,6 +20,9 @@ class Leased:
         chances = self._world.chances
         return 0 if chances.hands_over and self._world.rng.random() <= chances.no_time else None
 
+    def whole_ms(self) -> int | None:
+        return None
+
     def holds(self) -> bool:
         return self._actor is None or not self._actor.is_zombie
 

@@ -49,9 +49,13 @@ class TimeLeft:
     lease: Lease | None = None  # of the message in progress; None: nobody else can receive it
     reserve_ms: int = RESERVE_MS
     deliveries: int = 1  # of the message in progress
+    began_with_ms: int | None = None  # the time that was left when the invocation began; None: not known
 
     def left_ms(self) -> int:
         return max(self.context.get_remaining_time_in_millis() - self.reserve_ms, 0)
+
+    def whole_ms(self) -> int | None:
+        return self.began_with_ms
 
     def holds(self) -> bool:
         return self.lease is None or self.lease.holds()

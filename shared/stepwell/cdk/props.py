@@ -39,7 +39,7 @@ class Pool:
     """A worker: a Lambda function with its own queue, for the steps whose `pool:` names it.
 
     memory_mb: also decides the processor: 1,769 MB are one.
-    timeout_seconds: how long one invocation may last; a step that may take longer than that cannot run here.
+    timeout_seconds: how long one invocation may last, and so a step: one with a longer limit gets what there is.
     concurrency: the most workers at once, reserved from the account's own limit. None: no limit but the account's.
         (An account that is new may run ten functions at once and can reserve none.) The default pool reserves two more,
         so that the API's queries of runs are answered while all workers are busy.

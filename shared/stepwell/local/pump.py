@@ -54,6 +54,9 @@ class Held:
     def left_ms(self) -> int | None:
         return None
 
+    def whole_ms(self) -> int | None:
+        return None
+
     def holds(self) -> bool:
         return self._clock.now_ms() < self.until_ms
 

@@ -32,7 +32,7 @@ from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError, UserError
 from stepwell.limits import HOPS
 from stepwell.runtime.log.action_log import log_started
-from stepwell.runtime.log.door import Answer, Budget, Door
+from stepwell.runtime.log.door import Answer, Budget, Door, needed_ms
 from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Wake, to_json
@@ -261,16 +261,16 @@ class Worker:
         """
         policy = self._policy(action)
         left_ms = turn.budget.left_ms()  # read now: finding the policy may import a module
-        has_time = left_ms is None or left_ms >= policy.timeout_ms
+        has_time = left_ms is None or left_ms >= needed_ms(turn.budget, policy.timeout_ms)
         if at.is_open and not (has_time and self._may_wait_for(action, policy, at, turn)):
             return await self._closed(at, turn)
         if not self._is_ours(policy.pool, turn.wake):
             await self._hand_over(at, policy.pool, turn)
             return None
-        if left_ms is not None and not has_time:
-            if not turn.fresh:
-                await self._hand_over(at, policy.pool, turn)
-                return None
+        if not has_time and not turn.fresh:
+            await self._hand_over(at, policy.pool, turn)
+            return None
+        if left_ms is not None and left_ms < policy.timeout_ms:
             policy = replace(policy, timeout_ms=max(left_ms, 1))
         if policy.stuck is not None:
             return await self._ended(at, action, Outcome(failure=policy.stuck, is_stuck=True), policy, turn)
