@@ -214,6 +214,13 @@ def test_what_the_stream_cannot_take_is_halved_then_told_to_a_person() -> None:
     assert mapping["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"] == [stack.queue("Dead"), "Arn"]
 
 
+def test_a_short_outage_loses_nothing_of_the_stream_nor_does_a_long_wait_for_its_function() -> None:
+    """Lambda tries a failed batch at once again. The age of a change counts also where the function may not start."""
+    (mapping,) = made(PLAIN).mappings("stream")
+    assert mapping["MaximumRetryAttempts"] >= 100
+    assert "MaximumRecordAgeInSeconds" not in mapping
+
+
 def test_all_functions_are_in_the_vpc_that_is_given() -> None:
     for one in made(GUARDED).functions().values():
         assert one["VpcConfig"]["SubnetIds"] == ["subnet-12345678"]

@@ -28,7 +28,7 @@ from stepwell.cdk.props import EngineProps
 
 SWEEP_MINUTES = 5
 STREAM_BATCH = 100
-STREAM_TRIES = 10
+STREAM_TRIES = 100  # of a batch: an outage takes seconds of each, and a batch of long snapshots several
 COORDINATOR_BATCH = 10
 LEAST_CONCURRENCY = 2  # the minimum for a queue's event source
 QUERIES_AT_ONCE = 2  # of the API, to the default pool's worker, while its queue keeps all others busy
@@ -145,7 +145,10 @@ class Handler(Construct):
         )
 
     def follow(self, stream_arn: str, failures: sqs.Queue) -> None:
-        """The stream's records invoke the function; the positions of failed ones go to a queue."""
+        """The stream's records invoke the function; the positions of failed ones go to a queue.
+
+        No age is set: a change that waits, because the account runs all that it may, must not be passed over for that.
+        """
         mapping = lambda_.CfnEventSourceMapping
         stack = cdk.Stack.of(self)
         filters = [mapping.FilterProperty(pattern=stack.to_json_string(pattern)) for pattern in STREAM_PATTERNS]
