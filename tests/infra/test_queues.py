@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.cdk.functions import QUERIES_AT_ONCE
+from stepwell.cdk.queues import POSTINGS
 from stepwell.limits import DELIVERIES, NOTIFICATION_MS, SECOND_MS
 from tests.infra.kit import KEYED, PLAIN, SENDING, VARIANTS, Json, Made, made
 
@@ -36,9 +37,16 @@ def test_dead_letters_are_kept_longer_than_the_queue_they_come_from_keeps_them()
 
 def test_notifications_that_kill_their_sender_lie_with_those_that_nobody_took() -> None:
     stack = made(SENDING)
-    assert redrive(stack, stack.queue("Letters")) == (stack.queue("DeadLetters"), DELIVERIES)
+    assert redrive(stack, stack.queue("Letters")) == (stack.queue("DeadLetters"), POSTINGS)
     assert redrive(stack, stack.queue("DeadLetters")) is None
     assert stack.of("SQS::Queue")[stack.queue("DeadLetters")]["MessageRetentionPeriod"] == 14 * 24 * 3600
+
+
+def test_a_sender_that_may_not_start_for_half_an_hour_loses_no_notification() -> None:
+    """Workers may take all that an account may run at once. AWS counts what it puts back for that as a delivery."""
+    stack = made(SENDING)
+    _, tries = redrive(stack, stack.queue("Letters")) or ("", 0)
+    assert tries * stack.of("SQS::Queue")[stack.queue("Letters")]["VisibilityTimeout"] >= 1_800
 
 
 def test_senders_wait_for_their_endpoints_one_notification_each_and_not_all_of_the_account_at_once() -> None:

@@ -4,7 +4,7 @@ work (one for each pool) ──5 tries──▶ its dead-letter queue ──▶ 
                                             └──10 tries──▶ dead
 resume ──5 tries──────────────────────────────────────────▶ dead ──▶ an alarm, and the sweeper: to resume again,
                                                                      24 times at most; then a person
-notifications (of webhooks to endpoints) ──5 tries──▶ dead letters ──▶ an alarm, and a person
+notifications (of webhooks to endpoints) ──100 tries──▶ dead letters ──▶ an alarm, and a person
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from stepwell.cdk.props import EngineProps
 
 DELIVERIES = 5  # of a message, before it goes to the dead-letter queue
 BURIALS = 10  # of a dead letter, before it goes to the queue with the alarm
+# Of a notification, which counts only where its sender dies or may not start: what an endpoint refuses is sent anew.
+# While workers take all that an account may run at once, five would be over after two minutes.
+POSTINGS = 100
 KEPT = cdk.Duration.days(7)
 # Longer than KEPT, because a dead letter's age counts from the first send.
 DEAD_KEPT = cdk.Duration.days(14)
@@ -50,9 +53,7 @@ class Queues(Construct):
         if sends:  # their ids are those of release 0.1: under others, CloudFormation would make new queues
             self.dead_notifications = self._make("DeadLetters", DEAD_KEPT)
             sender_timeout = cdk.Duration.seconds(SENDER_SECONDS)
-            self.notifications = self._make(
-                "Letters", KEPT, sender_timeout, _after(DELIVERIES, self.dead_notifications)
-            )
+            self.notifications = self._make("Letters", KEPT, sender_timeout, _after(POSTINGS, self.dead_notifications))
 
     def _make(
         self,
