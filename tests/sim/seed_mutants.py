@@ -18,6 +18,7 @@ from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Permit, Token
+from stepwell.engine.waits import run_of
 from stepwell.runtime.durable import sessions
 from stepwell.runtime.forks import forking, showing
 from stepwell.runtime.forks.lines import join_name
@@ -27,7 +28,7 @@ from stepwell.runtime.log.door import Answer, FoundInput
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.worker import Worker, _Turn
-from stepwell.runtime.ports import Joined
+from stepwell.runtime.ports import Event, Joined, Waiter
 from stepwell.runtime.waits import mailbox, paces, throttling
 from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.runtime.waits.paces import Paces
@@ -285,6 +286,18 @@ def turn_of_the_deleted() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def older_unregistered() -> Iterator[None]:
+    """The message about an older event with a key does not find the wait that is to have it, if it comes first."""
+    waits_for = coordinator._waits_for
+
+    def waiting(at: Standing, event: Event) -> list[Waiter]:
+        return [] if run_of(event.topic) is None else waits_for(at, event)
+
+    with mock.patch.object(coordinator, "_waits_for", waiting):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
@@ -301,6 +314,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (last_uncounted, (10_049_500_263,)),
     (permitted_without_lease, (13_000_132_190,)),
     (turn_of_the_deleted, (12_081_003_985,)),
+    (older_unregistered, (5_083_002_451,)),
     (read_for_each_arm, (2_381_003_119,)),
     (forked_without_patches, (4_081_003_250,)),
     (read_on_from_an_end, (12_081_002_969,)),

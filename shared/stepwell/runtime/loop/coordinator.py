@@ -199,15 +199,15 @@ class Coordinator:
         """Has the wait take the older events that it would take. Returns the token as it is then.
 
         One event's message may overtake another's, or find a wait before its worker has looked for what is pending. A
-        message about the older one is sent first: whoever handles it pushes the token on, should this one die. One that
-        is not consumed finds the token by its wait alone, whose worker may have died before it registered that.
+        message about the older one is sent first: whoever handles it pushes the token on, should this one die. It finds
+        the token by its wait, whose worker may have died before it registered that.
         """
         while isinstance(self._door.decide(at, given, by), Write):
             older = await self._older(at, given, by)
             if older is None:
                 break
             event, offer = older
-            for waiter in () if offer.is_consumed else _waits_for(at, event):
+            for waiter in _waits_for(at, event):
                 await self._ports.mailbox.put_waiter(waiter)
             publish, later_ms = Publish(event, kept=True), self._ports.clock.now_ms() + SECOND_MS
             await self._ports.queue.send(Lane.RESUME, to_json(publish), later_ms)
