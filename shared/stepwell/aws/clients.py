@@ -7,6 +7,8 @@ takes half a second, and each of its clients tenths of a second, so a function t
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from stepwell.aws.protocols import (
@@ -27,15 +29,22 @@ from stepwell.sockets import STAYING_OPEN
 
 LOGS_SECONDS = 10  # a request looks through a megabyte of lines
 CALLED_SECONDS = 900  # a called function may run this long before its first byte
+IDLE_SECONDS = 10  # after which the service may have closed a connection
 
 
 class Clients:
     """The clients of one region, without their own retries, because `calls.Retry` handles unknown outcomes."""
 
-    def __init__(self, session: Any = None, thin: Thin | None = None) -> None:
-        """`session` is a boto3 Session; the default reads the environment (AWS_REGION, AWS_ENDPOINT_URL …)."""
-        self._session, self._thin = session, thin
+    def __init__(
+        self, session: Any = None, thin: Thin | None = None, now_seconds: Callable[[], float] = time.time
+    ) -> None:
+        """`session` is a boto3 Session; the default reads the environment (AWS_REGION, AWS_ENDPOINT_URL …).
+
+        `now_seconds` goes on while Lambda has the process stand still.
+        """
+        self._session, self._thin, self._now = session, thin, now_seconds
         self._made: dict[str, Any] = {}
+        self._used: dict[str, float] = {}
         self._making = threading.Lock()
 
     def dynamodb(self) -> DynamoClient:
@@ -67,7 +76,7 @@ class Clients:
         return client
 
     def lambda_(self) -> LambdaClient:
-        client: LambdaClient = self._of("lambda", CALLED_SECONDS)
+        client: LambdaClient = self._fresh("lambda", self._of("lambda", CALLED_SECONDS))
         return client
 
     def logs(self) -> LogsClient:
@@ -76,7 +85,7 @@ class Clients:
 
     def live(self, url: str) -> LiveClient:
         """`url`: of the WebSocket API's stage, to which the management of its connections belongs."""
-        client: LiveClient = self._of("apigatewaymanagementapi", url=url)
+        client: LiveClient = self._fresh("live", self._of("apigatewaymanagementapi", url=url))
         return client
 
     def service(self, name: str) -> Any:
@@ -84,7 +93,20 @@ class Clients:
         key = f"{name} for steps"
         if key not in self._made:
             self._made[key] = self._boto3(name, CALLED_SECONDS, None)
-        return self._made[key]
+        return self._fresh(key, self._made[key])
+
+    def _fresh(self, key: str, client: Any) -> Any:
+        """Returns a client of which no call is repeated, without connections that nobody has used for a while.
+
+        Lambda has a process stand still between two invocations. What the service closes meanwhile is found out only by
+        the next request, which fails.
+        """
+        with self._making:  # so that no other thread has the client before that
+            now = self._now()
+            if now - self._used.get(key, now) > IDLE_SECONDS:
+                client.close()  # it opens others; what is under way keeps its own
+            self._used[key] = now
+        return client
 
     def _of(self, service: str, answer_seconds: float = ANSWER_SECONDS, url: str | None = None) -> Any:
         client = self._made.get(service)
