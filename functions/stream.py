@@ -15,6 +15,7 @@ from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 
 A_RUN_MS = MINUTE_MS  # the most time for the snapshot, or the erasure, of one run
+A_TRACE_MS = MINUTE_MS // 4  # the most time for the spans of one run
 
 ROOT = package_root()
 
@@ -29,7 +30,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     records = event["Records"]
     taken = run_now(stream.take(records, TimeLeft(context, reserve_ms=A_RUN_MS).left_ms))
     tell_runs(taken.notices)
-    send_traces(taken)
+    send_traces(taken, TimeLeft(context, reserve_ms=A_TRACE_MS).left_ms)
     if taken.passed_over:
         entry.observing.count("PassedOver", taken.passed_over)
     again = records[taken.done : taken.done + 1]

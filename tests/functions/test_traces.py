@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,15 +44,56 @@ def test_spans_that_nobody_takes_stop_no_batch(
 
     monkeypatch.setattr("stepwell.otel.open_traces", lambda service: Traces())
     deployed: Any = SimpleNamespace(deployment=SimpleNamespace(sends_spans=True), parts=SimpleNamespace(service=None))
-    traces_of(deployed)(taken())
+    traces_of(deployed)(taken(), lambda: 1)
     assert sent == ["ended"]
     assert "the spans of run ended are lost: away" in caplog.text
+
+
+def batch(monkeypatch: pytest.MonkeyPatch, send: Callable[[str], None], left_ms: Callable[[], int]) -> list[str]:
+    """The runs of which a batch of a hundred sends the spans."""
+    sent: list[str] = []
+
+    class Traces:
+        async def send(self, header: Any) -> bool:
+            sent.append(header.run_id)
+            send(header.run_id)
+            return True
+
+    monkeypatch.setattr("stepwell.otel.open_traces", lambda service: Traces())
+    deployed: Any = SimpleNamespace(deployment=SimpleNamespace(sends_spans=True), parts=SimpleNamespace(service=None))
+    runs = {
+        f"run{at}": (at, HeaderChanged(f"run{at}", None, header(f"run{at}", status=Status.FAILED), has_input=True))
+        for at in range(100)
+    }
+    traces_of(deployed)(Taken(100, left=runs), left_ms)  # type: ignore[arg-type]  # a dict of changes
+    return sent
+
+
+def test_a_collector_that_does_not_answer_takes_a_batch_little_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The SDK waits ten seconds for each run. A batch of a hundred would outlast its invocation, and come again."""
+
+    def away(_: str) -> None:
+        raise PortError("away")
+
+    assert batch(monkeypatch, away, lambda: 1) == ["run0", "run1"]
+    assert "the spans of 98 more runs are lost: sending takes too long" in caplog.text
+
+
+def test_a_collector_that_is_slow_gets_what_fits_into_the_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [250]
+
+    def slowly(_: str) -> None:
+        left[0] -= 10
+
+    assert len(batch(monkeypatch, slowly, lambda: left[0])) == 25
 
 
 def test_a_stack_without_an_endpoint_imports_no_sdk() -> None:
     script = (
         "import sys; from types import SimpleNamespace as N; from stepwell.aws.run_traces import traces_of;"
-        "traces_of(N(deployment=N(sends_spans=False)))(None);"
+        "traces_of(N(deployment=N(sends_spans=False)))(None, None);"
         "print(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from stepwell.aws.changes import HeaderChanged
 from stepwell.errors import StepwellError
@@ -17,20 +17,35 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("stepwell.traces")
 
+FAILURES = 2  # of a batch: a collector that does not answer takes ten seconds for each run
 
-def traces_of(aws: Deployed) -> Callable[[Taken], None]:
-    """Returns what sends the spans of a batch; nothing is imported or sent unless the stack names an endpoint."""
+Send: TypeAlias = (
+    "Callable[[Taken, Callable[[], int]], None]"  # a batch, and the time that is left to begin a run, in ms
+)
+
+
+def traces_of(aws: Deployed) -> Send:
+    """Returns what sends the spans of a batch; nothing is imported or sent unless the stack names an endpoint.
+
+    What a collector keeps it from is lost: else the invocation would run out of time, and its batch come again.
+    """
     if not aws.deployment.sends_spans:
-        return lambda taken: None
+        return lambda taken, left_ms: None
     from stepwell.otel import open_traces  # noqa: PLC0415 - the SDK, only where it is asked for
 
     traces = open_traces(aws.parts.service)
 
-    def send(taken: Taken) -> None:
-        for header in ended_in(taken):
+    def send(taken: Taken, left_ms: Callable[[], int]) -> None:
+        failures, ended = 0, list(ended_in(taken))
+        for number, header in enumerate(ended):
+            if failures >= FAILURES or left_ms() <= 0:
+                _logger.warning("the spans of %d more runs are lost: sending takes too long", len(ended) - number)
+                return
             try:
                 run_now(traces.send(header))
+                failures = 0
             except StepwellError as error:
+                failures += 1
                 _logger.warning("the spans of run %s are lost: %s", header.run_id, error)
 
     return send
