@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from ministack.services import dynamodb, eventbridge
 
 from stepwell.aws.changes import change_of
+from stepwell.aws.live import CONNECTED_MS
 from stepwell.limits import LIVE_TICKET_MS
 from stepwell.runtime.loop.driving import run_now
 from tests.contract.emulated import answer
@@ -30,6 +31,9 @@ class Gateway:
     def __init__(self) -> None:
         self.posted: dict[str, list[str]] = {}
         self.broken: dict[str, Exception] = {}
+
+    def close(self) -> None:
+        """It has no connections of its own."""
 
     def post_to_connection(self, **request: Any) -> dict[str, Any]:
         connection = request["ConnectionId"]
@@ -173,6 +177,19 @@ def test_nobody_watches_without_a_ticket_of_this_api_that_is_in_time(watched: Wa
     assert watched.connections() == []
     status, problem = watched.stack.call("GET", "/stream", None)
     assert (status, set(problem)) == (200, {"url", "expires_at"})
+
+
+def test_a_watcher_whose_end_nobody_was_told_of_takes_no_place(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """API Gateway tries once to tell of it, and DynamoDB deletes what has expired days later."""
+    monkeypatch.setattr("stepwell.aws.watching.LIVE_WATCHERS", 2)
+    watched.open("first")
+    watched.open("second")
+    assert watched.send("connect", "third", ticket=watched.ticket()) == 503
+    watched.stack.clock.advance(CONNECTED_MS + 1_000)
+    assert watched.send("connect", "third", ticket=watched.ticket()) == 200
+    assert watched.connections() == ["first", "second", "third"]
 
 
 def test_a_message_that_is_no_cursor_is_refused_and_changes_nothing(watched: Watched) -> None:

@@ -21,7 +21,7 @@ from stepwell.aws.protocols import Item, LiveClient
 from stepwell.aws.table import Table
 from stepwell.aws.wiring import Deployed
 from stepwell.errors import PortError
-from stepwell.limits import HOUR_MS
+from stepwell.limits import HOUR_MS, SECOND_MS
 from stepwell.runtime.notify.live import Topic, frames_of, live_entry
 from stepwell.runtime.notify.telling import Notice
 
@@ -57,10 +57,14 @@ class Connections:
         item = self._table.get(_key(connection))
         return None if item is None else _topic(item)
 
-    def all(self) -> dict[str, Topic]:
-        """Returns the connections with what they watch. Raises PortError."""
+    def all(self, now_ms: int = 0) -> dict[str, Topic]:
+        """Returns the connections with what they watch, but those that have ended by now. Raises PortError.
+
+        API Gateway does not tell of each end, and DynamoDB deletes an item days after it has expired.
+        """
         found = self._table.query(f"{keys.PARTITION} = :watchers", {":watchers": _WATCHERS})
-        return {item[keys.SORT]["S"]: _topic(item) for item in found}
+        return {item[keys.SORT]["S"]: _topic(item) for item in found
+                if int(item[EXPIRES]["N"]) * SECOND_MS > now_ms}  # fmt: skip
 
 
 class Feed:

@@ -51,7 +51,7 @@ class Watching:
             link = links.stream(ticket, now_ms)
         except (NotFound, Conflict):
             return FORBIDDEN
-        if len(self._connections.all()) >= LIVE_WATCHERS:
+        if len(self._connections.all(now_ms)) >= LIVE_WATCHERS:
             _logger.warning("a watcher was refused: there are %d", LIVE_WATCHERS)
             return TOO_MANY
         self._connections.add(connection, Topic(link.run_id, link.workflow), now_ms)
