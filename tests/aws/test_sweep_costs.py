@@ -107,7 +107,7 @@ def test_a_stuck_run_is_found_within_two_sweeps_beside_any_number_that_wait() ->
         assert lost is not None
         world.queue.delete(lost)
         world.clock.advance(2 * STILL_MS)
-        assert [len(spent) for spent in (two_sweeps(world, stuck))] == [1, 1]
+        assert [len(found) for found in two_sweeps(world, stuck)] == [1, 0]  # its wake may be behind others
 
 
 def two_sweeps(world: AwsWorld, stuck: str) -> list[list[str]]:
