@@ -11,13 +11,15 @@ import pytest
 from stepwell.api.explain import explain
 from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
-from stepwell.limits import MINUTE_MS
+from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.runtime.dispatch import put_off
+from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import NOTE
 from stepwell.runtime.loop.sweeper import StuckRun
-from stepwell.runtime.ports import Saved
+from stepwell.runtime.ports import Lane, Saved
 from stepwell.runtime.ports.headers import RunQuery
-from tests.runtime.kit import NOW_MS, World, fails
+from tests.runtime.kit import NOW_MS, World, fails, first_wake, handle
 
 STILL_MS = 600_000
 FLOW = """
@@ -142,6 +144,67 @@ def test_a_start_behind_a_long_backlog_gets_few_messages_more() -> None:
     world.deliver()
     assert world.header(run_id).status == "waiting"
     assert len(world.steps.calls) == 1
+
+
+class Again(Unlimited):
+    """The budget of a redelivery."""
+
+    def is_first(self) -> bool:
+        return False
+
+
+def spare(world: World) -> dict[str, Any]:
+    """The sweeper's message for a run whose own one is late."""
+    world.clock.advance(STILL_MS + 300_001)
+    assert sweep(world) == ["no_progress"]
+    found = first_wake(world)
+    assert found["is_spare"]
+    return found
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_spare_message_leaves_the_run_to_the_worker_that_took_it_up(is_seen: bool) -> None:
+    """Both messages may find a free worker at once, so both may have read the run before it was taken up."""
+    world = World(FLOW)
+    world.start()
+    own = first_wake(world)
+    late = spare(world)
+    if is_seen:
+        world.steps.of["work"] = lambda call: handle(world, late)
+        handle(world, own)
+    else:
+        world.store.before["change_status"] = lambda *_: handle(world, own)
+        handle(world, late)
+    assert [call.node for call in world.steps.calls] == ["work"]
+
+
+def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None:
+    world = World(FLOW)
+    run_id = world.start()
+    world.lose_messages()
+    late = spare(world)
+    world.steps.of["work"] = dies
+    with pytest.raises(PortError):
+        handle(world, late)
+    world.steps.of.clear()
+    handle(world, late)
+    assert world.header(run_id).status == "running"
+    handle(world, late, Again())
+    assert world.header(run_id).status == "waiting"
+
+
+def test_a_spare_message_that_is_put_off_is_the_runs_own() -> None:
+    world = World(FLOW)
+    run_id = world.start()
+    world.lose_messages()
+    late = spare(world)
+    world.steps.of["work"] = dies
+    with pytest.raises(PortError):
+        handle(world, late)
+    world.steps.of.clear()
+    assert run_now(put_off(world.parts, Lane.WORK, late))
+    world.pass_time(HOUR_MS)
+    assert world.header(run_id).status == "waiting"
 
 
 def test_an_approval_whose_wake_was_never_sent_is_repaired() -> None:

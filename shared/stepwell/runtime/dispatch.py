@@ -133,8 +133,13 @@ async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], cou
         return False
     delay_ms = min(MINUTE_MS * 2**times, QUEUE_HORIZON_MS)
     at_ms = parts.ports.clock.now_ms() + delay_ms
-    await parts.ports.queue.send(lane, {**body, counter: times + 1}, at_ms)
+    await parts.ports.queue.send(lane, {**_own(body), counter: times + 1}, at_ms)
     return True
+
+
+def _own(body: Mapping[str, Json]) -> dict[str, Json]:
+    """Returns a copy that is not spare: the worker of the message itself may have taken the run up."""
+    return {name: value for name, value in body.items() if name != "is_spare"}
 
 
 def is_exhausted(deliveries: int) -> bool:
@@ -177,7 +182,7 @@ async def bury(parts: Assembly, body: Mapping[str, Json]) -> bool:
         return False
     if await parts.ports.notes.get_note(*_last_try(body)) is None:
         log.warning("no worker began the last delivery of a wake of run %s: it is sent again", message.run_id)
-        await parts.ports.queue.send(Lane.WORK, body)
+        await parts.ports.queue.send(Lane.WORK, _own(body))
         return True
     await dispatch(parts, Lane.RESUME, to_json(DeadLetter(message)), Unlimited())
     await parts.ports.notes.drop_note(*_last_try(body))

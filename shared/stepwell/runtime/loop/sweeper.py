@@ -177,7 +177,7 @@ class Sweeper:
         return Look(due_ms=due_ms) if due_ms + still_ms >= self._ports.clock.now_ms() else await self._wake(at)
 
     async def _wake(self, at: Standing, why: str = "no_progress") -> Look:
-        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), is_spare=not _is_taken_up(at))))
         return Look(why, self._ports.clock.now_ms())
 
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
@@ -320,8 +320,7 @@ def _attempt_ms(at: Standing) -> int:
 
     Only workers load user code, so nobody else knows the limits that functions set themselves.
     """
-    is_taken_up = at.token.branch is not None or at.header.started_ms > 0  # else its message is in the queue
-    unknown_ms = ATTEMPT_MAX_MS if is_taken_up else STEP_TIMEOUT_MS
+    unknown_ms = ATTEMPT_MAX_MS if _is_taken_up(at) else STEP_TIMEOUT_MS
     node = at.graph.nodes.get(node_of(at.graph, at.token))
     if at.token.undoing is not None or node is None:
         return unknown_ms if at.token.undoing is not None else 0
@@ -329,6 +328,11 @@ def _attempt_ms(at: Standing) -> int:
         return unknown_ms if node.step.timeout_ms is None or node.step.limits is not None else node.step.timeout_ms
     waiting = node.wait or node.call
     return unknown_ms if node.durable is not None or (waiting is not None and waiting.timeout_actions) else 0
+
+
+def _is_taken_up(at: Standing) -> bool:
+    """Tells whether a worker has begun with it; else its message may be in the queue. Of a branch nobody knows."""
+    return at.token.branch is not None or at.header.started_ms > 0
 
 
 def _rests(at: Standing, now_ms: int) -> bool:

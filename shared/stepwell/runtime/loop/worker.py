@@ -107,6 +107,7 @@ class Worker:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
         at = self._gathering(await self._load(turn, fresh=own.slot < 0), turn)
+        at = None if at is not None and at.header.started_ms and _yields(turn) else at
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
@@ -196,15 +197,13 @@ class Worker:
             answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
             if answer.at.is_open:
                 return answer
-            if isinstance(answer.action, PickUp):
-                at = await self._pick_up(answer.at)
-            elif isinstance(answer.action, AskPermit):
-                reply = await self._permit(answer.at, answer.action, turn)
-                if reply.turn is Turn.REFUSED:
-                    return await self._door.put(answer.at, OverLimit(reply.reason), turn.by, turn.budget)
-                if reply.turn is not Turn.GRANTED:
-                    return Answer(answer.at, Rest(reply.at_ms))
-                at = changed(answer.at, permitted=True)
+            if isinstance(answer.action, PickUp | AskPermit):
+                asked = answer.action if isinstance(answer.action, AskPermit) else None
+                ready = self._permitted(answer.at, asked, turn) if asked else self._pick_up(answer.at, turn)
+                found = await ready
+                if isinstance(found, Answer):
+                    return found
+                at = found
             elif isinstance(answer.action, AskCost):
                 at = changed(answer.at, spent=await self._spending(answer.at, answer.action.cap_usd))
             elif isinstance(answer.action, AskFunction):
@@ -213,6 +212,13 @@ class Worker:
                 at = await self._steps.asked(answer.at, self._logbook)
             else:
                 return answer
+
+    async def _permitted(self, at: Standing, asked: AskPermit, turn: _Turn) -> Standing | Answer:
+        """Returns the run with its permit, or the end of this turn."""
+        reply = await self._permit(at, asked, turn)
+        if reply.turn is Turn.REFUSED:
+            return await self._door.put(at, OverLimit(reply.reason), turn.by, turn.budget)
+        return changed(at, permitted=True) if reply.turn is Turn.GRANTED else Answer(at, Rest(reply.at_ms))
 
     async def _permit(self, at: Standing, asked: AskPermit, turn: _Turn) -> Reply:
         """Asks for the run's permit. Raises LeaseLost: a permit is of no use to a worker whose message is another's.
@@ -236,8 +242,11 @@ class Worker:
         """
         return self._pool is None or pool in (self._pool, wake.pool) or wake.hops >= HOPS
 
-    async def _pick_up(self, at: Standing) -> Standing:
-        """Shows the run as running, before its first record. Returns one that was paused meanwhile as paused."""
+    async def _pick_up(self, at: Standing, turn: _Turn) -> Standing | Answer:
+        """Shows the run as running, before its first record. Returns one that was paused meanwhile as paused.
+
+        A spare message ends here if another worker has taken the run up.
+        """
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
             return changed(at, run=changed(at.run, started_ms=now_ms))
@@ -247,6 +256,8 @@ class Worker:
             raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
         if header.paused_ms and not header.started_ms:
             return changed(at, header=header, run=run_info(header, at.run))
+        if header.started_ms and _yields(turn):
+            return Answer(at, Rest())
         return changed(at, run=changed(at.run, started_ms=header.started_ms or now_ms))
 
     async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:
@@ -398,3 +409,8 @@ class _Turn:
     known: Forks
     share: Share | None = None
     fresh: bool = False
+
+
+def _yields(turn: _Turn) -> bool:
+    """Tells whether the message leaves a run to who took it up. If it is redelivered, that was perhaps its worker."""
+    return turn.wake.is_spare and turn.budget.is_first()
