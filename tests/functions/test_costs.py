@@ -90,6 +90,12 @@ class Bill:
         """Those of a run that a caller starts."""
         return self.of(lambda: self.stack.start(given))
 
+    def shown(self) -> tuple[int, int, int, int]:
+        """The same of the newest run, as its view has them."""
+        newest = self.stack.call("GET", "/runs")[1]["items"][0]
+        cost = self.stack.run(newest["run_id"])["cost"]
+        return cost["write_units"], cost["queue_requests"], cost["invocations"], cost["schedules"]
+
     def _settle(self) -> int:
         """Delivers all messages and timers, however late they are. Returns how many invocations there were."""
         invocations = self.stack.deliver(timeout_seconds=INVOCATION_SECONDS)
@@ -143,15 +149,18 @@ def test_a_further_attempt_costs_its_record_and_a_message_or_a_timer_and_two(
     bill: Callable[..., Bill], delay: str, messages: int, schedules: int
 ) -> None:
     retry = f"retry: {{max_retries: 1, initial_delay: {delay}, max_delay: 1h}}"
-    costs = bill(f"timeline: [{{name: s, run: python:m.a, {retry}}}]", failures=1).of_one()
-    assert costs == (7 + 1, 3 + 3 * messages, 1 + messages, schedules)
+    made = bill(f"timeline: [{{name: s, run: python:m.a, {retry}}}]", failures=1)
+    assert made.of_one() == (7 + 1, 3 + 3 * messages, 1 + messages, schedules)
+    assert made.shown() == (7 + 1, 3 + 3 * messages, 1 + messages, schedules)
 
 
 @pytest.mark.parametrize(("lasts_ms", "costs"), [(QUICK, (20, 24, 11, 0)), (LONG, (200, 214, 101, 0))])
 def test_ten_branches_share_a_message_and_a_write_and_longer_ones_have_their_own(
     bill: Callable[..., Bill], lasts_ms: int, costs: tuple[int, ...]
 ) -> None:
-    assert bill(FORK, lasts_ms).of_one({"numbers": list(range(100))}) == costs
+    made = bill(FORK, lasts_ms)
+    assert made.of_one({"numbers": list(range(100))}) == costs
+    assert made.shown() == costs
 
 
 def test_a_child_run_costs_its_own_and_five_units_two_messages_and_a_timer(bill: Callable[..., Bill]) -> None:

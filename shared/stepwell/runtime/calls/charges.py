@@ -53,7 +53,7 @@ from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
 from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.callback import BEAT
-from stepwell.limits import SECOND_MS, SNAPSHOT_RECORDS
+from stepwell.limits import FORK_SHARED_MS, SECOND_MS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.effect_charges import (
     Charge,
     is_far,
@@ -279,6 +279,7 @@ def _of_record(record: Record) -> Iterator[Charge]:
         yield "forks", 1
     if isinstance(record.next, RetryAt) and is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
+        yield from messages(1)  # the schedule fires early
 
 
 def _seconds_of(record: Record) -> float:
@@ -352,6 +353,14 @@ def begun_apart(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> 
     """Counts the branches that were not begun with their chunk, but later, each by its own message."""
     first = {branch_id(name, index + more) for _, index, count in first_chunks(fork) for more in range(count)}
     return sum(records[0].by == f"wake:{token}:-1" for token, records in logs.items() if token not in first)
+
+
+def handed_over(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> Iterator[Charge]:
+    """Yields the messages of branches that began later than those of a chunk share its message: each had its own."""
+    for _, index, count in first_chunks(fork):
+        firsts = [log[0] for more in range(count) if (log := logs.get(branch_id(name, index + more)))]
+        began = [first.started_ms or first.at_ms for first in firsts]
+        yield from messages(sum(at_ms - min(began) >= FORK_SHARED_MS for at_ms in began))
 
 
 def _slot_of_timer(by: str) -> int:

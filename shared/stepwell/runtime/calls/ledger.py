@@ -18,7 +18,7 @@ from stepwell.engine.members import index_of, is_arrival
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
-from stepwell.runtime.calls.charges import Counts, begun_apart, of_lanes, of_start, of_tokens, reports
+from stepwell.runtime.calls.charges import Counts, begun_apart, handed_over, of_lanes, of_start, of_tokens, reports
 from stepwell.runtime.calls.shown import shown_writes
 from stepwell.runtime.calls.survey import begun_branch, may_fork
 from stepwell.runtime.log.logbook import Logbook
@@ -193,6 +193,8 @@ class Ledger:
         apart = begun_apart(fork, name, logs)
         reported = reports(at.graph, fork, page, logs.values())
         counts.update(messages=apart, sends=apart, write_units=reported)
+        for charge, amount in handed_over(fork, name, logs):
+            counts[charge] += amount  # type: ignore[assignment]  # as in `of_tokens`
         if any(record.kind is Kind.WAITING for records in logs.values() for record in records):
             joined = await self._logs.read_join(at.run_id, f"{name}@{page}") if fork.by_arrival else Joined()
             order = [index_of(member) for member in joined.order if is_arrival(member)]
