@@ -70,7 +70,7 @@ class Paused:
         if operation == "unpause":
             self.by_run.pop(run_id, None)
         await _call(world, operation, body, run_id)
-        if operation == "pause" and world.seen.answered[-1] == "pause: None":
+        if operation == "pause" and world.seen.answered[-1] in ("pause: False", "pause: True"):
             self.by_run[run_id] = set(world.actors)
 
 

@@ -66,7 +66,7 @@ def _watched(pauses: Pauses) -> Iterator[None]:
         if operation == "unpause":
             pauses.at_work = None
         await _call(of, operation, body, run_id)
-        if operation == "pause" and of.seen.answered[-1] == "pause: None":
+        if operation == "pause" and of.seen.answered[-1] in ("pause: False", "pause: True"):
             pauses.held += 1
             pauses.at_work, pauses.begun = set(of.actors), Counter()
             after_ms = 1_000 * pauses.rng.choice(TIMES)
