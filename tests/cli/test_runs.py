@@ -474,6 +474,20 @@ def test_limits_are_a_table_and_one_shows_who_holds_it_and_who_waits(api: FakeAp
     assert "stepwell limits stripe --key KEY" in " ".join(told.split())  # a step may name a key
 
 
+def test_a_limit_of_a_rate_alone_does_not_say_that_nobody_waits(api: FakeApi, cli: Cli) -> None:
+    """Each that waits has the time of its turn, and stands in no line."""
+    per_second = {"limit": 20, "per": 1.0, "burst": 1}
+    rate: dict[str, Any] = {"name": "mail", "of": "steps", "concurrency": None, "rate_limit": per_second,
+                            "key": None, "next_turn_at": None, "under_way": [], "items": []}  # fmt: skip
+    turn = {**rate, "next_turn_at": "2026-11-20T09:00:00.000Z"}
+    api.on("GET", "/limits/mail", (200, rate), (200, turn))
+    told = " ".join(cli("limits", "mail").stderr.split())
+    assert told.startswith(
+        "mail is a rate alone, so nobody holds it, and no line shows who waits; `stepwell explain RUN`"
+    )
+    assert "; its next turn is at " in " ".join(cli("limits", "mail").stderr.split())
+
+
 def test_an_empty_line_of_a_key_is_named_with_it(api: FakeApi, cli: Cli) -> None:
     empty = {"name": "flow", "of": "runs", "key": "ana", "under_way": [], "items": []}
     api.on("GET", "/limits/flow", (200, empty))

@@ -11,6 +11,7 @@ import typer
 from stepwell.cli.arguments import AsJson, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import when
 
 
 def limits(
@@ -45,4 +46,8 @@ def _nobody(line: Mapping[str, Any], key: str) -> str:
     name = f"{line['name']} for {key}" if key else line["name"]
     by_key = line["of"] == "steps" and not key
     more = f"; of steps that name a key, `stepwell limits {name} --key KEY` shows the line" if by_key else ""
+    if line.get("rate_limit") and line.get("concurrency") is None:
+        turn = f"; its next turn is at {when(line['next_turn_at'], datetime.now(UTC))}" if line["next_turn_at"] else ""
+        rate = f"{name} is a rate alone, so nobody holds it, and no line shows who waits"
+        return f"{rate}{turn}; `stepwell explain RUN` tells a run's turn{more}"
     return f"nobody holds {name}, and nobody waits for it{more}"
