@@ -111,6 +111,16 @@ def test_an_approval_is_by_who_is_logged_in_unless_named(api: FakeApi, cli: Cli)
     ]
 
 
+def test_a_vote_that_is_not_enough_names_who_may_still_approve(api: FakeApi, cli: Cli) -> None:
+    data = {"need": 2, "approvers": ["leo", "kim"], "votes": [{"decision": "approved", "by": "ana", "data": None}]}
+    asked = {"run_id": "r1", "waiting_for": "approval", "waiting_data": data}
+    done = {"run_id": "r1", "waiting_for": None, "waiting_data": None}
+    another = {**asked, "waiting_data": {**data, "votes": []}}  # the run waits for the next approval
+    api.on("POST", "/runs/r1/approve", (200, asked), (200, done), (200, another))
+    assert cli("approve", "r1").stdout == "approved r1: 1 of 2 agree, and it waits for one of leo, kim\n"
+    assert [cli("approve", "r1").stdout for _ in range(2)] == ["approved r1\n"] * 2
+
+
 def test_a_rejection_has_a_reason(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/reject", (200, {}))
     assert cli("reject", "r1", "--reason", "no budget").stdout == "rejected r1\n"
@@ -181,6 +191,19 @@ def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
     lines = cli("redrive", "r3").stdout.splitlines()
     assert lines[:2] == ["r3 goes on as r4", "  drops  0  release, which completed after the failure"]
     assert api.calls[0].body == {"from": "ship", "by": "ana"}
+
+
+def test_a_dry_run_of_a_redrive_counts_the_branches_of_a_wide_fork(api: FakeApi, cli: Cli) -> None:
+    kept = [{"token": "0", "step": "list"}, *({"token": f"0/1.{n}", "step": "work"} for n in range(200))]
+    again = [{"token": "0/1.200", "step": "work"}, {"token": "0/1.201", "step": ""}]
+    api.on("POST", "/runs/r1/redrive", (200, {"run_id": "r1", "kept_records": 401, "kept": kept, "again": again}))
+    assert cli("redrive", "r1", "--dry-run").stdout.splitlines() == [
+        "keeps 401 records of r1",
+        "  kept   0  list",
+        "  kept   0/1.0 …  work, in 200 branches",
+        "  again  0/1.200  work",
+        "  again  0/1.201  what comes next",
+    ]
 
 
 def test_a_dry_run_of_a_redrive_tells_what_is_kept_and_what_runs_again(api: FakeApi, cli: Cli) -> None:

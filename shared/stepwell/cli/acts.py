@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -148,7 +149,22 @@ def approve(
     content = read_json(data, "--data") if data else None
     with connect(url) as client:
         answer = client.handle(run_id).approve(content, by=person(by), wait=step)
-    report(answer, as_json, f"approved {id_of(answer, run_id)}")
+    report(answer, as_json, f"approved {id_of(answer, run_id)}{_still_asked(answer)}")
+
+
+def _still_asked(answer: JsonObject) -> str:
+    """How many have agreed, if that is not enough yet: the run waits on."""
+    data = answer.get("waiting_data")
+    if answer.get("waiting_for") != "approval" or not isinstance(data, dict):
+        return ""
+    need, votes, left = data.get("need"), data.get("votes"), data.get("approvers")
+    if not isinstance(need, int) or not isinstance(votes, list):
+        return ""
+    agreed = sum(isinstance(vote, dict) and vote.get("decision") == "approved" for vote in votes)
+    if not 0 < agreed < need:
+        return ""
+    named = ", ".join(map(str, left)) if isinstance(left, list) else ""
+    return f": {agreed} of {need} agree, and it waits for {f'one of {named}' if named else 'more'}"
 
 
 def reject(
@@ -227,8 +243,8 @@ def _kept(answer: JsonObject) -> str:
             "is refused: that was from another step or version" if answer.get("refused") else "answers with that run"
         )
         lines = [f"redriven already, as {made}; a redrive {would}. It would have done this:", *lines]
-    lines += [f"  kept   {one['token']}  {one['step']}" for one in answer["kept"]]
-    lines += [f"  again  {one['token']}  {one['step'] or 'what comes next'}" for one in answer["again"]]
+    lines += [f"  kept   {where}" for where in _places(answer["kept"])]
+    lines += [f"  again  {where}" for where in _places(answer["again"])]
     if answer["again"] and not any(one["step"] for one in answer["again"]):
         lines.append("No operation runs again. If the function's own code raised, mend it, or go on --from a step.")
     sent = answer.get("sent_again", ())
@@ -238,6 +254,21 @@ def _kept(answer: JsonObject) -> str:
 
 
 _ROOT = "0"  # the token of the run itself
+_EACH_BRANCH = 10  # so many branches at a step have a line each
+
+
+def _places(found: Sequence[JsonObject]) -> list[str]:
+    """Where steps are, a line each; those of a step in many branches share one, where the first of them is."""
+    wide = Counter(one["step"] for one in found if one["token"] != _ROOT)
+    lines: dict[str, str] = {}
+    for one in found:
+        token, step = one["token"], one["step"]
+        count = wide[step] if token != _ROOT else 0
+        if count > _EACH_BRANCH:
+            lines.setdefault(f"*{step}", f"{token} …  {step or 'what comes next'}, in {count} branches")
+        else:
+            lines[f"{token} {step} {len(lines)}"] = f"{token}  {step or 'what comes next'}"
+    return list(lines.values())
 
 
 def _dropped(answer: JsonObject) -> list[str]:
