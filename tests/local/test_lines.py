@@ -51,6 +51,15 @@ def test_a_wait_for_a_permit_has_no_end_of_its_own(caplog: pytest.LogCaptureFixt
     assert told == "run_1 order: waits at pay for limit"
 
 
+def test_the_branches_of_a_throttled_fork_tell_once_that_they_wait_for_permits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each branch takes a permit of its own: a line for each would hide what else happens."""
+    later = replace(waiting("limit", 9_000), waiting_node="ship")
+    told = lines(caplog, *(waiting("limit", 5_000 + n) for n in range(40)), later)
+    assert told == ["run_1 order: waits at pay for limit", "run_1 order: waits at ship for limit"]
+
+
 def test_each_other_wait_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert len(lines(caplog, waiting("event", 5_000), waiting("event", 5_020))) == 2
 

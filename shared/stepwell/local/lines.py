@@ -26,6 +26,7 @@ class RunLines:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._for_code: dict[str, int] = {}  # since when runs wait for code
+        self._for_limit: dict[str, str] = {}  # at which step a run was told to wait for a limit
 
     def __call__(self, before: Header | None, after: Header) -> None:
         """Logs a change of a header; nothing of a run that only moves on."""
@@ -40,6 +41,7 @@ class RunLines:
             return f"created, run {after.run_id}{f', starts at {_clock(after.start_at_ms)}' if is_late else ''}"
         if after.status.terminal:
             self._for_code.pop(after.run_id, None)
+            self._for_limit.pop(after.run_id, None)
             seconds = max(after.ended_ms - after.created_ms, 0) / SECOND_MS
             why = "" if after.status is Status.COMPLETED else self._why(after.run_id)
             return f"{after.status.value.replace('_', ' ')} after {seconds:.1f} s{f': {why}' if why else ''}"
@@ -52,7 +54,14 @@ class RunLines:
         return ""
 
     def _is_again(self, after: Header) -> bool:
-        """Tells whether the run waited for code a moment ago: a deploy that is still kept ended that at once."""
+        """Tells whether the run waited for code a moment ago: a deploy that is still kept ended that at once.
+
+        Or whether it was told to wait for a limit at this step: each branch of a fork waits for its own permit.
+        """
+        if is_limit(after.waiting_for):
+            before = self._for_limit.get(after.run_id)
+            self._for_limit[after.run_id] = after.waiting_node
+            return before == after.waiting_node
         if not is_code(after.waiting_for):
             return False
         before_ms = self._for_code.get(after.run_id)
