@@ -357,3 +357,11 @@ def test_branches_that_were_cancelled_before_they_had_a_record_are_counted(world
     run_id = world.start("first", input={"names": ["eva", "ada", "bob", "cyd"]})
     assert world.get(f"/runs/{run_id}").json["status"] == "failed"
     assert steps(world, run_id)["score"]["branches"] == {"total": 4, "failed": 1, "cancelled": 3}
+
+
+def test_branches_of_a_wide_fork_that_waited_are_cancelled_with_their_run(world: World) -> None:
+    run_id = world.start("lined", input={"names": [f"n{number}" for number in range(150)]})
+    assert world.get(f"/runs/{run_id}").json["steps"]["ask"]["branches"]["waiting"] == 2
+    world.post(f"/runs/{run_id}/cancel", {})
+    step = world.get(f"/runs/{run_id}").json["steps"]["ask"]
+    assert (step["status"], step["branches"]) == ("cancelled", {"total": 150, "cancelled": 150})

@@ -183,9 +183,15 @@ def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
         if name in own:
             views.append(own[name])
             counts[own[name].status] += 1
-        found[name] = summed(views, counts)
+        found[name] = summed(views, _over(counts) if at.token.ended else counts)
     found = {name: one for name, one in found.items() if at.graph.seen_as(name) == name}
     return found if at.graph.dependencies else dict(sorted(found.items(), key=_began))
+
+
+def _over(counts: Counter[str]) -> Counter[str]:
+    """Returns the counts for a run that has ended: a branch that still waited then was cancelled with it."""
+    left = sum(counts[live] for live in _LIVE)
+    return Counter({name: count for name, count in counts.items() if name not in _LIVE}) + Counter(cancelled=left)
 
 
 def _began(named: tuple[str, StepResult]) -> tuple[bool, str, bool, str]:
