@@ -364,3 +364,13 @@ def test_a_step_that_was_tried_again_failed_once() -> None:
     step = {"status": "completed", "output": 1, "error": None, "attempts": 2, "started_at": None, "ended_at": None}
     found = assumed_from([{"steps": {"a": step}, "input": {}}], parse_assumptions({"steps": {"b": {"fails": 1}}}))
     assert (found.steps["a"].fails, found.steps["b"].fails) == (0.5, 1)
+
+
+def test_attempts_that_were_tried_again_are_no_failures_of_a_kind_that_never_is() -> None:
+    """Three branches failed with an error that is not retried; seven others failed once, and then completed."""
+    counts = {"total": 100, "completed": 97, "failed": 3}
+    error = {"type": "ValueError", "category": "step", "attempts": 1}
+    step = {"status": "failed", "output": None, "error": error, "attempts": 107, "started_at": None, "ended_at": None,
+            "branches": counts}  # fmt: skip
+    found = assumed_from([{"steps": {"a": step}, "input": {}}], parse_assumptions({}))
+    assert (found.steps["a"].fails, found.steps["a"].error) == (0.03, "ValueError")

@@ -21,6 +21,8 @@ class _Node:
     times_ms: list[float] = field(default_factory=list)
     attempts: int = 0
     failed: int = 0
+    lost: int = 0  # of the visits, those that failed in the end
+    is_final: bool = False  # a failure ended its visit at once: what was tried again failed otherwise
     unanswered: int = 0
     rejected: int = 0
     visits: int = 0
@@ -33,8 +35,9 @@ def assumed_from(views: Sequence[Mapping[str, Any]], given: Assumptions) -> Assu
     """Returns the assumptions with those of the runs, as GET /runs/{id} shows them. What is given stays.
 
     A step's time is that of visits of one attempt. Its chance to fail is that of an attempt: those before a success
-    failed. Of a step that ran in branches each branch is a visit, whose time and output the runs do not show. A node
-    counts as a wait or as a step for the simulation by what it is in the definition.
+    failed, unless the failure that ended a visit was never tried again. Of a step that ran in branches each branch is a
+    visit, whose time and output the runs do not show. A node counts as a wait or as a step for the simulation by what
+    it is in the definition.
     """
     nodes: dict[str, _Node] = defaultdict(_Node)
     for view in views:
@@ -58,6 +61,8 @@ def _add(node: _Node, step: Mapping[str, Any]) -> None:
     attempts = max(step["attempts"], done + failed)  # of a wide fork, whose branches the view did not read, none
     node.attempts += attempts
     node.failed += attempts - done
+    node.lost += failed
+    node.is_final = node.is_final or error.get("attempts") == 1
     kind = str(error.get("type", ""))  # of branches, the first that failed
     node.error, node.category = (kind, str(error.get("category", ""))) if kind else (node.error, node.category)
     node.unanswered += failed if kind.endswith(_TIMEOUT) else 0
@@ -69,7 +74,8 @@ def _add(node: _Node, step: Mapping[str, Any]) -> None:
 
 
 def _step(node: _Node, default: StepGuess) -> StepGuess:
-    guess = replace(default, fails=node.failed / node.attempts, times_out=0.0, returns=node.output, is_given=True)
+    fails = node.lost / node.visits if node.is_final else node.failed / node.attempts
+    guess = replace(default, fails=fails, times_out=0.0, returns=node.output, is_given=True)
     if node.error:
         guess = replace(guess, error=node.error, category=node.category or guess.category)
     return replace(guess, takes=Time(samples_ms=node.times_ms)) if node.times_ms else guess
