@@ -124,9 +124,10 @@ interface RowGiven {
 function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX.Element {
   const step = branch.current_step ?? "";
   const shown = branch.item ?? Object.values(branch.steps).at(-1)?.output ?? null; // what it is of, else what it brought
+  const clicked = (at: Element): void => void (at.closest("button, a, .failure") || choose()); // the button is for the keyboard
   const asks = branch.waiting_for === "approval" && run.status !== "paused";
   return (
-    <li class={isChosen ? "is-chosen" : ""}>
+    <li class={isChosen ? "is-chosen" : ""} onClick={(event) => clicked(event.target as Element)}>
       <button type="button" class="quiet" aria-pressed={isChosen} title="Its own history" onClick={choose}>
         {branch.index}
       </button>
@@ -134,6 +135,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
       <span class="where">
         {step}
         {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
+        {branch.error && <span class="muted" title={branch.error.message}>{branch.error.type}</span>}
       </span>
       <code class="item">{shown === null ? "" : brief(shown, ITEM)}</code>
       <span class="more">

@@ -169,6 +169,15 @@ def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:
     assert " ✗  charge        3  3.0 s  CardDeclined: no funds (3 tries)" in lines
 
 
+def test_a_run_whose_branches_wait_for_permits_shows_no_time_limit_of_theirs(api: FakeApi, cli: Cli) -> None:
+    """The only limit is that of the run: it told of a permit that comes in a second that it waits until tomorrow."""
+    run = {**RUN, "phase": "waiting_at_fan_in", "current_steps": ["process"], "waiting_for": "limit"}
+    api.on("GET", f"/runs/{ID}", (200, {**run, "waiting_data": None}))
+    lines = [line.rstrip() for line in cli("show", ID).stdout.splitlines()]
+    assert "at         process, waiting at its join" in lines
+    assert "waits for  limit" in lines
+
+
 def test_a_run_that_waits_for_events_shows_their_names_and_keys(api: FakeApi, cli: Cli) -> None:
     paid, shipped = {"name": "paid", "key": "A-1"}, {"name": "shipped", "key": ""}
     waiting = {**RUN, "waiting_for": "event", "waiting_data": None}

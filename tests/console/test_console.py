@@ -69,7 +69,9 @@ def test_a_wide_fork_is_one_node_with_counts_whose_branches_open_on_demand(serve
     expect(page.locator(".node", has_text="read").locator(".kind")).to_have_text("950 completed, 50 failed")
     expect(page.locator(".branches li")).to_have_count(50)
     page.get_by_label("Status of branches").select_option("failed")
-    page.get_by_role("button", name="7", exact=True).click()
+    seventh = page.locator(".branches li", has=page.get_by_role("button", name="7", exact=True))
+    expect(seventh.locator(".where")).to_have_text("ValueError")
+    seventh.locator(".item").click()  # anywhere on the row
     expect(page.locator(".branches .failure")).to_contain_text("letter 7 cannot be read")
     expect(page.locator(".history h2")).to_contain_text("of branch 0/")
     assert "token=0" in page.url

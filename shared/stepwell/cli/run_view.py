@@ -188,6 +188,8 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
 def _phase(run: Mapping[str, Any]) -> str:
     """The phase in words; a callback or a document is an event to the engine, and not to people."""
     awaited = run.get("waiting_for")
+    if run.get("phase") == "waiting_at_fan_in":
+        return "waiting at its join"
     return (
         f"waiting for {phrase(awaited)}"
         if run.get("phase") == "waiting_for_event" and awaited

@@ -130,6 +130,9 @@ def pause_text(pause: Mapping[str, Any]) -> str:
     return f"{what} paused{by} since {local_times(str(pause['since']), datetime.now(UTC))}{why}"
 
 
+_RUNS_OWN = frozenset({"limit", "lock", "code"})  # these waits have no time limit but the run's own, far away
+
+
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """Describes a run's wait and its time limit."""
     start = parse_time(run.get("start_at"))
@@ -137,6 +140,8 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
         return f"starts {until(start, now)}"
     if not run.get("waiting_for"):
         return ""
+    if run["waiting_for"] in _RUNS_OWN:
+        return phrase(run["waiting_for"])
     moment = parse_time(run.get("waiting_until"))
     return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
 
