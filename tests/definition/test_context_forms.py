@@ -39,6 +39,8 @@ from tests.definition.test_context_calls import problems
         ("return f'paid {ctx.step(pay, 1)}'", "never_awaited", "await ctx.step(…)"),
         ("got = ctx.step(pay, 1)\n    return got.total", "never_awaited", "await ctx.step(…)"),
         ("got = ctx.step(pay, 1)", "never_awaited", "await ctx.step(…)"),
+        ("got = ctx.map(pay, [1])\n    return [one for one in got if one]", "never_awaited", "await ctx.map(…)"),
+        ("got = ctx.map(pay, [1])\n    for one in got: given = one", "never_awaited", "await ctx.map(…)"),
         ("return await ctx.child(other(ctx, 1))", "bad_value", "give the function itself: ctx.child(other, …)"),
     ],
 )

@@ -76,3 +76,16 @@ def test_an_internal_workflow_has_none() -> None:
 
 def test_triggers_are_bounded() -> None:
     assert checked(*["{event: a}"] * 21) == [("too_many_triggers", "/triggers")]
+
+
+def test_an_input_that_no_firing_can_compute_is_a_warning() -> None:
+    """Such a schedule starts nothing, night after night."""
+    lines = """
+triggers:
+  - {schedule: "rate(1 day)", input: {day: "{{ event.scheduledAt }}"}}
+  - {schedule: "rate(1 day)", input: {day: "{{ event.scheduled_at }}", at: "{{ now }}", of: "{{ event.schedule }}"}}
+"""
+    found = compile_definition(f"workflow: w{lines}{TIMELINE}")
+    assert [(one.severity, one.path) for one in found.problems] == [("warning", "/triggers/0/input")]
+    assert "scheduledAt" in found.problems[0].message
+    assert found.problems[0].hint == "the `event` of a schedule has `schedule` and `scheduled_at`"

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from stepwell.definition.common import Context, check_name
 from stepwell.definition.graph import EventTrigger, Expression, Json, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
-from stepwell.errors import UserError
+from stepwell.errors import ExpressionError, UserError
 from stepwell.limits import TRIGGERS
 
 SCOPE = frozenset({"event", "now"})  # before the run exists there is no input or state to read
 DEFAULT_TIMEZONE = "UTC"
 DEFAULT_OVERLAP = "skip"
+_SOME_TIME = "2026-01-05T02:30:00.000Z"  # of a firing
 
 _KEYS = {
     "event": ("key", "match", "input"),
@@ -76,14 +77,26 @@ def _schedule(context: Context, data: Mapping[str, Json], path: str, name: str) 
         parse_schedule(data["schedule"], timezone)
     except UserError as error:
         context.add_error(error, f"{path}/{'timezone' if error.code == 'bad_timezone' else 'schedule'}")
+    given = _template(context, data, "input", path)
+    if given is not None and given.names <= SCOPE:
+        _try(context, given, name, f"{path}/input")
     return ScheduleTrigger(
         name=name,
         expression=data["schedule"],
         timezone=timezone,
-        input=_template(context, data, "input", path),
+        input=given,
         overlap=data.get("overlap", DEFAULT_OVERLAP),
         catch_up_ms=context.duration_ms(data, "catch_up", path),
     )
+
+
+def _try(context: Context, given: Expression, name: str, path: str) -> None:
+    """Warns of an input that a firing could not compute: it would start nothing, and nobody would see that."""
+    try:
+        given.evaluate({"event": {"schedule": name, "scheduled_at": _SOME_TIME}, "now": _SOME_TIME})
+    except ExpressionError as error:
+        hint = "the `event` of a schedule has `schedule` and `scheduled_at`"
+        context.add(error.code, f"a firing cannot compute this: {error.message}", path, hint, severity="warning")
 
 
 def _template(context: Context, data: Mapping[str, Json], key: str, path: str) -> Expression | None:

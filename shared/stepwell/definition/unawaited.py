@@ -76,6 +76,8 @@ def _values_in(node: ast.AST) -> Iterator[ast.expr]:
             yield from test.values if isinstance(test, ast.BoolOp) else [test]
         case ast.UnaryOp(operand=value):
             yield value
+        case ast.For(iter=ast.Name() as value) | ast.comprehension(iter=ast.Name() as value):
+            yield value  # an operation that is written there is told as `bad_await`
         case ast.Compare(left=left, ops=ops, comparators=others):
             if not any(isinstance(one, ast.Is | ast.IsNot | ast.In | ast.NotIn) for one in ops):
                 yield from (left, *others)
