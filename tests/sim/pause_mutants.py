@@ -66,7 +66,6 @@ def paused_in_line() -> Iterator[None]:
 
 OF_PAUSES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     gathering_rests,
-    abandoned_left_at_rest,
     woken_before_the_next_pause,
     paused_in_line,
 )

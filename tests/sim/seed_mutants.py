@@ -35,6 +35,7 @@ from stepwell.runtime.waits.paces import Paces
 from stepwell.runtime.waits.permits import Reply
 from stepwell.runtime.waits.throttling import Throttling
 from tests.sim import endless, undo_laws
+from tests.sim.pause_mutants import abandoned_left_at_rest
 
 MANY = 1_000_000  # tries
 
@@ -315,6 +316,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (permitted_without_lease, (13_000_132_190,)),
     (turn_of_the_deleted, (12_081_003_985,)),
     (older_unregistered, (5_083_002_451,)),
+    (abandoned_left_at_rest, (13_000_012_198,)),
     (read_for_each_arm, (2_381_003_119,)),
     (forked_without_patches, (4_081_003_250,)),
     (read_on_from_an_end, (12_081_002_969,)),
