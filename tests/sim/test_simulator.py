@@ -114,6 +114,7 @@ MEETING = (  # rows of the reception table that others meet rarely
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
+LATE_FOR_FUNCTIONS = (DURABLE_FROM + 85, TASKS_FROM + 439)
 CALM = (309, 866, 1_316, 1_725, 1_916, 1_922, 2_808, 3_257, 3_438)  # nobody dies, and nothing comes twice
 TOLD = 16  # seeds whose stories are told twice
 
@@ -359,6 +360,11 @@ def test_runs_that_are_redriven_meet_the_rows_of_that() -> None:
     with counted():
         for seed in range(OF_REDRIVES):
             assert (schedules.run_schedule(seed), fork_schedules.run_schedule(seed)) == (None, None)
+
+
+def test_a_function_that_has_ended_meets_the_rows_of_that() -> None:
+    """One schedule in hundreds has a wake, or the end of an operation, that comes between its end and its reader."""
+    assert lawful(LATE_FOR_FUNCTIONS) is None
 
 
 def test_the_schedules_meet_every_row_of_the_reception_table() -> None:
