@@ -12,7 +12,10 @@ from stepwell.engine import decide, effects, pushing, receiving, settle
 from stepwell.engine.actions import Action, AskPermit, Pace
 from stepwell.engine.copying import changed
 from stepwell.engine.effect_kinds import ShowStatus
+from stepwell.engine.lines import next_in_line
 from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
+from stepwell.engine.members import indexes_of
+from stepwell.engine.needs import ready
 from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record
@@ -21,6 +24,7 @@ from stepwell.engine.token import Permit, Token
 from stepwell.engine.waits import run_of
 from stepwell.runtime.durable import sessions
 from stepwell.runtime.forks import forking, showing
+from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log import door, token_reader
@@ -299,6 +303,19 @@ def older_unregistered() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def round_in_circles() -> Iterator[None]:
+    """A late worker of a deleted run goes from branch to branch for ever: the arrivals before theirs are gone."""
+
+    def following(self: Forking, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+        if fork.fork.needs:
+            return ready(fork.fork, indexes_of(joined.members), index)
+        return next_in_line(fork.fork, index, joined.order)
+
+    with mock.patch.object(Forking, "_following", following):
+        yield
+
+
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
@@ -317,6 +334,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (turn_of_the_deleted, (12_081_003_985,)),
     (older_unregistered, (5_083_002_451,)),
     (abandoned_left_at_rest, (13_000_012_198,)),
+    (round_in_circles, (12_083_003_284,)),
     (read_for_each_arm, (2_381_003_119,)),
     (forked_without_patches, (4_081_003_250,)),
     (read_on_from_an_end, (12_081_002_969,)),

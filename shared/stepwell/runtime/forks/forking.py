@@ -230,10 +230,16 @@ class Forking:
         return [one for one in found if is_left_to(one.token, *names) and not _is_cancelled(one)]
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
-        """Returns the indexes of the branches that begin when this one has ended."""
+        """Returns the indexes of the branches that begin when this one has ended.
+
+        Raises NotFound if the arrivals before it are gone: else it would begin one that has begun, and that one this.
+        """
         if fork.fork.needs:
             return ready(fork.fork, indexes_of(joined.members), index)
-        return next_in_line(fork.fork, index, joined.order)
+        following = next_in_line(fork.fork, index, joined.order)
+        if following and following[0] <= index:
+            raise NotFound(f"run {fork.parent.run_id} was deleted", code="unknown_run")
+        return following
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """Wakes these branches, one message each; in a reopened fork only those that have yet to begin.
