@@ -178,7 +178,8 @@ def test_a_spare_message_leaves_the_run_to_the_worker_that_took_it_up(is_seen: b
     assert [call.node for call in world.steps.calls] == ["work"]
 
 
-def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None:
+def dead_with_a_spare() -> tuple[World, str, dict[str, Any]]:
+    """A run whose own message is lost, and the spare one, whose worker took the run up and died."""
     world = World(FLOW)
     run_id = world.start()
     world.lose_messages()
@@ -187,6 +188,11 @@ def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None
     with pytest.raises(PortError):
         handle(world, late)
     world.steps.of.clear()
+    return world, run_id, late
+
+
+def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None:
+    world, run_id, late = dead_with_a_spare()
     handle(world, late)
     assert world.header(run_id).status == "running"
     handle(world, late, Again())
@@ -194,14 +200,7 @@ def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None
 
 
 def test_a_spare_message_that_is_put_off_is_the_runs_own() -> None:
-    world = World(FLOW)
-    run_id = world.start()
-    world.lose_messages()
-    late = spare(world)
-    world.steps.of["work"] = dies
-    with pytest.raises(PortError):
-        handle(world, late)
-    world.steps.of.clear()
+    world, run_id, late = dead_with_a_spare()
     assert run_now(put_off(world.parts, Lane.WORK, late))
     world.pass_time(HOUR_MS)
     assert world.header(run_id).status == "waiting"

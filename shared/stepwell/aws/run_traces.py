@@ -19,9 +19,8 @@ _logger = logging.getLogger("stepwell.traces")
 
 FAILURES = 2  # of a batch: a collector that does not answer takes ten seconds for each run
 
-Send: TypeAlias = (
-    "Callable[[Taken, Callable[[], int]], None]"  # a batch, and the time that is left to begin a run, in ms
-)
+# Sends a batch's spans, given the time that is left to begin a run, in milliseconds.
+Send: TypeAlias = "Callable[[Taken, Callable[[], int]], None]"
 
 
 def traces_of(aws: Deployed) -> Send:

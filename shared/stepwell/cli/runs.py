@@ -39,6 +39,40 @@ if TYPE_CHECKING:
     from stepwell.client.requests import Page
 
 
+OfWait = Annotated[
+    str,
+    typer.Option(
+        "--waiting-for",
+        metavar="KIND",
+        show_default=False,
+        help="approval, event, sleep, …",
+        autocompletion=complete_wait,
+    ),
+]
+OfParent = Annotated[
+    str,
+    typer.Option(
+        "--parent",
+        metavar="RUN",
+        show_default=False,
+        help="Only runs that this run started.",
+        autocompletion=complete_run,
+    ),
+]
+OfOrigin = Annotated[
+    str,
+    typer.Option(
+        "--origin",
+        metavar="RUN",
+        show_default=False,
+        help="Only runs made of it: redriven, forked.",
+        autocompletion=complete_run,
+    ),
+]
+OfKey = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", show_default=False, help="The run of a start's Idempotency-Key."),
+]
 Statuses = Annotated[
     list[str] | None,
     typer.Option(
@@ -152,40 +186,10 @@ def runs(
     since: Since = "",
     before: Before = "",
     failure: OfFailure = "",
-    waiting_for: Annotated[
-        str,
-        typer.Option(
-            "--waiting-for",
-            metavar="KIND",
-            show_default=False,
-            help="approval, event, sleep, …",
-            autocompletion=complete_wait,
-        ),
-    ] = "",
-    parent: Annotated[
-        str,
-        typer.Option(
-            "--parent",
-            metavar="RUN",
-            show_default=False,
-            help="Only runs that this run started.",
-            autocompletion=complete_run,
-        ),
-    ] = "",
-    origin: Annotated[
-        str,
-        typer.Option(
-            "--origin",
-            metavar="RUN",
-            show_default=False,
-            help="Only runs made of it: redriven, forked.",
-            autocompletion=complete_run,
-        ),
-    ] = "",
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", show_default=False, help="The run of a start's Idempotency-Key."),
-    ] = None,
+    waiting_for: OfWait = "",
+    parent: OfParent = "",
+    origin: OfOrigin = "",
+    key: OfKey = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Only runs whose wait is overdue.")] = False,
     sort: Annotated[
         Sort | None,

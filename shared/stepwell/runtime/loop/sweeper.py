@@ -322,8 +322,10 @@ def _attempt_ms(at: Standing) -> int:
     """
     unknown_ms = ATTEMPT_MAX_MS if _is_taken_up(at) else STEP_TIMEOUT_MS
     node = at.graph.nodes.get(node_of(at.graph, at.token))
-    if at.token.undoing is not None or node is None:
-        return unknown_ms if at.token.undoing is not None else 0
+    if at.token.undoing is not None:
+        return unknown_ms
+    if node is None:
+        return 0
     if node.step is not None:
         return unknown_ms if node.step.timeout_ms is None or node.step.limits is not None else node.step.timeout_ms
     waiting = node.wait or node.call
