@@ -71,6 +71,13 @@ def test_a_value_that_is_no_number_of_branches_fails_the_fork(most: object) -> N
     assert (end.status, end.error.category) == ("failed", "validation")
 
 
+def test_a_step_with_a_computed_time_has_a_time_limit() -> None:
+    assert compile_definition(STEP).problems == ()
+    assert [one.code for one in compile_definition(STEP.replace(", timeout: '{{ input.most }}'", "")).problems] == [
+        "step_without_timeout"
+    ]
+
+
 def test_a_compensation_has_a_fixed_time() -> None:
     text = STEP.replace("timeout: '{{ input.most }}'", "compensate: {run: python:m.b, timeout: '{{ input.most }}'}")
     (problem,) = compile_definition(text).problems

@@ -112,7 +112,8 @@ def untimed(name: str) -> str:
 def lint(context: Context, nodes: Mapping[str, Node], paths: Mapping[str, str]) -> None:
     steps = [node for node in nodes.values() if node.step is not None]
     for node in steps:
-        if node.step is not None and node.step.timeout_ms is None and not node.step.run.startswith(SCHEME):
+        step = node.step
+        if step is not None and step.timeout_ms is None and not step.limits and not step.run.startswith(SCHEME):
             hint = "add timeout: 30s; the default is the function's own, or 5 minutes"
             _warn(context, UNTIMED, untimed(node.name), paths[node.name], hint)
     if len(steps) > MANY_STEPS:
