@@ -8,9 +8,9 @@ from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types
 
-from stepwell.definition.cel_ast import Tree
-from stepwell.definition.cel_compile import library
-from stepwell.definition.cel_values import Value, duration_text, timestamp_text
+from stepwell.definition.cel.ast import Tree
+from stepwell.definition.cel.compile import library
+from stepwell.definition.cel.values import Value, duration_text, timestamp_text
 from tests.definition.cel_serialized import parse_tree
 
 _WRITTEN = {"math.@max": "math.greatest", "math.@min": "math.least"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TypeAlias
 
-from stepwell.definition.cel_ast import Call, Const, Fold, Ident, ListOf, MapOf, Message, Select, Tree
+from stepwell.definition.cel.ast import Call, Const, Fold, Ident, ListOf, MapOf, Message, Select, Tree
 
 Fields: TypeAlias = dict[int, list["int | bytes"]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.definition.agent_models import AgentActionDef, ResponseParameters
 from stepwell.definition.compiler import Compiled, compile_definition, compile_document
 from stepwell.definition.expressions import compile_template
+from stepwell.definition.formats.agent_models import AgentActionDef, ResponseParameters
 from stepwell.definition.graph import END, Graph, Node
 from stepwell.definition.models import WorkflowDef
 from stepwell.limits import DAY_MS, HISTORY_WINDOW, HOUR_MS

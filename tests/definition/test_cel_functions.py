@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from stepwell.definition import cel_overloads
-from stepwell.definition.cel_overloads import FUNCTIONS, MEMBERS, kind_of
-from stepwell.definition.cel_values import Value
+from stepwell.definition.cel import overloads as cel_overloads
+from stepwell.definition.cel.overloads import FUNCTIONS, MEMBERS, kind_of
+from stepwell.definition.cel.values import Value
 from stepwell.definition.expressions import compile_expression
 from stepwell.errors import ExpressionError
 from tests.definition.cel_library import computed

@@ -11,8 +11,8 @@ from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types
 
-from stepwell.definition.cel_compile import library as environment
-from stepwell.definition.cel_values import Budget, equal
+from stepwell.definition.cel.compile import library as environment
+from stepwell.definition.cel.values import Budget, equal
 from stepwell.definition.expressions import compile_expression
 from stepwell.errors import ExpressionError
 

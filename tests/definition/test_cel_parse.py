@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from stepwell.definition.cel_ast import NotCel
-from stepwell.definition.cel_compile import library
-from stepwell.definition.cel_parse import parse
+from stepwell.definition.cel.ast import NotCel
+from stepwell.definition.cel.compile import library
+from stepwell.definition.cel.parse import parse
 from tests.definition.cel_library import tree_of
 from tests.definition.test_cel_oracle import ATOMS, DATA, expression
 from tests.definition.test_cel_shapes import SOURCES

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from stepwell.definition import cel_compile
-from stepwell.definition.cel_ast import Call, Const, Fold, Given, ListOf, Literal, MapOf, Select, Tree
-from stepwell.definition.cel_shapes import shape_of, with_places
+from stepwell.definition.cel import compile as cel_compile
+from stepwell.definition.cel.ast import Call, Const, Fold, Given, ListOf, Literal, MapOf, Select, Tree
+from stepwell.definition.cel.shapes import shape_of, with_places
 from stepwell.definition.expressions import NAMES, CelExpression, compile_expression
 from stepwell.errors import ExpressionError
 

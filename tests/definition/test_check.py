@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from stepwell.definition.agent_models import PARAMETERS
 from stepwell.definition.compiler import compile_definition
+from stepwell.definition.formats.agent_models import PARAMETERS
 from stepwell.errors import Problem
 from stepwell.limits import DEFINITION_NODES
 

@@ -14,9 +14,9 @@ from textwrap import dedent
 import pytest
 
 from stepwell.cli.checking import check_path
-from stepwell.definition.code import read_code
-from stepwell.definition.code_checks import check_code
-from stepwell.definition.context_names import CONTEXT_NAMES
+from stepwell.definition.code.checks import check_code
+from stepwell.definition.code.context_names import CONTEXT_NAMES
+from stepwell.definition.code.modules import read_code
 from stepwell.errors import Problem
 from stepwell.runtime.durable.context import Context
 from stepwell.testing.kit import Stepwell

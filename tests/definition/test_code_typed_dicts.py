@@ -8,8 +8,8 @@ from textwrap import dedent
 import pytest
 
 from stepwell.cli.checking import check_path
-from stepwell.definition.code import read_code
-from stepwell.definition.code_typed_dicts import typed_dicts_of
+from stepwell.definition.code.modules import read_code
+from stepwell.definition.code.typed_dicts import typed_dicts_of
 from stepwell.errors import Problem
 
 HEAD = """

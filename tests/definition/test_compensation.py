@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.definition.compiler import Compiled, compile_definition
-from stepwell.definition.dag import DEFAULT_RETRY
+from stepwell.definition.formats.dag import DEFAULT_RETRY
 from stepwell.definition.graph import Graph, Retry, Step
 
 ASKED = "workflow: w\nfailure_policy: compensate\n"

@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from stepwell.definition.code import read_code
-from stepwell.definition.code_checks import check_code
+from stepwell.definition.code.checks import check_code
+from stepwell.definition.code.modules import read_code
 from stepwell.errors import Problem
 
 HEAD = """

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from stepwell.definition.clauses.forks import ROOT, walk_forks
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.forks import ROOT, walk_forks
 from stepwell.definition.graph import END, FanIn, Node, Rule
 from tests.effort import loops
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwell.definition.clauses.http_steps import calls_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Step
-from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import parse_hosts, parse_url
 from stepwell.errors import ExpressionError, Problem, UserError
 

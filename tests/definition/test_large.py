@@ -9,7 +9,8 @@ from types import FrameType
 import pytest
 
 from stepwell.cli.checking import print_problems
-from stepwell.definition import cel_compile, models
+from stepwell.definition import models
+from stepwell.definition.cel import compile as cel_compile
 from stepwell.definition.compiler import Compiled, compile_definition
 from stepwell.errors import Problem
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.definition.code import read_code
-from stepwell.definition.code_checks import check_code
+from stepwell.definition.code.checks import check_code
+from stepwell.definition.code.modules import read_code
 
 HEAD = """
 import anyio, asyncio

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.definition.common import Context
 from stepwell.definition.compiler import compile_definition
+from stepwell.definition.formats.common import Context
 from stepwell.definition.plain_texts import lint_texts
 from stepwell.errors import Problem
 from tests.effort import loops

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.definition.clauses.throttles import check_limits, limits_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Limit, RateLimit
-from stepwell.definition.throttles import check_limits, limits_of
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.pack import pack_folder
 from stepwell.runtime.starts.unpack import unpack_limits

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
-from stepwell.definition.dag import start_node
+from stepwell.definition.formats.dag import start_node
 from stepwell.definition.graph import END, Call, Child, FanIn, Graph, Node, Retry, Rule, Step, Wait
 from stepwell.engine.records import Pause
 from tests.sim.dag_programs import known_to

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stepwell.definition.dag import start_node
+from stepwell.definition.formats.dag import start_node
 from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine.records import Pause
 from tests.sim.programs import TOPICS, Program, Simple, make_calls, make_step, make_wait

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from stepwell.definition.dag import start_node
+from stepwell.definition.formats.dag import start_node
 from stepwell.definition.graph import END, Call, Child, FanIn, Graph, Node, Retry, Rule, Step, Wait
 from tests.sim.child_programs import Family
 from tests.sim.dag_programs import known_to

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.cel_values import Items
+from stepwell.definition.cel.values import Items
 from stepwell.definition.graph import END, Graph, Limit, Node, Retry, Rule, Step, Wait
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause

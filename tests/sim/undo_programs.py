@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-from stepwell.definition.dag import start_node
+from stepwell.definition.formats.dag import start_node
 from stepwell.definition.graph import FanIn, Graph, Node, Retry, Rule, Step
 from tests.sim.dag_programs import known_to
 from tests.sim.fork_programs import items

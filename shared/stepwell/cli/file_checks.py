@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stepwell.definition.code import Code, read_code
-from stepwell.definition.code_targets import target_functions
+from stepwell.definition.clauses.throttles import unknown_limits
+from stepwell.definition.code.modules import Code, read_code
+from stepwell.definition.code.targets import target_functions
 from stepwell.definition.graph import Graph
 from stepwell.definition.loader import load_document
-from stepwell.definition.throttles import unknown_limits
 from stepwell.errors import Problem
 from stepwell.project import project_of
 from stepwell.runtime.starts.code import check_folder_code

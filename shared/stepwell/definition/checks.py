@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from stepwell.definition.calls import SCHEME
-from stepwell.definition.common import Context
+from stepwell.definition.clauses.calls import SCHEME
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import END, Node, Rule
 from stepwell.definition.text import closest, pointer_part
 

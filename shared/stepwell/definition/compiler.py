@@ -7,26 +7,26 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
 from stepwell.definition.checks import check_events_read, check_graph, check_steps_read, lint
-from stepwell.definition.common import MODES, Context, check_name, retry_of
-from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
-from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
+from stepwell.definition.clauses.compensation import check_listed, compensate_on, lint_compensation
+from stepwell.definition.clauses.events import Setting, events_of, settings_at
+from stepwell.definition.clauses.flow import concurrency_of, durability_of, gathering_of, max_cost_of, rate_limit_of
+from stepwell.definition.clauses.forks import check_forks
+from stepwell.definition.clauses.locks import lock_of
+from stepwell.definition.clauses.triggers import triggers_of
 from stepwell.definition.durable import FoundFunction, compile_function, lint_function
 from stepwell.definition.event_names import AGENT_ENDED
-from stepwell.definition.events import Setting, events_of, settings_at
-from stepwell.definition.flow import concurrency_of, durability_of, gathering_of, max_cost_of, rate_limit_of
-from stepwell.definition.forks import check_forks
+from stepwell.definition.formats.agent import compile_actions
+from stepwell.definition.formats.common import MODES, Context, check_name, retry_of
+from stepwell.definition.formats.dag import check_dag, compile_steps, dag_of, start_node
+from stepwell.definition.formats.nodes import compile_nodes, start_of
+from stepwell.definition.formats.timeline import compile_timeline
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
-from stepwell.definition.locks import lock_of
-from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.plain_texts import lint_texts
 from stepwell.definition.states_language import named_by, with_resources
 from stepwell.definition.text import closest, pointer_part
-from stepwell.definition.timeline import compile_timeline
-from stepwell.definition.triggers import triggers_of
 from stepwell.errors import DefinitionError, Problem
 from stepwell.limits import DEFINITION_NODES, ID_HELD_MS, RETENTION_MS
 from stepwell.values import dataclass

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import TypedDict
 
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.definition.text import pointer
 from stepwell.errors import Problem

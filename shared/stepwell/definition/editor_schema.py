@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from stepwell.definition.agent_models import PARAMETERS
+from stepwell.definition.formats.agent_models import PARAMETERS
 from stepwell.definition.models import WorkflowDef
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
 from stepwell.definition.secret_references import check_secrets
 from stepwell.definition.targets import BadUrlError, parse_url

@@ -1,6 +1,6 @@
 """Compiles CEL conditions and `{{ … }}` templates to the `Expression` protocol of the graph.
 
-`cel_compile` parses and checks types; `cel_eval` evaluates within a budget. A compiled expression has no state, so
+`cel.compile` parses and checks types; `cel_eval` evaluates within a budget. A compiled expression has no state, so
 threads may share it.
 """
 
@@ -11,16 +11,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from stepwell.definition.cel_compile import STRINGS, bare, compile_source, shown
+from stepwell.definition.cel.compile import STRINGS, bare, compile_source, shown
+from stepwell.definition.formats.variables import SOURCES, Lookup, lookup_of, variable, words_of
 from stepwell.definition.graph import Collection, Expression, Json
 from stepwell.definition.text import pointer_part
-from stepwell.definition.variables import SOURCES, Lookup, lookup_of, variable, words_of
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
 
 if TYPE_CHECKING:
-    from stepwell.definition.cel_ast import Given, Literal
-    from stepwell.definition.cel_values import Budget
+    from stepwell.definition.cel.ast import Given, Literal
+    from stepwell.definition.cel.values import Budget
 
 T = TypeVar("T")
 
@@ -45,23 +45,23 @@ class CelExpression:
         self.steps = _own(compiled.steps, given)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
-        from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - loads the library: only when needed
+        from stepwell.definition.cel.values import Budget  # noqa: PLC0415 - loads the library: only when needed
 
         return self.evaluate_within(names, Budget())
 
     def evaluate_within(self, names: Mapping[str, Json], budget: Budget) -> Json:
         """Evaluates, and charges the work and the size of the result to a shared budget."""
-        from stepwell.definition.cel_values import to_json  # noqa: PLC0415 - see above
+        from stepwell.definition.cel.values import to_json  # noqa: PLC0415 - see above
 
         return self._computed(names, budget, lambda made: to_json(made, budget))
 
     def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
-        from stepwell.definition.cel_values import Budget, Items  # noqa: PLC0415 - see above
+        from stepwell.definition.cel.values import Budget, Items  # noqa: PLC0415 - see above
 
         return self._computed(names, Budget(), Items)
 
     def _computed(self, names: Mapping[str, Json], budget: Budget, finish: Callable[[Any], T]) -> T:
-        from stepwell.definition.cel_eval import Frame  # noqa: PLC0415 - see above
+        from stepwell.definition.cel.eval import Frame  # noqa: PLC0415 - see above
 
         try:
             scope = {name: names[name] for name in self.names if name in names}
@@ -111,7 +111,7 @@ class Template:
         self._build = build
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
-        from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
+        from stepwell.definition.cel.values import Budget  # noqa: PLC0415 - see above
 
         return self._build(names, Budget())
 
@@ -173,7 +173,7 @@ def state_read(expression: Expression) -> frozenset[str]:
 
 
 def _items_of(value: Json) -> Sequence[Json]:
-    from stepwell.definition.cel_values import Items  # noqa: PLC0415 - see above
+    from stepwell.definition.cel.values import Items  # noqa: PLC0415 - see above
 
     return Items(value)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Graph, Node, Step, Wait
 from stepwell.definition.wait_schemas import keys_of
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from stepwell.definition.agent_models import AgentActionDef
+from stepwell.definition.formats.agent_models import AgentActionDef
 from stepwell.definition.graph import Json
 from stepwell.definition.model_parts import (
     RUN,

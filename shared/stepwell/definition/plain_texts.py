@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stepwell.definition.common import Context
 from stepwell.definition.expressions import NAMES
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
 from stepwell.definition.patterns import lazy
 from stepwell.definition.text import pointer_part

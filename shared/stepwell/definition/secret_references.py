@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
 from stepwell.definition.patterns import lazy
 

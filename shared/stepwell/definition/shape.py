@@ -17,8 +17,8 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from stepwell.definition import model_parts, models
-from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
 from stepwell.definition.borrowed_keys import meant_by
+from stepwell.definition.formats.agent_models import PARAMETERS, AgentActionDef
 from stepwell.definition.graph import Json
 from stepwell.definition.text import closest, pointer, pointer_part
 from stepwell.errors import Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
 from stepwell.errors import Problem
 from stepwell.values import dataclass

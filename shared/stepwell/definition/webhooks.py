@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from stepwell.definition.common import Context
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.endpoints import check_endpoints
 from stepwell.definition.expressions import compile_expression
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
 from stepwell.definition.secret_references import check_secrets
 from stepwell.definition.text import NAME, NAME_HINT, closest, pointer_part

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from watchfiles import Change, DefaultFilter, watch
 
+from stepwell.definition.clauses.throttles import FILES as LIMIT_FILES
 from stepwell.definition.durable import FunctionFacts
 from stepwell.definition.graph import Graph, Json
-from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.placing import with_lines

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from stepwell.definition.code_names import steps_of
+from stepwell.definition.code.names import steps_of
 from stepwell.definition.durable import parsed
 from stepwell.definition.graph import Graph, Node
 from stepwell.definition.text import closest

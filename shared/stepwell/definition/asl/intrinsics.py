@@ -9,7 +9,7 @@ from stepwell.definition.asl.cursor import Cursor, unescaped
 from stepwell.definition.asl.intrinsic_functions import FUNCTIONS, Function, holes
 from stepwell.definition.asl.paths import Code, Compiled, Query, Scope, read_path
 from stepwell.definition.asl.weights import check_weight
-from stepwell.definition.cel_values import Budget
+from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
 from stepwell.definition.text import closest
 from stepwell.errors import ExpressionError

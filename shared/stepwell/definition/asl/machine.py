@@ -29,8 +29,8 @@ from stepwell.definition.asl.rules import catches, choices, is_wrong, retriers
 from stepwell.definition.asl.tasks import Target, Unsupported, target_of
 from stepwell.definition.asl.values import fail_value, number_value, numbers_value, seconds_value
 from stepwell.definition.asl.writers import writer_errors, writer_problems
-from stepwell.definition.calls import check_workflow
-from stepwell.definition.common import Context
+from stepwell.definition.clauses.calls import check_workflow
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import END, Call, Child, FanIn, Json, Node, Retrier, Rule, Step, Wait
 from stepwell.definition.resources import check_targets
 from stepwell.definition.text import closest, pointer_part

@@ -20,7 +20,7 @@ from stepwell.definition.asl.readers import reader_of
 from stepwell.definition.asl.tasks import Unsupported
 from stepwell.definition.asl.values import item_value, items_value, numbers_value
 from stepwell.definition.asl.writers import writer_of
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import FanIn, Json, Node, Rule
 
 State = Mapping[str, Json]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from stepwell.definition.asl.cursor import Cursor, unescaped
 from stepwell.definition.asl.path_steps import MISSING, NothingError, Steps, Test, is_single, select
 from stepwell.definition.asl.weights import check_weight, is_number, key_of
-from stepwell.definition.cel_values import Budget
+from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
 
 Operand: TypeAlias = Callable[[Json, Json, Budget], Json]  # MISSING for a path that selects nothing

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from stepwell.definition.asl.weights import is_number
-from stepwell.definition.cel_values import Budget
+from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 from stepwell.limits import JSON_DEPTH

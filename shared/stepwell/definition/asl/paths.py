@@ -9,7 +9,7 @@ from stepwell.definition.asl.cursor import Cursor, shown
 from stepwell.definition.asl.path_parse import PATH_HINT, Path, parse_path
 from stepwell.definition.asl.path_steps import NothingError, follow, is_single, kind, select
 from stepwell.definition.asl.weights import check_weight
-from stepwell.definition.cel_values import Budget
+from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
 from stepwell.definition.text import closest
 from stepwell.errors import ExpressionError

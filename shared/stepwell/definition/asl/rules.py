@@ -12,7 +12,7 @@ from stepwell.definition.asl.jsonata import FAILED, answer_errors, compile_answe
 from stepwell.definition.asl.names import bad_names
 from stepwell.definition.asl.parts import Computed, ErrorNames
 from stepwell.definition.asl.paths import compile_path
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json, Retrier, Rule
 from stepwell.definition.text import closest
 from stepwell.errors import ExpressionError

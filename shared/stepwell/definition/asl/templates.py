@@ -9,7 +9,7 @@ from stepwell.definition.asl.cursor import shown
 from stepwell.definition.asl.intrinsics import HINT, value_code
 from stepwell.definition.asl.paths import Code, Compiled, Query, Scope
 from stepwell.definition.asl.weights import check_weight
-from stepwell.definition.cel_values import Budget
+from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
 from stepwell.definition.text import pointer_part
 from stepwell.errors import ExpressionError

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Hashable
 
-from stepwell.definition.cel_values import Budget
+from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_RESULT_BYTES, JSON_DEPTH

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from stepwell.definition.code import Code, Module, imported_from
+from stepwell.definition.code.modules import Code, Module, imported_from
 from stepwell.errors import Problem
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
-from stepwell.definition.code import Code, read_code
-from stepwell.definition.code_checks import check_code
-from stepwell.definition.code_children import children_of, unknown_children
-from stepwell.definition.code_limits import long_timeouts_of, unknown_limits_of
-from stepwell.definition.code_names import check_names
-from stepwell.definition.code_retries import doubtful_categories_of
-from stepwell.definition.code_steps import wrong_steps_of
-from stepwell.definition.code_targets import check_targets, target_functions
-from stepwell.definition.code_typed_dicts import typed_dicts_of
+from stepwell.definition.code.checks import check_code
+from stepwell.definition.code.children import children_of, unknown_children
+from stepwell.definition.code.limits import long_timeouts_of, unknown_limits_of
+from stepwell.definition.code.modules import Code, read_code
+from stepwell.definition.code.names import check_names
+from stepwell.definition.code.retries import doubtful_categories_of
+from stepwell.definition.code.steps import wrong_steps_of
+from stepwell.definition.code.targets import check_targets, target_functions
+from stepwell.definition.code.typed_dicts import typed_dicts_of
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
 from stepwell.project import project_of, this_python

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from stepwell.definition.code_inputs import facts_of
+from stepwell.definition.code.inputs import facts_of
 from stepwell.definition.durable import FunctionFacts
 from stepwell.runtime.starts.sources import read_folder_code
 

@@ -12,16 +12,16 @@ from itertools import chain
 from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
+from stepwell.definition.clauses.events import Setting, differing_settings
+from stepwell.definition.clauses.throttles import FILES as LIMIT_FILES
+from stepwell.definition.clauses.throttles import check_limits, limits_of, unknown_limits
 from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition, compile_found
 from stepwell.definition.durable import FoundFunction, functions_in
-from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.definition.resources import FILES as RESOURCE_FILES
 from stepwell.definition.resources import check_resources
 from stepwell.definition.side_files import SideFile
 from stepwell.definition.states_language import is_machine, is_named_as_machine
-from stepwell.definition.throttles import FILES as LIMIT_FILES
-from stepwell.definition.throttles import check_limits, limits_of, unknown_limits
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import DefinitionError, NotFound, Problem
 from stepwell.prices import Prices

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 
-from stepwell.definition.code import Code, Module
+from stepwell.definition.code.modules import Code, Module
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
 from stepwell.runtime.starts.circles import circular_imports

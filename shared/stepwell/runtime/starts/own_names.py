@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import stepwell
-from stepwell.definition.code import Module, read_code
-from stepwell.definition.context_names import CONTEXT_NAMES
+from stepwell.definition.code.context_names import CONTEXT_NAMES
+from stepwell.definition.code.modules import Module, read_code
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
 

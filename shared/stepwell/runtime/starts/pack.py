@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from stepwell.definition.clauses.http_steps import calls_of
 from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger, Step
-from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import Hosts, parse_url
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem

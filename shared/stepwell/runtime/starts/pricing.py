@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
-from stepwell.definition.common import Context
+from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
 from stepwell.definition.side_files import SideFile, check_side_file
 from stepwell.definition.text import closest, pointer_part

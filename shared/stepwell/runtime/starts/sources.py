@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from stepwell.definition.checks import UNTIMED, untimed
-from stepwell.definition.code import Code, read_code
-from stepwell.definition.code_names import timed_steps
+from stepwell.definition.code.modules import Code, read_code
+from stepwell.definition.code.names import timed_steps
 from stepwell.definition.graph import Graph
 from stepwell.errors import Problem
 from stepwell.project import project_of

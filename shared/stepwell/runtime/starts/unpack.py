@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.definition.clauses.throttles import limits_of
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Graph, Json, Limit
-from stepwell.definition.throttles import limits_of
 from stepwell.prices import Prices
 from stepwell.runtime.starts.pricing import prices_of
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import urlencode
 
+from stepwell.definition.clauses.http_steps import HEADER_NAME, METHODS, RESERVED
 from stepwell.definition.graph import Json
-from stepwell.definition.http_steps import HEADER_NAME, METHODS, RESERVED
 from stepwell.definition.targets import Target, parse_url
 from stepwell.limits import HEADER_CHARACTERS
 from stepwell.runtime.steps import http_call

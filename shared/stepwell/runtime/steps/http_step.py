@@ -14,8 +14,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from stepwell.definition.clauses.http_steps import HEADER_NAME, WITH_QUERY, references_of
 from stepwell.definition.graph import Json
-from stepwell.definition.http_steps import HEADER_NAME, WITH_QUERY, references_of
 from stepwell.definition.targets import Hosts, Target, parse_url
 from stepwell.errors import PortError
 from stepwell.limits import HEADER_CHARACTERS, JSON_DEPTH, SECOND_MS

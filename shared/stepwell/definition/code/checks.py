@@ -1,0 +1,398 @@
+"""Checks the code of a folder without running it: what a replay would do differently, and calls that do not fit."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from stepwell.definition.code.at_import import AtImport
+from stepwell.definition.code.choices import Choice, choices
+from stepwell.definition.code.context_calls import Wrong, wrong_calls
+from stepwell.definition.code.context_forms import operation_of, wrong_forms
+from stepwell.definition.code.context_names import lacking_in_context
+from stepwell.definition.code.full_names import FullNames
+from stepwell.definition.code.modules import Code, Def, Function
+from stepwell.definition.code.objects import variables_of
+from stepwell.definition.code.set_loops import loops_over_sets
+from stepwell.definition.code.signatures import misfit
+from stepwell.definition.code.unawaited import returned_unawaited, used_unawaited
+from stepwell.definition.context_options import OPTIONS
+from stepwell.definition.kept_outside import Inner, changes, is_container, is_object, lost_of, rebound, shared_defaults
+from stepwell.definition.nondeterminism import source_of
+from stepwell.definition.text import STEP_OPTIONS, closest, option_hint
+from stepwell.errors import Problem
+
+_OPERATIONS = frozenset({
+    "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
+    "lock", "until", "start", "send", "limit",
+})  # fmt: skip
+_AT_ONCE = frozenset({"start", "lock", "limit"})  # they are no operations that would be awaited themselves
+_READERS = frozenset({"query", "validator"})
+_CALLS_WHAT_IT_IS_GIVEN = re.compile(r"map|filter|sorted|min|max|(functools|itertools)\.\w+")
+_PROPERTIES = frozenset({"property", "cached_property"})
+
+
+def check_code(code: Code) -> list[Problem]:
+    """Returns the problems of all durable functions and of what they call, and of steps that ask as functions do."""
+    found: list[Problem] = []
+    seen: set[str] = set()
+    names = FullNames(code)
+    for function in code.functions():
+        if function.mark == "workflow":
+            found += _Body(names, function, seen).problems()
+        elif function.mark == "step":
+            found += _asked_in_a_step(function)
+        if function.mark in {"workflow", "step"}:
+            found += _given_by_position(function)
+    return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _asked_in_a_step(function: Function) -> Iterator[Problem]:
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and (operation := _operation(node)):
+            message = f"the step {function.name} calls ctx.{operation}, which only a workflow has"
+            hint = "call the function itself, or do this in the workflow"
+            yield _problem("nested_step", message, hint, function, node)
+
+
+def _given_by_position(function: Function) -> Iterator[Problem]:
+    arguments = function.node.args
+    for one in (*arguments.posonlyargs, *([arguments.vararg] if arguments.vararg else ())):
+        message = f"{function.name} has a parameter {one.arg} that cannot be given by name"
+        hint = f"the {function.mark} gets its input by name: write it without `*` and `/`, such as `{one.arg}: list`"
+        yield _problem("step_signature", message, hint, function, one)
+
+
+def _operation(node: ast.Call) -> str:
+    """The operation of `ctx.step(…)` and the like."""
+    name = operation_of(node)
+    return name if name in _OPERATIONS else ""
+
+
+class _Body:
+    """One function that a replay runs again."""
+
+    def __init__(self, names: FullNames, function: Function, seen: set[str]) -> None:
+        self._names, self._function, self._seen = names, function, seen
+        self._imported = AtImport(names)
+        self._nodes = list(_replayed(function.node))
+        self._parameters = list(ast.walk(function.node.args))
+        self._told: set[int] = set()
+        self._nested = {one.name for one in ast.walk(function.node) if isinstance(one, Def) and one != function.node}
+        self._variables = variables_of(function) | dict.fromkeys(self._nested)
+        self._locals = self._variables.keys()
+        problems = [
+            name for name, value in self._variables.items() if isinstance(value, ast.Call) and self._is_source(value)
+        ]
+        self._variables |= dict.fromkeys(problems)  # what makes it is a problem: what is done with it is no further one
+
+    def _is_source(self, made: ast.Call) -> bool:
+        meant = self._meaning(made.func)
+        return source_of(meant, bool(made.args)) is not None and not self._names.is_own(meant)
+
+    def problems(self) -> Iterator[Problem]:
+        """Each function is gone through once, whoever calls it."""
+        if _place(self._function) in self._seen:
+            return
+        self._seen.add(_place(self._function))
+        for node in self._nodes:
+            if isinstance(node, ast.Call):
+                yield from self._of_call(node)
+            elif isinstance(node, ast.Attribute | ast.Name):
+                yield from self._of_name(node)
+        for node in loops_over_sets((*self._parameters, *self._nodes), self._value_elsewhere):
+            yield self._not_the_same("set", f"{ast.unparse(node)[:40]} has no order", "go through sorted(…)", node)
+        for read, hint in lacking_in_context(self._function):
+            yield self._problem("unknown_operation", f"ctx has no {read.attr!r}", hint, read)
+        for wrong, code, message, hint in self._wrong():
+            yield self._problem(code, message, hint, wrong)
+        yield from self._never_awaited()
+        yield from self._at_import()
+        yield from self._changed_outside()
+
+    def _wrong(self) -> Iterator[Wrong]:
+        yield from wrong_calls(self._function, self._given)
+        yield from wrong_forms(self._function)
+        yield from used_unawaited(self._function)
+        yield from returned_unawaited(self._function, self._is_async)
+
+    def _of_name(self, node: ast.Attribute | ast.Name) -> Iterator[Problem]:
+        """What is read without a call: the environment, and properties."""
+        if not isinstance(node.ctx, ast.Load) or id(node) in self._told:
+            return
+        if self._meaning(node) == "os.environ" and not (isinstance(node, ast.Name) and node.id in self._locals):
+            yield self._not_the_same("environment", "os.environ reads the environment", "pass it as input", node)
+        elif isinstance(node, ast.Attribute) and (read := self._called(node)) and _is_property(read.node):
+            yield from _Body(self._names, read, self._seen).problems()
+
+    def _value_elsewhere(self, node: ast.expr) -> ast.expr | None:
+        """What a module of the folder gives to this name, if it is no variable."""
+        found = self._names.value(self._function.module, node) if self._meant(node) else None
+        return found[1] if found is not None else None
+
+    def _never_awaited(self) -> Iterator[Problem]:
+        for node in self._nodes:
+            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+                continue
+            operation = _operation(node.value)
+            if operation_of(node.value) == "continue_as":
+                what = "ctx.continue_as(…) is made, and not returned: the function goes on"
+                yield self._problem("never_returned", what, "return it", node)
+                continue
+            if operation and operation not in _AT_ONCE:
+                what, hint = f"the operation ctx.{operation}(…)", "await it, or hold it with ctx.start"
+            elif self._is_async(node.value.func):
+                what, hint = f"{ast.unparse(node.value.func)}(…)", "await it, or begin it with ctx.start"
+            else:
+                continue
+            yield self._problem("never_awaited", f"{what} is made, and neither awaited nor started", hint, node)
+
+    def _is_async(self, target: ast.expr) -> bool:
+        """Whether it names a coroutine function of the folder, or of the function's own, that is no step."""
+        called = self._called(target)
+        return isinstance(self._inner(target) or (called and not called.mark and called.node), ast.AsyncFunctionDef)
+
+    def _at_import(self) -> Iterator[Problem]:
+        """What each process makes anew as it imports the module."""
+        module = self._function.module
+        for value, name, source in self._imported.of_defaults(module, self._function.node):
+            yield self._not_the_same(source.kind, f"{name} {source.does} once for each process", source.hint, value)
+        for node in self._nodes:
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and self._meant(node):
+                made = self._names.value(module, node)
+                if made is not None and (kind := self._imported.awaited(*made)):
+                    what = f"{ast.unparse(node)}, an {kind} of {made[0].name}, is shared by the runs of one process"
+                    yield self._not_the_same("module", what, "make it in the function", node)
+                elif made is not None and (found := self._imported.source_in(*made)):
+                    what = f"{found[0]} {found[1].does} as {made[0].name} is imported, for each process anew"
+                    yield self._not_the_same(found[1].kind, what, found[1].hint, node)
+
+    def _changed_outside(self) -> Iterator[Problem]:
+        """What is kept in the module, and what only one process gets to see."""
+        values = self._function.module.values
+        kept = {name for name, value in values.items() if is_container(value)} - self._locals
+        for name, node in (*rebound(self._nodes, ast.Global), *changes(self._nodes, kept)):
+            what = f"{name} is the module's: each process, and each replay, has another"
+            yield self._not_the_same("module", what, "keep it in the function, or in ctx.state", node)
+        for name, node in changes(self._nodes, shared_defaults(self._function.node)):
+            what = f"the default of {name} is changed: all runs of a process share it"
+            yield self._not_the_same("module", what, f"write {name}=None, and make it in the function", node)
+        objects = {name for name, value in self._variables.items() if is_object(value)}
+        for inner, code, does, hint in self._of_no_replay():
+            for name, node in lost_of(inner, self._locals, objects):
+                yield self._problem(code, f"{does} changes {name} of the function", hint, node)
+
+    def _of_no_replay(self) -> Iterator[tuple[Inner, str, str, str]]:
+        """The functions in it that a replay does not call, or that change nothing."""
+        for node in ast.walk(self._function.node):
+            if isinstance(node, ast.Call) and _operation(node) == "run" and node.args:
+                given = node.args[0] if isinstance(node.args[0], ast.Lambda) else self._inner(node.args[0])
+                if given is not None:
+                    yield given, "lost_in_branch", "what ctx.run calls", "return it: a replay does not call this again"
+            if isinstance(node, Def) and (reader := _reader_of(node)):
+                yield node, "read_only_query", f"a {reader}", "change it in the function, or in an update"
+
+    def _inner(self, node: ast.expr) -> Def | None:
+        """The function of this name within the function."""
+        found = (
+            one for one in ast.walk(self._function.node) if isinstance(one, Def) and one is not self._function.node
+        )
+        return next((one for one in found if isinstance(node, ast.Name) and one.name == node.id), None)
+
+    def _given(self, node: ast.expr) -> Def | ast.Lambda | None:
+        """The function that an operation is given."""
+        called = self._called(node)
+        return node if isinstance(node, ast.Lambda) else self._inner(node) or (called.node if called else None)
+
+    def _meant(self, node: ast.expr) -> bool:
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return isinstance(root, ast.Name) and root.id not in self._locals
+
+    def _not_the_same(self, kind: str, what: str, hint: str, node: ast.AST) -> Problem:
+        return self._problem("not_deterministic", f"{kind}: {what}", hint, node)
+
+    def _problem(self, code: str, message: str, hint: str, node: ast.AST) -> Problem:
+        return _problem(code, message, hint, self._function, node)
+
+    def _of_call(self, node: ast.Call) -> Iterator[Problem]:
+        operation = _operation(node)
+        if operation in {"step", "map"} and node.args:
+            yield from self._of_target(node, node.args[0], operation)
+        elif operation == "child" and node.args:
+            yield from self._of_child(node, node.args[0])
+        elif not operation:
+            yield from self._of_plain_call(node)
+            for one in choices(Choice(self._function.module, node.func, self._variables), self._given_to):
+                yield from self._of_choice(one, node)
+
+    def _of_plain_call(self, node: ast.Call) -> Iterator[Problem]:
+        meant = self._meaning(node.func)
+        is_known = bool(meant) and not self._names.is_own(meant)
+        name = meant if is_known else f"….{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
+        source = source_of(name, bool(node.args))
+        if source is not None and id(node) not in self._told:
+            self._told |= {id(one) for one in ast.walk(node.func)}  # `Thread(…).start()` is one problem
+            shown = name.replace("()", "")
+            yield self._not_the_same(source.kind, f"{shown} {source.does}", source.hint, node)
+        yield from self._of_references(node)
+        yield from self._of_called(self._called(node.func), node)
+        for name in ("__call__",) if meant.endswith("()") else ("__init__", "__post_init__"):
+            yield from self._of_further(self._names.function(f"{meant}.{name}"))
+
+    def _of_choice(self, one: Choice, node: ast.Call) -> Iterator[Problem]:
+        """One of the functions that a call may call."""
+        name = self._names.of(one.module, one.value, one.variables)
+        source = None if not name or self._names.is_own(name) else source_of(name, bool(node.args))
+        if isinstance(one.value, ast.Lambda) and not any(one.value is there for there in self._nodes):
+            name, source = self._imported.source_in(one.module, one.value.body) or (name, None)
+        if source is not None:
+            self._told |= {id(part) for part in ast.walk(one.value)}
+            yield self._not_the_same(source.kind, f"{name} {source.does}", source.hint, node)
+        yield from self._of_called(self._names.function(name), node)
+
+    def _given_to(self, one: Choice) -> Choice | None:
+        """What a variable of the function, or a name of a module, was given."""
+        if isinstance(one.value, ast.Name) and one.value.id in one.variables:
+            name, value = one.value.id, one.variables[one.value.id]
+            others = {key: given for key, given in one.variables.items() if key != name}
+            return None if value is None else Choice(one.module, value, others)
+        made = self._names.value(one.module, one.value)
+        return None if made is None else Choice(*made, {})
+
+    def _of_called(self, called: Function | None, node: ast.Call) -> Iterator[Problem]:
+        if called is not None and called.mark == "step":
+            message = f"{called.name}(…) calls a step as a function: each replay runs it again"
+            yield self._problem("step_called", message, f"await ctx.step({called.name}, …)", node)
+        elif called is not None:
+            yield from self._of_further(called)
+
+    def _of_further(self, called: Function | None) -> Iterator[Problem]:
+        if called is not None and not called.mark and _place(called) not in self._seen:
+            yield from _Body(self._names, called, self._seen).problems()
+
+    def _of_references(self, node: ast.Call) -> Iterator[Problem]:
+        """What it is given to call, and what the class of the folder that it makes an object of calls."""
+        module, name = self._function.module, self._meaning(node.func)
+        given_all = [*node.args, *(one.value for one in node.keywords)]
+        is_operation = any(_operation(ast.Call(one, [], [])) for one in given_all)  # `partial(ctx.step, charge)`
+        for given in () if is_operation else given_all:
+            if not isinstance(given, ast.Name | ast.Attribute):
+                continue
+            if found := self._imported.named(module, given, has_arguments=True, variables=self._variables):
+                yield self._not_the_same(found[1].kind, f"{found[0]} {found[1].does}", found[1].hint, given)
+            if _CALLS_WHAT_IT_IS_GIVEN.fullmatch(name):
+                yield from self._of_further(self._called(given))
+        if (owner := self._names.owner(name)) is not None and (found := self._imported.of_class(*owner)):
+            what = f"{found[0]} {found[1].does}, for each {owner[1].name} that gives no other value"
+            yield self._not_the_same(found[1].kind, what, found[1].hint, node)
+        value = self._names.value(module, node.func) if self._meant(node.func) else None
+        if value and isinstance(value[1], ast.Lambda) and (found := self._imported.source_in(value[0], value[1].body)):
+            yield self._not_the_same(found[1].kind, f"{found[0]} {found[1].does}", found[1].hint, node)
+
+    def _of_target(self, node: ast.Call, target: ast.expr, operation: str) -> Iterator[Problem]:
+        function = self._called(target)
+        is_own = isinstance(target, ast.Lambda | ast.Call | ast.Constant) or (
+            (isinstance(target, ast.Name) and target.id in self._nested) or (function is not None and function.owner)
+        )
+        if is_own and operation == "map":
+            return  # it gives a coroutine for each item
+        if is_own:
+            what = f"{ast.unparse(target)[:40]} is no function at the top of a module"
+            yield self._problem("bad_step", what, self._instead(target, operation), target)
+        elif function is None:
+            yield from self._of_unknown(target)
+        elif function.mark == "workflow":
+            yield self._problem("bad_step", f"{function.name} is a workflow", "run it with ctx.child", target)
+        elif not function.mark and (asked := next(_asked_in_a_step(function), None)) is not None:
+            hint = f"await {function.name}(ctx, …) itself; for each item, map lambda item: {function.name}(ctx, item)"
+            yield self._problem("nested_step", asked.message, hint, target)
+        elif operation == "step":
+            yield from self._of_arguments(node, function, STEP_OPTIONS)
+
+    def _instead(self, target: ast.expr, operation: str) -> str:
+        """What to give an operation instead of a function's name, or of what it returned."""
+        meant = target.func if isinstance(target, ast.Call) else target
+        name = str(meant.value) if isinstance(meant, ast.Constant) else meant.id if isinstance(meant, ast.Name) else ""
+        if name in self._function.module.functions and not isinstance(target, ast.Name):
+            return f"give the function itself: ctx.{operation}({name}, …)"
+        return "a worker finds a step by its module and name"
+
+    def _of_child(self, node: ast.Call, target: ast.expr) -> Iterator[Problem]:
+        function = self._called(target)
+        if function is not None and function.mark != "workflow":
+            yield self._problem("bad_value", f"{function.name} is no workflow", "mark it with @workflow", target)
+        elif isinstance(target, ast.Call) and (made := self._called(target.func)) and made.mark == "workflow":
+            what = f"{ast.unparse(target)[:40]} is no workflow"
+            yield self._problem("bad_value", what, f"give the function itself: ctx.child({made.name}, …)", target)
+        elif function is not None:
+            yield from self._of_arguments(node, function, OPTIONS["child"])
+
+    def _of_arguments(self, node: ast.Call, function: Function, options: tuple[str, ...]) -> Iterator[Problem]:
+        given, names = node.args[1:], [one.arg for one in node.keywords]
+        if None in names or any(isinstance(one, ast.Starred) for one in given):
+            return  # what these hold is known only when it runs
+        named = [name for name in names if name is not None and name not in options]
+        if why := misfit(function.node, len(given), named):
+            meant = next((close for name in named if (close := closest(name, options)).startswith("did")), "")
+            taken = next((name for name in names if name in options and f"{name!r}" in why), "")
+            hint = meant or (
+                option_hint(taken) if taken else f"it is {function.name}({ast.unparse(function.node.args)})"
+            )
+            yield self._problem("bad_arguments", why, hint, node)
+
+    def _of_unknown(self, target: ast.expr) -> Iterator[Problem]:
+        """A name that stands for nothing, in this module or in another one of the folder."""
+        module = self._function.module
+        if isinstance(target, ast.Name) and target.id not in self._locals and not module.has(target.id):
+            hint = closest(target.id, module.functions)
+            yield self._problem("unknown_function", f"there is no function {target.id!r}", hint, target)
+        if (lacking := self._names.lacks(self._meaning(target))) is not None:
+            other, name = lacking
+            hint = closest(name, other.functions)
+            yield self._problem("unknown_function", f"there is no function {name!r} in {other.name}", hint, target)
+
+    def _meaning(self, node: ast.expr) -> str:
+        return self._names.of(self._function.module, node, self._variables)
+
+    def _called(self, node: ast.expr) -> Function | None:
+        return self._names.function(self._meaning(node))
+
+
+def _replayed(function: Def) -> Iterator[ast.AST]:
+    """The nodes of the function's body, without what it gives to `ctx.run`, its queries and its validators.
+
+    That code is a step's, or is not replayed: it may use the clock.
+    """
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and _operation(node) == "run")
+    given = [node.args[0] for node in calls if node.args]
+    names = {one.id for one in given if isinstance(one, ast.Name)}
+    left: list[ast.AST] = [*reversed(function.body)]
+    while left:
+        node = left.pop()
+        if any(node is one for one in given) or (isinstance(node, Def) and (node.name in names or _reader_of(node))):
+            continue
+        yield node
+        left += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _problem(code: str, message: str, hint: str, function: Function, node: ast.AST) -> Problem:
+    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1
+    return Problem(code, message, hint=hint, file=function.module.file, line=line, column=column)
+
+
+def _is_property(method: Def) -> bool:
+    marks = (one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in method.decorator_list)
+    return not _PROPERTIES.isdisjoint(marks)
+
+
+def _reader_of(handler: Def) -> str:
+    """`query` or `validator`, if it is marked as one of a function's."""
+    marks = (one.func if isinstance(one, ast.Call) else one for one in handler.decorator_list)
+    return next((one.attr for one in marks if isinstance(one, ast.Attribute) and one.attr in _READERS), "")
+
+
+def _place(function: Function) -> str:
+    return f"{function.module.name}.{function.name}"

@@ -1,0 +1,53 @@
+"""What a durable function asks its `ctx` for that `ctx` does not have: `ctx.wait_for_event(…)`, `ctx.steps(…)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from stepwell.definition.code.modules import Function
+from stepwell.definition.code.signatures import CONTEXT
+from stepwell.definition.text import closest
+
+CONTEXT_NAMES = frozenset({
+    "all", "approval", "as_completed", "callback", "child", "continue_as", "event", "first", "limit", "lock", "log",
+    "map", "now", "patched", "query", "random", "run", "run_id", "send", "sleep", "start", "state", "step", "timer",
+    "transact", "until", "update", "uuid", "workflow",
+})  # fmt: skip
+_TYPE = "WorkflowContext"
+
+
+def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]]:
+    """Yields what the function reads from `ctx` that it does not have, each with a hint.
+
+    Only where `ctx` is a workflow's for certain: in a `@workflow` function, or by its annotation.
+    """
+    if not _is_workflows(function):
+        return
+    for node in ast.walk(function.node):
+        match node:
+            case ast.Attribute(value=ast.Name(name), attr=attr) if name == CONTEXT and attr not in CONTEXT_NAMES:
+                if not attr.startswith("__"):
+                    yield node, _meant(attr)
+
+
+def may_be_workflows(function: Function) -> bool:
+    """Tells whether `ctx` may be a workflow's in a function that a workflow calls: it is not annotated otherwise."""
+    return _is_workflows(function) or _annotation(function.node.args) is None
+
+
+def _meant(name: str) -> str:
+    """A hint: `wait_for_event` is `event`, by a word of it; `sleeep` is `sleep`."""
+    words = [word for word in name.split("_") if word in CONTEXT_NAMES]
+    guess = f"did you mean `{words[-1]}`?" if words else closest(name, sorted(CONTEXT_NAMES))
+    return guess or "python -m pydoc stepwell.WorkflowContext lists what `ctx` has"
+
+
+def _is_workflows(function: Function) -> bool:
+    return function.mark == "workflow" or _TYPE in (_annotation(function.node.args) or "")
+
+
+def _annotation(args: ast.arguments) -> str | None:
+    """Returns how `ctx` is annotated; None if it is not."""
+    given = (one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.arg == CONTEXT)
+    return next((ast.unparse(one.annotation) for one in given if one.annotation is not None), None)

@@ -1,0 +1,85 @@
+"""Operations of `ctx` that are used as if they were their results: `ctx.step(…)["id"]`, `if ctx.event(…):`."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from stepwell.definition.code.context_calls import Wrong
+from stepwell.definition.code.context_forms import AWAITED, operation_of
+from stepwell.definition.code.context_names import may_be_workflows
+from stepwell.definition.code.modules import Def, Function
+
+_OF_OPERATIONS = frozenset({"cancel", "close", "done", "send", "throw", "url"})  # attributes that are no result's
+
+
+def used_unawaited(function: Function) -> Iterator[Wrong]:
+    """Yields each operation that is used before it is awaited, and each that a variable keeps in vain."""
+    if not may_be_workflows(function):
+        return
+    nodes = list(ast.walk(function.node))
+    values = [one for node in nodes for one in _values_in(node)]
+    used = {id(one) for one in values}
+    in_vain = (made for name, made in _kept(nodes) if all(id(one) in used for one in _loads(nodes, name)))
+    for made in (*values, *in_vain):
+        if (name := operation_of(made)) in AWAITED:
+            what = f"the operation ctx.{name}(…) is not awaited, and has no result"
+            yield made, "never_awaited", what, f"await ctx.{name}(…)"
+
+
+def returned_unawaited(function: Function, is_async: Callable[[ast.expr], bool]) -> Iterator[Wrong]:
+    """Yields what a workflow returns that it is to await. `is_async`: whether a name is a coroutine function's."""
+    for node in _own_returns(function.node) if function.mark == "workflow" else ():
+        made = node.value
+        if isinstance(made, ast.Call) and (operation_of(made) in AWAITED or is_async(made.func)):
+            called = f"{ast.unparse(made.func)}(…)"
+            yield node, "never_awaited", f"{called} is returned, and not awaited", f"return await {called}"
+
+
+def _own_returns(function: Def) -> Iterator[ast.Return]:
+    """Yields the `return` statements of the function, without those of functions within it."""
+    left: list[ast.AST] = [*reversed(function.body)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Return):
+            yield node
+        if not isinstance(node, Def | ast.Lambda):
+            left += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _kept(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """Yields the variables that get one operation and nothing else."""
+    several = list(nodes)
+    stores = Counter(one.id for one in several if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load))
+    stores.update(one.arg for one in several if isinstance(one, ast.arg))
+    stores.update(name for one in several if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names)
+    for node in several:
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=made) if operation_of(made) != "callback":
+                if stores[name] == 1:
+                    yield name, made
+
+
+def _loads(nodes: Iterable[ast.AST], name: str) -> Iterator[ast.AST]:
+    return (one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load))
+
+
+def _values_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Yields the expressions whose values the node needs: an operation that nobody has awaited has none."""
+    match node:
+        case ast.Subscript(value=value) | ast.FormattedValue(value=value) | ast.AugAssign(value=value):
+            yield value
+        case ast.Attribute(value=value, attr=attr) if attr not in _OF_OPERATIONS:
+            yield value
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
+            yield from test.values if isinstance(test, ast.BoolOp) else [test]
+        case ast.UnaryOp(operand=value):
+            yield value
+        case ast.For(iter=ast.Name() as value) | ast.comprehension(iter=ast.Name() as value):
+            yield value  # an operation that is written there is told as `bad_await`
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            if not any(isinstance(one, ast.Is | ast.IsNot | ast.In | ast.NotIn) for one in ops):
+                yield from (left, *others)
+        case ast.BinOp(left=left, right=right):
+            yield from (left, right)
