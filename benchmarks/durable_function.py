@@ -26,7 +26,7 @@ from typing import Any
 
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
-from stepwell.engine.turns import Suspended
+from stepwell.engine.durable.turns import Suspended
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.queue import MemoryQueue

@@ -13,7 +13,7 @@ from stepwell.definition.authoring import (
     wait_for_event,
     workflow,
 )
-from stepwell.engine.transact import Check, Delete, Put, Update
+from stepwell.engine.durable.transact import Check, Delete, Put, Update
 from stepwell.errors import Blocked, Cancelled, External, Invalid, StepError, Transient
 from stepwell.runtime.durable.failures import (
     ChildFailed,

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stepwell.api.drawing import draw, outline
-from stepwell.api.drawing_layout import Link, Size, arrange
+from stepwell.api.drawing.layout import Link, Size, arrange
+from stepwell.api.drawing.picture import draw, outline
 from stepwell.definition.graph import Graph, Json, Node, Rule, Step, Wait
 
 SVG = "{http://www.w3.org/2000/svg}"

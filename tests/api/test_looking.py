@@ -19,8 +19,8 @@ from stepwell.api.examples import EXAMPLES
 from stepwell.api.openapi import document
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.routes import ROUTES
-from stepwell.engine import formats
 from stepwell.engine.records import ROOT
+from stepwell.engine.stored import formats
 from stepwell.errors import PortError
 from stepwell.prices import Prices
 from stepwell.runtime.loop.driving import run_now

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from stepwell.aws.items import size_of
-from stepwell.engine.join import packed
+from stepwell.engine.forks.join import packed
 from stepwell.engine.records import Tally
 from stepwell.limits import FORK_LANE, FORK_WIDTH, PAGE_BRANCHES
 from stepwell.runtime.loop.driving import run_now

@@ -14,7 +14,7 @@ from stepwell.aws.bus import Bus
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.entries import Entry, entry_json
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.loop.driving import run_now

@@ -15,7 +15,7 @@ from botocore.exceptions import ReadTimeoutError
 from stepwell.aws.calls import Retry
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
-from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update
+from stepwell.engine.durable.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.errors import PortError
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.transacting import checked

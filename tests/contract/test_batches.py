@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.engine.records import Goto, Kind, Record
-from stepwell.engine.token_batches import decode_records, encode_records
+from stepwell.engine.stored.token_batches import decode_records, encode_records
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.log.lanes import Lanes
 from tests.contract.kit import Store, run

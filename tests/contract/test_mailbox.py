@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.formats import FORMAT, OLDEST
 from stepwell.engine.records import Topic
+from stepwell.engine.stored.formats import FORMAT, OLDEST
 from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat
 from stepwell.runtime.ports import Appended, EventTaken, Saved
 from tests.contract.kit import NOW_MS, ORDER, Store, at_once, event, run, waiter

@@ -11,7 +11,7 @@ import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update
+from stepwell.engine.durable.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.durable.transacting import checked
 from stepwell.runtime.ports import Appended, EventTaken, Saved

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from stepwell.api import operations
-from stepwell.api.drawing import draw
-from stepwell.api.drawing_shape import picture
+from stepwell.api.drawing.picture import draw
+from stepwell.api.drawing.shape import picture
 from stepwell.api.explain import explain
 from stepwell.api.operations import Flow
 from stepwell.api.ran import words_of

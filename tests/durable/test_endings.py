@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.engine.turns import Asked
+from stepwell.engine.durable.turns import Asked
 from stepwell.runtime.durable import sessions as module
 from stepwell.runtime.durable.held import nothing
 from stepwell.runtime.durable.operations import Operation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.api.drawing_shape import picture
+from stepwell.api.drawing.shape import picture
 from stepwell.api.graphs import graph_view
 from stepwell.api.ran import words_of
 from stepwell.engine.entries import Entry

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine import durable
+from stepwell.engine.durable import operations
 from stepwell.engine.records import Group
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable import gathering
@@ -250,7 +250,7 @@ def test_a_fork_of_coroutines_that_an_earlier_release_recorded_goes_on_as_one(
     kit = flows(flow(LEGS))
     with monkeypatch.context() as patched:
         patched.setattr(gathering, "_need_tasks", lambda awaited: False)
-        patched.setattr(durable, "Group", unmarked)
+        patched.setattr(operations, "Group", unmarked)
         run = kit.start("flow")
         assert run.status == "waiting"
     flows.write(flow(LEGS.replace("leg(2)", changed)))

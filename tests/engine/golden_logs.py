@@ -16,9 +16,9 @@ from typing import Any
 
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import failure_to_json
-from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import Topic
+from stepwell.engine.stored.codec import failure_to_json
+from stepwell.engine.stored.formats import FORMAT
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import Transient
 from stepwell.memory.blobs import MemoryBlobs

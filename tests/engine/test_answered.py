@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine import formats
-from stepwell.engine.batches import Batch, encode_batch
-from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
-from stepwell.engine.snapshot_codec import encode_token
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.batches import Batch, encode_batch
+from stepwell.engine.stored.codec import decode_record
+from stepwell.engine.stored.snapshots import encode_token
 from stepwell.engine.token import Token
 from stepwell.errors import NewerFormat
 from tests.engine.golden_answered import FILE, recorded_answered

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.copying import changed, quick
+from stepwell.engine.stored.codec import decode_record
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 

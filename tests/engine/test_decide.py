@@ -11,10 +11,10 @@ from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
 from stepwell.engine.fold import apply
 from stepwell.engine.inputs import PermitAnswered, Started
+from stepwell.engine.limits.throttles import PERMITTED
 from stepwell.engine.records import End, Kind, Record, Resumption, RetryAt, RunInfo, Status
 from stepwell.engine.retry import Policy
 from stepwell.engine.table import Phase
-from stepwell.engine.throttles import PERMITTED
 from stepwell.engine.token import Permit, Token
 from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.errors import EngineFault
@@ -230,7 +230,7 @@ def test_a_step_with_a_sleep_in_the_middle_of_the_flow_records_one_move_per_wait
 
 
 def test_an_attempt_costs_one_record_whose_size_does_not_grow_with_the_state() -> None:
-    from stepwell.engine.codec import encode_record  # noqa: PLC0415  only here
+    from stepwell.engine.stored.codec import encode_record  # noqa: PLC0415  only here
 
     entries = ", ".join(f"{{name: s{n:03d}, run: python:m.s}}" for n in range(200))
     run = play(f"workflow: w\ntimeline: [{entries}]")

@@ -9,7 +9,7 @@ import pytest
 from stepwell.engine.entering import key_slot
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Arm, Goto, Kind, Parked, Record, Resumption
-from stepwell.engine.snapshot_codec import decode_token, encode_token
+from stepwell.engine.stored.snapshots import decode_token, encode_token
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import CODE, KEYED, SHIFTS
 from tests.engine.kit import NOW_MS

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine import formats
-from stepwell.engine.codec import decode_record
-from stepwell.engine.finished import UNKNOWN, made_at, makers_of, path_of, task_name
+from stepwell.engine.durable.finished import UNKNOWN, made_at, makers_of, path_of, task_name
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Kind, Record
-from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.codec import decode_record
+from stepwell.engine.stored.snapshots import decode_snapshot, encode_token
 from stepwell.engine.token import Token
 from stepwell.errors import NewerFormat
 from tests.engine.golden_finished import FILE, recorded_finished

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.records import (
     Arm,
@@ -30,7 +29,8 @@ from stepwell.engine.records import (
     Status,
     Topic,
 )
-from stepwell.engine.snapshot_codec import decode_token, encode_token
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.snapshots import decode_token, encode_token
 from stepwell.engine.token import Cleaning, Token, Undoing
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS

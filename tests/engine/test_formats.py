@@ -10,12 +10,12 @@ from unittest import mock
 import pytest
 
 from stepwell import limits
-from stepwell.engine import formats
-from stepwell.engine.codec import decode_record, encode_record
-from stepwell.engine.forks import Branches, first_chunks
-from stepwell.engine.formats import FORMAT, KEY, NEWEST
+from stepwell.engine.forks.branches import Branches, first_chunks
 from stepwell.engine.records import ROOT, Fork, Group, Kind, Record
-from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.formats import FORMAT, KEY, NEWEST
+from stepwell.engine.stored.snapshots import decode_snapshot, encode_token
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.runtime.log.messages import Wake, from_json, to_json

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.codec import decode_record
-from stepwell.engine.formats import FORMAT, KEY
 from stepwell.engine.records import CleanUp, Compensate, End, Fork, Goto, Kind, Pause, Record, RetryAt
+from stepwell.engine.stored.codec import decode_record
+from stepwell.engine.stored.formats import FORMAT, KEY
 from stepwell.runtime.log.messages import from_json
 from tests.engine.golden_logs import GOLDEN, MESSAGES, SCENARIOS, folded, recorded
 

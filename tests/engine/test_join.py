@@ -8,7 +8,7 @@ from itertools import permutations, product
 import pytest
 
 from stepwell.definition.graph import FanIn, Json
-from stepwell.engine.join import arrival_of, fires, must_tell, needed, packed, tolerated, unpacked
+from stepwell.engine.forks.join import arrival_of, fires, must_tell, needed, packed, tolerated, unpacked
 from stepwell.engine.records import TASKS, End, Fork, Group, Kind, Record, Status, Tally
 from stepwell.engine.token import Branch, Token
 

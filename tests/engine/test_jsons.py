@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from stepwell.engine.codec import decode_record, encode_record
-from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import Kind, Record
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.jsons import fast_encoder
 from stepwell.errors import EngineFault
 
 VALUES = [None, True, 1, -(2**63), 1.5, "", 'é\n"', [], {}, [1, {"b": [None]}], {"z": 1, "a": {"y": 2}}]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine import formats
 from stepwell.engine.actions import Write
-from stepwell.engine.batches import Batch, arrived_in, beside, decode_batch, encode_batch
-from stepwell.engine.codec import decode_record, encode_record
-from stepwell.engine.forks import with_lanes
-from stepwell.engine.lanes import LaneLog, lane_at, lanes_of, split_lane, stays
+from stepwell.engine.forks.branches import with_lanes
+from stepwell.engine.forks.lanes import LaneLog, lane_at, lanes_of, split_lane, stays
 from stepwell.engine.records import End, Failure, Fork, Goto, Group, Kind, Next, Record, RetryAt, Status, Topic
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.batches import Batch, arrived_in, beside, decode_batch, encode_batch
+from stepwell.engine.stored.codec import decode_record, encode_record
 from stepwell.errors import EngineFault, NewerFormat
 from tests.engine.golden_lanes import FILE, folded, recorded
 from tests.runtime.kit import graph_of

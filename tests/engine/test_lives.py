@@ -8,9 +8,9 @@ from stepwell.definition.durable import durable_nodes
 from stepwell.definition.graph import Durable, Graph
 from stepwell.engine.actions import AskFunction
 from stepwell.engine.decide import decide
+from stepwell.engine.durable.journal import LOST
 from stepwell.engine.fold import fold
 from stepwell.engine.inputs import Woken
-from stepwell.engine.journal import LOST
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ENDED, Arm, Failure, Goto, Kind, Parked, Resumption, RunInfo
 from stepwell.engine.routing import step_limit

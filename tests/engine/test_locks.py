@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.effect_kinds import Arrive, Open, ReleaseLocks, ShowStatus, TakeLocks
 from stepwell.engine.effects import effects
-from stepwell.engine.locks import is_before_first
+from stepwell.engine.limits.locks import is_before_first
 from stepwell.engine.records import Kind, Status
-from stepwell.engine.snapshot_codec import decode_token, encode_token
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.snapshots import decode_token, encode_token
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Locks, Token
 from tests.engine.kit import Play, failure, play

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stepwell.engine.marks import (
+from stepwell.engine.forks.marks import (
     Mark,
     branch_mark,
     is_in_lines,

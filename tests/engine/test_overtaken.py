@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stepwell.engine.durable.overtaken import overtaken
 from stepwell.engine.effect_kinds import Close, Open, SetTimer, ShowStatus
 from stepwell.engine.fold import fold
-from stepwell.engine.overtaken import overtaken
 from stepwell.engine.records import TASKS, Fork, Group, Kind, Parked, Record, Resumption
 from stepwell.engine.token import Token
 from tests.engine.kit import NOW_MS

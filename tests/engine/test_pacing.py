@@ -8,7 +8,7 @@ import random
 import pytest
 
 from stepwell.engine.actions import Pace
-from stepwell.engine.pacing import FREE_RANGES, given_back, is_spent, next_ms, reserved
+from stepwell.engine.limits.pacing import FREE_RANGES, given_back, is_spent, next_ms, reserved
 
 HOUR_MS = 3_600_000
 PACES = [Pace("a", 60_000, 1), Pace("a", 1000 / 3, 1), Pace("a", 60_000, 4), Pace("a", 7.7, 2)]

@@ -195,7 +195,7 @@ def test_what_step_code_imports_is_quick_to_import() -> None:
 
 
 # What a person's code may inherit from, with the standard library's decorator.
-PUBLIC = ("stepwell.cdk", "stepwell.testing", "stepwell.definition.authoring", "stepwell.engine.transact")
+PUBLIC = ("stepwell.cdk", "stepwell.testing", "stepwell.definition.authoring", "stepwell.engine.durable.transact")
 
 
 def test_frozen_dataclasses_are_those_that_take_little_to_define() -> None:

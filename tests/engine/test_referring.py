@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from stepwell import limits
-from stepwell.engine import formats
-from stepwell.engine.codec import decode_record, encode_record
-from stepwell.engine.join import Arrival
+from stepwell.engine.durable.referring import output_at, sources, with_outputs
+from stepwell.engine.forks.join import Arrival
 from stepwell.engine.records import ENDED, Failure, Kind, Record, Resumption
-from stepwell.engine.referring import output_at, sources, with_outputs
-from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.snapshots import decode_snapshot, encode_token
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
 from tests.engine.golden_logs import folded

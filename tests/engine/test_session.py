@@ -12,7 +12,9 @@ from unittest import mock
 import pytest
 
 from stepwell.definition.graph import Wait
-from stepwell.engine.journal import PATCH
+from stepwell.engine.durable.journal import PATCH
+from stepwell.engine.durable.session import Session
+from stepwell.engine.durable.turns import Asked, Completed, Stuck, Suspended
 from stepwell.engine.records import (
     TASKS,
     UPDATE,
@@ -28,8 +30,6 @@ from stepwell.engine.records import (
     Resumption,
     Status,
 )
-from stepwell.engine.session import Session
-from stepwell.engine.turns import Asked, Completed, Stuck, Suspended
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.loop import Loop
 

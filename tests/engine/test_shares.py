@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine import formats, shares
-from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
-from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
-from stepwell.engine.throttles import FREED, PERMITTED
+from stepwell.engine.limits import shares
+from stepwell.engine.limits.throttles import FREED, PERMITTED
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.codec import decode_record
+from stepwell.engine.stored.snapshots import decode_snapshot, encode_token
 from stepwell.engine.token import Token
 from stepwell.errors import NewerFormat
 from tests.engine.golden_logs import folded

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from stepwell.engine import formats
 from stepwell.engine.copying import changed
 from stepwell.engine.records import Failure, Goto, Kind, Record, RetryAt
-from stepwell.engine.token_batches import decode_records, encode_records, is_batch
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.token_batches import decode_records, encode_records, is_batch
 from stepwell.errors import EngineFault, NewerFormat
 
 BY, AT_MS = "wake:0:3", 1_700_000_000_000

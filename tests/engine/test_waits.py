@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from stepwell.engine.actions import RunStep, Write
-from stepwell.engine.codec import parked_json, parked_of
 from stepwell.engine.decide import decide
 from stepwell.engine.inputs import EventOffered
 from stepwell.engine.parts import at_due, due_ms
 from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Resumption, RetryAt, Status, Topic
+from stepwell.engine.stored.codec import parked_json, parked_of
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import approvers
 from stepwell.engine.waits.outcome import failure_of

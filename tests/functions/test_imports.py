@@ -26,7 +26,7 @@ NO_RESOLVER = {"aws_lambda_powertools.event_handler", "importlib.metadata", "asy
 NO_CALLS_OVER_HTTP = {"pydantic", "stepwell.api"} | NO_RESOLVER
 NO_USER_CODE = {"stepwell.runtime.executor", "stepwell.runtime.steps.registry"}
 UNUSED = {
-    "api": NO_USER_CODE | NO_RESOLVER | {"stepwell.api.drawing", "stepwell.api.openapi"},
+    "api": NO_USER_CODE | NO_RESOLVER | {"stepwell.api.drawing.picture", "stepwell.api.openapi"},
     "authorizer": NO_CALLS_OVER_HTTP | NO_USER_CODE | {"stepwell.aws.dynamodb_store", "stepwell.definition.compiler"},
     "coordinator": NO_CALLS_OVER_HTTP | NO_USER_CODE,
     "sender": NO_CALLS_OVER_HTTP

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from stepwell.engine.formats import FORMAT, KEY, NEWEST
+from stepwell.engine.stored.formats import FORMAT, KEY, NEWEST
 from tests.functions.conftest import Deploy
 
 FLOW = "workflow: flow\ntimeline: [{name: ask, wait: {for: approval}}, {name: b, run: python:m.b}]"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import limits
-from stepwell.engine.formats import FORMAT, KEY
+from stepwell.engine.stored.formats import FORMAT, KEY
 from stepwell.limits import DELIVERIES
 from stepwell.runtime import dispatch
 from stepwell.runtime.loop import sweeper

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.engine.formats import FORMAT
+from stepwell.engine.stored.formats import FORMAT
 from tests.infra.kit import ORDER, ROOT, Made, made, plain
 
 NIGHTLY = """

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.forks.branches import branch_id, fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Pause, Record, RetryAt, Status
+from stepwell.engine.stored.codec import decode_record
 from stepwell.engine.token import Token
 from stepwell.runtime.starts.ids import redriven_id
 from tests.lifecycle.schedules import RUN, redrive

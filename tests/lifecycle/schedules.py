@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Goto, Kind, Record, Status
+from stepwell.engine.stored.codec import decode_record
 from stepwell.engine.token import Token
 from stepwell.runtime.starts.ids import redriven_id
 from tests.sim.actors import Envelope

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell import limits
-from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.forks.branches import branch_id, fork_id
 from stepwell.engine.records import Resumption, Status
 from stepwell.errors import Conflict
 from stepwell.runtime.calls.service import Service

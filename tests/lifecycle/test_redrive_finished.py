@@ -16,9 +16,9 @@ from unittest import mock
 import pytest
 
 from stepwell.cli.telling import history_line
-from stepwell.engine import durable, finished, redriven_tasks, task_records
+from stepwell.engine.durable import finished, operations, redriven, task_records
+from stepwell.engine.durable.turns import Asked
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Asked
 from stepwell.errors import DefinitionError, PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
@@ -248,7 +248,7 @@ def test_whoever_dies_at_whichever_call_nothing_is_done_again(workflow: str) -> 
 @contextmanager
 def failure_reaches_nothing() -> Iterator[None]:
     """What a failed task did about its failure is taken as well."""
-    with mock.patch.object(redriven_tasks, "_reaches", return_value=False):
+    with mock.patch.object(redriven, "_reaches", return_value=False):
         yield
 
 
@@ -260,7 +260,7 @@ def asked_for_anything() -> Iterator[None]:
         there = next(iter(token.finished.get(finished.path_of(task), ())), None)
         return there.place if there is not None and there.what == str(asked) else ""
 
-    with mock.patch.object(durable, "taken_by", taken_by), mock.patch.object(task_records, "taken_by", taken_by):
+    with mock.patch.object(operations, "taken_by", taken_by), mock.patch.object(task_records, "taken_by", taken_by):
         yield
 
 

@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from stepwell.engine import lines
-from stepwell.engine.forks import span_of
+from stepwell.engine.forks import lines
+from stepwell.engine.forks.branches import span_of
 from stepwell.engine.records import Kind
 from stepwell.errors import Conflict, PortError
 from stepwell.runtime.loop.driving import run_now

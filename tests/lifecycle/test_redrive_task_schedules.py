@@ -11,7 +11,8 @@ from unittest import mock
 
 import pytest
 
-from stepwell.engine import durable, effects, finished, redriving, task_records
+from stepwell.engine import effects, redriving
+from stepwell.engine.durable import finished, operations, task_records
 from stepwell.engine.effect_kinds import Close
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Kind, Record, Status
@@ -84,7 +85,7 @@ def let_on_once() -> Iterator[None]:
 def nothing_taken() -> Iterator[None]:
     """What other tasks completed after the failure runs again."""
     with (
-        mock.patch.object(durable, "taken_by", return_value=""),
+        mock.patch.object(operations, "taken_by", return_value=""),
         mock.patch.object(task_records, "taken_by", return_value=""),
     ):
         yield

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import ROOT
+from stepwell.engine.stored.formats import FORMAT
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, HOUR_MS, MINUTE_MS
 from stepwell.local import bell as belling

@@ -15,7 +15,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.entries import Entry
 from stepwell.engine.records import ROOT, Kind, Record, Status
 from stepwell.engine.retry import Policy
-from stepwell.engine.token_batches import decode_records, is_batch
+from stepwell.engine.stored.token_batches import decode_records, is_batch
 from stepwell.errors import LeaseLost, PortError
 from stepwell.limits import BATCH_BYTES, BATCH_OPEN_MS, BATCH_RECORDS
 from stepwell.local.database import Database

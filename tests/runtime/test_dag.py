@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.records import End, Fork, Kind, Status
+from stepwell.engine.stored.codec import decode_record, encode_record
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, Kind, Record
+from stepwell.engine.stored.codec import decode_record
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.batches import arrived_in
 from stepwell.engine.entries import Entry
-from stepwell.engine.lanes import split_lane
+from stepwell.engine.forks.lanes import split_lane
 from stepwell.engine.records import Kind, Status
+from stepwell.engine.stored.batches import arrived_in
 from stepwell.errors import PortError
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore

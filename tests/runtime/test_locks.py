@@ -12,7 +12,7 @@ import pytest
 from stepwell.api.explain import explain
 from stepwell.api.histories import read_history
 from stepwell.definition.graph import Json
-from stepwell.engine.locks import Claim
+from stepwell.engine.limits.locks import Claim
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
 from stepwell.runtime.log.door import Unlimited

@@ -12,9 +12,9 @@ import pytest
 
 from stepwell.api.explain import explain
 from stepwell.api.views import run_view
-from stepwell.engine import spending
-from stepwell.engine.codec import decode_record
+from stepwell.engine.limits import spending
 from stepwell.engine.records import Kind
+from stepwell.engine.stored.codec import decode_record
 from stepwell.engine.waits.approval import ApprovalWait
 from stepwell.engine.waits.kind import WaitKind
 from stepwell.errors import Conflict, PortError

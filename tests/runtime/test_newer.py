@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 
 from stepwell import limits
-from stepwell.engine import formats
-from stepwell.engine.formats import FORMAT, KEY, NEWEST
 from stepwell.engine.records import ROOT, Status
+from stepwell.engine.stored import formats
+from stepwell.engine.stored.formats import FORMAT, KEY, NEWEST
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS

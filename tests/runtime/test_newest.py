@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import apply
 from stepwell.engine.records import ROOT, Record, RunInfo
+from stepwell.engine.stored.codec import decode_record
 from stepwell.engine.token import NEW
 from stepwell.runtime.calls.newest import newest_of
 from stepwell.runtime.log.conditions import narrate

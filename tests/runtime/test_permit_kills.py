@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.records import End, Record
+from stepwell.engine.stored.codec import decode_record
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.memory.inbox import ALL_LANES

@@ -13,11 +13,11 @@ from hypothesis import strategies as some
 
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Graph, Limit
-from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.effects import effects
 from stepwell.engine.fold import apply
-from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import ROOT, Goto, Kind, Record
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.formats import FORMAT
 from stepwell.engine.token import Token
 from stepwell.limits import HOUR_MS
 from stepwell.runtime.calls.quiet import KILOBYTE, Folding, is_small

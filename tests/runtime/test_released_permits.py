@@ -9,9 +9,9 @@ import pytest
 
 from stepwell.api.explain import explain
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record
+from stepwell.engine.limits.throttles import ASKS, FREES, PERMITTED
 from stepwell.engine.records import ROOT, End, Record
-from stepwell.engine.throttles import ASKS, FREES, PERMITTED
+from stepwell.engine.stored.codec import decode_record
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.sqlite_store import SqliteStore

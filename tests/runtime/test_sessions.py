@@ -16,10 +16,11 @@ from stepwell.definition.graph import Durable, Graph, Step
 from stepwell.engine.actions import Outcome, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
-from stepwell.engine.durable import with_operation
+from stepwell.engine.durable.journal import LOST
+from stepwell.engine.durable.operations import with_operation
+from stepwell.engine.durable.turns import Asked, Completed, Stuck, Suspended, Turn
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, parent_of
-from stepwell.engine.journal import LOST
+from stepwell.engine.forks.branches import Branches, parent_of
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
     Failure,
@@ -34,7 +35,6 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Asked, Completed, Stuck, Suspended, Turn
 from stepwell.engine.writing import began_record
 from stepwell.runtime.durable import gathering
 from stepwell.runtime.durable.context import Context

@@ -9,7 +9,7 @@ import pytest
 
 from stepwell.api.views import read_run
 from stepwell.engine.copying import changed
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.records import Status
 from stepwell.errors import LeaseLost
 from stepwell.runtime.forks.showing import Showing

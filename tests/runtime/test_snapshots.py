@@ -13,9 +13,9 @@ from stepwell.api.histories import read_history
 from stepwell.api.views import read_run, view_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Goto, Kind, Record, Status
+from stepwell.engine.stored.codec import encode_record
 from stepwell.errors import PortError
 from stepwell.runtime.calls.snapshots import Snapshots, is_due
 from stepwell.runtime.loop.driving import run_now

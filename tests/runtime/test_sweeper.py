@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.api.explain import explain
-from stepwell.engine.codec import decode_record, encode_record
+from stepwell.engine.stored.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.dispatch import put_off

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from stepwell.engine.codec import encode_record
 from stepwell.engine.records import End, Goto, Kind, Record, Status
+from stepwell.engine.stored.codec import encode_record
 from stepwell.errors import EngineFault
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now

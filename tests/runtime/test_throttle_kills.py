@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Limit, RateLimit
+from stepwell.engine.limits.throttles import PERMITTED
 from stepwell.engine.records import Kind, Record
-from stepwell.engine.throttles import PERMITTED
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.memory.inbox import ALL_LANES

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import Entry
 from stepwell.engine.records import Failure, Kind, Record, Status
+from stepwell.engine.stored.codec import encode_record
 from stepwell.limits import TRACEBACK_BYTES
 from stepwell.runtime.notify.telling import Notice, notice_json
 from stepwell.runtime.ports.headers import Header

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine.durable.transact import Check, Delete, Put, Update, number_of
 from stepwell.engine.records import Failure
-from stepwell.engine.transact import Check, Delete, Put, Update, number_of
 from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import DELIVERIES, TABLE_ITEM_BYTES, TRANSACT_DEPTH
 from stepwell.runtime.durable.failures import OperationFailed, TransactionRefused, raised

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stepwell.api.histories import read_history
-from stepwell.engine.codec import encode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Goto, Kind, Record
+from stepwell.engine.stored.codec import encode_record
 from stepwell.engine.token import Token
 from stepwell.limits import CLAIM_CHECK_BYTES, SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch, stow

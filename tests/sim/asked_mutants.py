@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import tasks
+from stepwell.engine.durable import tasks
+from stepwell.engine.durable.session import Session
 from stepwell.engine.records import UPDATE
-from stepwell.engine.session import Session
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.durable.running import FunctionSession
 from stepwell.runtime.durable.sessions import Sessions, _life

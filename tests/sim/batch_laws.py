@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepwell.engine.records import Goto, Kind, Record
-from stepwell.engine.token_batches import BATCH, decode_records
+from stepwell.engine.stored.token_batches import BATCH, decode_records
 from stepwell.limits import BATCH_OPEN_MS, BATCH_RECORDS
 
 if TYPE_CHECKING:

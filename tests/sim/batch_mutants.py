@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import token_batches
 from stepwell.engine.actions import Action, Write
 from stepwell.engine.records import Goto, Kind, Record
+from stepwell.engine.stored import token_batches
 from stepwell.engine.waits import code
 from stepwell.runtime.log import door, lanes, logbook, open_batch
 from stepwell.runtime.log.door import Answer

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from stepwell.definition.graph import END, Graph, Node, Retry, Rule, Step, Wait
 from stepwell.engine.records import Pause
-from stepwell.engine.token_batches import BATCH
+from stepwell.engine.stored.token_batches import BATCH
 from tests.sim.programs import ERROR, KEY, Program
 from tests.sim.undo_programs import with_compensations
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepwell.definition.graph import Call, Graph
-from stepwell.engine.codec import failure_to_json
 from stepwell.engine.fold import fold
 from stepwell.engine.records import (
     ROOT,
@@ -27,6 +26,7 @@ from stepwell.engine.records import (
     Resumption,
     Status,
 )
+from stepwell.engine.stored.codec import failure_to_json
 from stepwell.engine.token import Token
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Caller

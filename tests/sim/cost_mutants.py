@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
-from stepwell.engine import spending
+from stepwell.engine.limits import spending
 from stepwell.runtime.loop.stopping import Stopping
 
 

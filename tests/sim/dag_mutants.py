@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from unittest import mock
 
-from stepwell.engine import decide, join
-from stepwell.engine.members import indexes_of
-from stepwell.engine.needs import knowing, view_of
+from stepwell.engine import decide
+from stepwell.engine.forks import join
+from stepwell.engine.forks.members import indexes_of
+from stepwell.engine.forks.needs import knowing, view_of
 from stepwell.engine.records import Fork
 from stepwell.engine.token import Branch, Token
 from stepwell.runtime.forks import forking

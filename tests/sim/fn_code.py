@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
+from stepwell.engine.durable.transact import Update
 from stepwell.engine.records import Failure
-from stepwell.engine.transact import Update
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.context import Context
 from stepwell.runtime.durable.failures import OperationFailed

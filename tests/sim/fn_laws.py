@@ -13,8 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from stepwell.definition.child_names import child_names
+from stepwell.engine.durable.journal import LOST, PATCH
 from stepwell.engine.fold import fold
-from stepwell.engine.journal import LOST, PATCH
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record, Status
 from stepwell.engine.token import Token
 from tests.sim.fn_programs import has_tasks, said

@@ -12,10 +12,10 @@ from stepwell.engine import effects as engine_effects
 from stepwell.engine import fold as engine_fold
 from stepwell.engine import writing
 from stepwell.engine.actions import Write
+from stepwell.engine.durable.journal import Entry
+from stepwell.engine.durable.session import Session
 from stepwell.engine.inputs import StepEnded
-from stepwell.engine.journal import Entry
 from stepwell.engine.records import CleanUp, Kind, Record
-from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.engine.waits import code
 from stepwell.runtime.durable import sessions

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stepwell.engine.journal import LOST
+from stepwell.engine.durable.journal import LOST
+from stepwell.engine.durable.tasks import named
+from stepwell.engine.durable.turns import Completed, ContinueAs, Failed, Suspended, Together, Turn
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record
-from stepwell.engine.tasks import named
-from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Together, Turn
 from stepwell.engine.waits.aside import CODE, LIMIT
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.durable.sessions import Sessions

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.definition.child_names import child_names
-from stepwell.engine.journal import RUN, TRANSACT
-from stepwell.engine.locks import UNLOCK
+from stepwell.engine.durable.journal import RUN, TRANSACT
+from stepwell.engine.limits.locks import UNLOCK
 from stepwell.engine.records import Fork, Kind, Parked, Record
 from stepwell.engine.waits.aside import CODE, LIMIT
 from tests.sim.fn_values import Statement

@@ -11,8 +11,8 @@ from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, branch_id, fork_id, with_needs
-from stepwell.engine.join import arrival_of, joined_record
+from stepwell.engine.forks.branches import Branches, branch_id, fork_id, with_needs
+from stepwell.engine.forks.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Parked, Record
 from stepwell.engine.token import Token

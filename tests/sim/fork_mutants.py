@@ -9,10 +9,10 @@ from typing import Any
 from unittest import mock
 
 from stepwell.definition.graph import FanIn
-from stepwell.engine import join, lines, members
 from stepwell.engine.effect_kinds import Arrive, Open
+from stepwell.engine.forks import join, lines, members
+from stepwell.engine.forks.marks import Waits, is_waiting
 from stepwell.engine.inputs import JoinCompleted
-from stepwell.engine.marks import Waits, is_waiting
 from stepwell.engine.records import Fork, Tally
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import forking

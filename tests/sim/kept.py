@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 from unittest import mock
 
-from stepwell.engine import fold, formats, token_batches
+from stepwell.engine import fold
 from stepwell.engine.records import Record
+from stepwell.engine.stored import formats, token_batches
 from stepwell.engine.token import Token
 from stepwell.runtime.log import logbook, token_reader
 

@@ -9,11 +9,11 @@ from typing import Any
 from unittest import mock
 
 from stepwell.definition.graph import FanIn
-from stepwell.engine import join
-from stepwell.engine.batches import encode_batch
-from stepwell.engine.lanes import LaneLog, split_lane
-from stepwell.engine.members import member_with
+from stepwell.engine.forks import join
+from stepwell.engine.forks.lanes import LaneLog, split_lane
+from stepwell.engine.forks.members import member_with
 from stepwell.engine.records import Fork, Kind, Record, Tally
+from stepwell.engine.stored.batches import encode_batch
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking

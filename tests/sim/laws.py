@@ -9,12 +9,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from stepwell.engine.codec import decode_record, encode_record
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
-from stepwell.engine.snapshot_codec import decode_snapshot, decode_token, encode_token
+from stepwell.engine.stored.codec import decode_record, encode_record
+from stepwell.engine.stored.snapshots import decode_snapshot, decode_token, encode_token
+from stepwell.engine.stored.token_batches import BATCH
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import BATCH
 from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.callback import BEAT
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json

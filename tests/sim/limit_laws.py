@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from stepwell.engine.permits import WHO
+from stepwell.engine.limits.permits import WHO
+from stepwell.engine.limits.throttles import ASKS, FREES, PERMITTED
 from stepwell.engine.records import ROOT, End, Kind, Record
-from stepwell.engine.throttles import ASKS, FREES, PERMITTED
 from stepwell.runtime.log.messages import Wake
 from tests.sim.gather_laws import is_left_to_the_sweeper
 from tests.sim.world import World

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stepwell.engine.locks import UNLOCK
+from stepwell.engine.limits.locks import UNLOCK
 from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Record
 from stepwell.runtime.log.messages import Wake
 from tests.sim.world import World

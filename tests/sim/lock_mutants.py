@@ -8,10 +8,10 @@ from typing import Any
 from unittest import mock
 
 from stepwell.definition.graph import Expression, Json
-from stepwell.engine import lock_records
-from stepwell.engine import locks as engine_locks
 from stepwell.engine.effect_kinds import ReleaseLocks
-from stepwell.engine.locks import Claim
+from stepwell.engine.limits import lock_records
+from stepwell.engine.limits import locks as engine_locks
+from stepwell.engine.limits.locks import Claim
 from stepwell.engine.records import Kind, Record, Status
 from stepwell.engine.token import Locks as Held
 from stepwell.runtime.log.standing import Standing

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepwell.engine.forks import branch_id
-from stepwell.engine.lanes import split_lane
+from stepwell.engine.forks.branches import branch_id
+from stepwell.engine.forks.lanes import split_lane
 from stepwell.engine.records import Record, Topic
-from stepwell.engine.token_batches import decode_records
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.runtime.ports import Blobs, Saved
 from tests.sim.actors import Actor
 from tests.sim.erased_programs import note_deletion

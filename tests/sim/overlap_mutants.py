@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import forks, lines, routing
-from stepwell.engine.members import as_guest
+from stepwell.engine import routing
+from stepwell.engine.forks import branches as forks
+from stepwell.engine.forks import lines
+from stepwell.engine.forks.members import as_guest
 from stepwell.engine.records import Fork
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.lines import Lines, join_name

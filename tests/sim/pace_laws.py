@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from stepwell.engine.limits.throttles import wants
 from stepwell.engine.records import ROOT
-from stepwell.engine.throttles import wants
 from stepwell.limits import TURN_GRACE_MS
 
 if TYPE_CHECKING:

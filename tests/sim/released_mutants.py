@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import shares
+from stepwell.engine.limits import shares
 from stepwell.engine.records import Record
 from stepwell.engine.token import Permit, Token
 from stepwell.runtime.log.standing import Standing

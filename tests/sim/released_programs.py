@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from stepwell.definition.graph import Concurrency, Node, Step, Wait
-from stepwell.engine.share_records import RELEASE
+from stepwell.engine.limits.share_records import RELEASE
 from tests.sim import lock_programs as parts
 from tests.sim.limit_programs import contending
 from tests.sim.programs import KEY, Program, Undoing

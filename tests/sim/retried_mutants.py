@@ -8,7 +8,8 @@ from typing import Any
 from unittest import mock
 
 from stepwell.definition.graph import Json
-from stepwell.engine import join, retry, routing, writing
+from stepwell.engine import retry, routing, writing
+from stepwell.engine.forks import join
 from stepwell.engine.records import Fork
 from stepwell.engine.token import Token
 from stepwell.engine.waits import aside

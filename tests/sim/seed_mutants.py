@@ -12,10 +12,10 @@ from stepwell.engine import decide, effects, pushing, receiving, settle
 from stepwell.engine.actions import Action, AskPermit, Pace
 from stepwell.engine.copying import changed
 from stepwell.engine.effect_kinds import ShowStatus
-from stepwell.engine.lines import next_in_line
-from stepwell.engine.marks import is_in_lines, is_one_set, place_of_branches
-from stepwell.engine.members import indexes_of
-from stepwell.engine.needs import ready
+from stepwell.engine.forks.lines import next_in_line
+from stepwell.engine.forks.marks import is_in_lines, is_one_set, place_of_branches
+from stepwell.engine.forks.members import indexes_of
+from stepwell.engine.forks.needs import ready
 from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Record

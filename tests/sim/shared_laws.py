@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from stepwell.engine.journal import TRANSACT
+from stepwell.engine.durable.journal import TRANSACT
 from stepwell.engine.records import Record
 from stepwell.memory.items import decode_item
 from tests.sim.world import World

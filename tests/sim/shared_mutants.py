@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import durable
-from stepwell.engine import locks as engine_locks
 from stepwell.engine.actions import Write
-from stepwell.engine.held_back import HeldBack
+from stepwell.engine.durable import operations
+from stepwell.engine.durable.held_back import HeldBack
+from stepwell.engine.durable.transact import Refusal
+from stepwell.engine.limits import locks as engine_locks
 from stepwell.engine.records import End
-from stepwell.engine.transact import Refusal
 from stepwell.memory.items import changes_of
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.door import Door
 
 _append, _decide = MemoryStore.append, Door.decide
-_lets_go, _refused = engine_locks._lets_go, durable.refused
+_lets_go, _refused = engine_locks._lets_go, operations.refused
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def writes_of_tasks_left_out() -> Iterator[None]:
 @contextmanager
 def refusal_untold() -> Iterator[None]:
     """A transaction that was refused is recorded as one that was written."""
-    with mock.patch.object(durable, "refused", lambda *given: replace(_refused(*given), error=None)):
+    with mock.patch.object(operations, "refused", lambda *given: replace(_refused(*given), error=None)):
         yield
 
 

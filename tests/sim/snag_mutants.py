@@ -9,9 +9,9 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine.actions import Write
+from stepwell.engine.durable.session import Session
 from stepwell.engine.inputs import EventOffered
 from stepwell.engine.records import Status
-from stepwell.engine.session import Session
 from stepwell.limits import SECOND_MS, YEAR_MS
 from stepwell.memory import store
 from stepwell.runtime.log.door import UNLIMITED, Budget

@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from stepwell.engine.codec import encode_record
 from stepwell.engine.records import Record
+from stepwell.engine.stored.codec import encode_record
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.ports import Event
 from stepwell.runtime.steps.output import topic_of

@@ -11,9 +11,10 @@ from unittest import mock
 
 from stepwell.aws.logs import Logs
 from stepwell.aws.protocols import Item
-from stepwell.engine import decide, tasks
+from stepwell.engine import decide
 from stepwell.engine import effects as engine_effects
 from stepwell.engine.actions import Action, Rest
+from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import Register
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Kind, Record

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import effects, referring, task_records
+from stepwell.engine import effects
 from stepwell.engine.actions import Action
+from stepwell.engine.durable import referring, task_records
+from stepwell.engine.durable.session import Session
 from stepwell.engine.effect_kinds import Close, ShowStatus
 from stepwell.engine.records import Kind
-from stepwell.engine.session import Session
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log import logbook

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import Any, TypeVarTuple
 from uuid import UUID
 
+from stepwell.engine.durable.journal import LOST
 from stepwell.engine.fold import fold
-from stepwell.engine.journal import LOST
 from stepwell.engine.records import ENDED, ROOT, UPDATE, End, Failure, Goto, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.durable.failures import raised

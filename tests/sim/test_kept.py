@@ -8,11 +8,11 @@ from unittest import mock
 import pytest
 
 from stepwell.engine import fold
-from stepwell.engine.codec import encode_record
 from stepwell.engine.fold import apply
 from stepwell.engine.records import Kind, Record
+from stepwell.engine.stored.codec import encode_record
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import decode_records
 from stepwell.errors import NewerFormat
 from stepwell.runtime.log import token_reader
 from tests.sim import schedule

@@ -17,9 +17,9 @@ from unittest import mock
 import pytest
 
 from stepwell.definition.graph import Json
-from stepwell.engine import codec
-from stepwell.engine.codec import next_json
 from stepwell.engine.records import Next
+from stepwell.engine.stored import codec
+from stepwell.engine.stored.codec import next_json
 from stepwell.engine.table import UNMET
 from tests.lifecycle import fork_schedules, schedules
 from tests.sim.hunting import FEW_SCHEDULES, MOST_SCHEDULES, MUTANTS, RARE, caught, number_of

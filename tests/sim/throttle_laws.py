@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from stepwell.engine.limits.throttles import ASKS, PERMITTED
 from stepwell.engine.records import Kind, Record
-from stepwell.engine.throttles import ASKS, PERMITTED
 from stepwell.engine.waits.aside import LIMIT
 from stepwell.runtime.log.messages import Wake
 from tests.sim.world import World

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from stepwell.engine.batches import Batch, decode_batch
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import branch_id
-from stepwell.engine.lanes import split_lane
+from stepwell.engine.forks.branches import branch_id
+from stepwell.engine.forks.lanes import split_lane
 from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
+from stepwell.engine.stored.batches import Batch, decode_batch
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import decode_records
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.loop.driving import run_now

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import formats, snapshot_codec
+from stepwell.engine.stored import formats
+from stepwell.engine.stored import snapshots as snapshot_codec
 from stepwell.engine.token import Token
 from stepwell.runtime import dispatch
 

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from unittest import mock
 
 from stepwell import limits
-from stepwell.engine import batches, codec, formats, snapshot_codec, token_batches
 from stepwell.engine.records import Record
+from stepwell.engine.stored import batches, codec, formats, token_batches
+from stepwell.engine.stored import snapshots as snapshot_codec
 from stepwell.engine.token import Token
 from stepwell.runtime.log import messages
 from stepwell.runtime.log.messages import Message, Wake

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from stepwell.client.errors import UpdateFailed
-from stepwell.engine import session
+from stepwell.engine.durable import session
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.updates import Answered
 from stepwell.runtime.log.messages import Update

@@ -14,8 +14,8 @@ from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, t
 from stepwell.api.trying import tried_at
 from stepwell.api.waiting import waiting_data
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.forks import fork_id
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.branches import fork_id
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.names import iso, node_of, shown_output
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from stepwell.engine.needs import view_of
+from stepwell.engine.forks.needs import view_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.log.standing import Standing

@@ -32,9 +32,9 @@ from stepwell.definition.graph import Json
 from stepwell.engine import gathering
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.marks import is_waiting
+from stepwell.engine.limits.permits import Held
 from stepwell.engine.names import iso
-from stepwell.engine.permits import Held
 from stepwell.engine.records import Fork, Kind, RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase

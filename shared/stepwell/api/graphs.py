@@ -14,7 +14,7 @@ from stepwell.api.steps import StepResult
 from stepwell.definition.durable import UNKNOWN, FunctionFacts
 from stepwell.definition.graph import END, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
 from stepwell.runtime.log.standing import Standing

@@ -22,10 +22,10 @@ from stepwell.api.states import wait_of
 from stepwell.api.steps import StepResult, step_result
 from stepwell.api.trying import tried_at, tried_in
 from stepwell.definition.graph import END, Graph, Json
+from stepwell.engine.durable.tasks import place_of
 from stepwell.engine.fold import apply
-from stepwell.engine.forks import fork_id
+from stepwell.engine.forks.branches import fork_id
 from stepwell.engine.records import ENDED, TASKS, Fork, Kind, Parked, Place, Record, Status
-from stepwell.engine.tasks import place_of
 from stepwell.engine.token import StepView, Token
 from stepwell.limits import SURVEY_RECORDS
 from stepwell.runtime.calls.service import Service

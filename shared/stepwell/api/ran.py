@@ -13,8 +13,8 @@ from stepwell.api.states import begun_phase, fork_at, is_shown_waiting, status_o
 from stepwell.api.steps import StepResult, step_result, time_of
 from stepwell.definition.durations import span
 from stepwell.definition.graph import END, Graph, dependency_id
-from stepwell.engine.forks import fork_id
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.branches import fork_id
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import open_kinds, shown_kind
 from stepwell.engine.records import Parked, Status

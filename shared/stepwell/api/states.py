@@ -9,13 +9,13 @@ from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
 from stepwell.definition.graph import Graph
 from stepwell.engine.decide import can_be_held
-from stepwell.engine.lines import awaited
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.durable.tasks import wait_shown
+from stepwell.engine.forks.lines import awaited
+from stepwell.engine.forks.marks import is_waiting
+from stepwell.engine.limits.permits import Held
 from stepwell.engine.names import Undo, iso, node_of
-from stepwell.engine.permits import Held
 from stepwell.engine.records import Failure, Fork, Kind, Parked, Status
 from stepwell.engine.table import Phase
-from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.waits.limit import step_named

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stepwell.engine.copying import changed
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.records import RetryAt
 from stepwell.engine.token import Token
 from stepwell.runtime.calls.survey import Surveyed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT
+from stepwell.engine.stored.codec import decode_record
 from stepwell.errors import EngineFault, StepwellError
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.log.claims import fetch

@@ -14,9 +14,9 @@ from stepwell.api.states import error_of, status_unpaused
 from stepwell.api.views import RunView
 from stepwell.definition.asl.names import cause_of, name_of
 from stepwell.definition.graph import END, Json
-from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Status
 from stepwell.engine.results import HISTORY
+from stepwell.engine.stored.codec import told_failure
 from stepwell.engine.table import Phase
 from stepwell.engine.waits.children import AGENT
 from stepwell.engine.waits.kind import kind_named

@@ -12,8 +12,8 @@ from typing import Any
 
 from stepwell.aws import keys
 from stepwell.aws.protocols import Item
-from stepwell.engine.formats import KEY, OLDEST
 from stepwell.engine.records import Topic
+from stepwell.engine.stored.formats import KEY, OLDEST
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.ports import Event, Waiter
 from stepwell.runtime.ports.headers import Header, StatusChange

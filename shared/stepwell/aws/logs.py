@@ -13,9 +13,9 @@ from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
 from stepwell.aws.user_writes import action_of, not_held, reason_of
-from stepwell.engine.formats import MARK
+from stepwell.engine.durable.transact import Refusal
 from stepwell.engine.records import Topic
-from stepwell.engine.transact import Refusal
+from stepwell.engine.stored.formats import MARK
 from stepwell.errors import EngineFault, InvalidInput, PortError
 from stepwell.runtime.log.claims import claim_check, claim_of
 from stepwell.runtime.ports import Appended, EventRef, EventTaken, Forks, Joined, Loaded, Marked, Saved, Writes

@@ -16,7 +16,7 @@ from stepwell.aws.calls import BAD_VALUES, CONDITION
 from stepwell.aws.failures import code_of, response_of
 from stepwell.aws.protocols import Item
 from stepwell.aws.values import typed
-from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
+from stepwell.engine.durable.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
 from stepwell.errors import PortError
 
 _NOT_OURS = {

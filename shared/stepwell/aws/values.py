@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from stepwell.engine.transact import Value, number_of
+from stepwell.engine.durable.transact import Value, number_of
 
 
 def typed(value: Value) -> dict[str, Any]:

@@ -222,8 +222,8 @@ def _run_drawn(client: Client, run_id: str, form: Form, as_json: bool) -> str:
 
 
 def _drawn(graph: Graph, form: Form, as_json: bool) -> str:
-    from stepwell.api import drawing  # noqa: PLC0415 - only for this command
+    from stepwell.api.drawing import picture  # noqa: PLC0415 - only for this command
 
     if as_json:
-        return json.dumps(drawing.outline(graph, {}), indent=2)
-    return drawing.draw(form.value, graph, {})
+        return json.dumps(picture.outline(graph, {}), indent=2)
+    return picture.draw(form.value, graph, {})

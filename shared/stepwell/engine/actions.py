@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.copying import quick
+from stepwell.engine.durable.transact import TableWrite
 from stepwell.engine.names import Undo
 from stepwell.engine.records import Failure, Pause, Record, Topic
 from stepwell.engine.token import Locks, Permit
-from stepwell.engine.transact import TableWrite
 from stepwell.values import dataclass
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stepwell.engine import spending
 from stepwell.engine.actions import Drop, Refuse
+from stepwell.engine.limits import spending
 from stepwell.engine.parts import as_part, open_arm, open_arms
 from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Call, Graph, Json
 from stepwell.engine import results
-from stepwell.engine.codec import told_failure
 from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, default_input
 from stepwell.engine.records import Called, Failure, Parked, Resumption, Status
+from stepwell.engine.stored.codec import told_failure
 from stepwell.engine.token import Token
 
 DETACHED = "workflow:"  # a step whose `run` begins so starts a run that nobody waits for

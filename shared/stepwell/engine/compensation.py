@@ -13,10 +13,10 @@ from dataclasses import replace
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
 from stepwell.engine.fold import apply
-from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, Undo, default_input, step_input
 from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
+from stepwell.engine.stored.formats import check_evaluator
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
 

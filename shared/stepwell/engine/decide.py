@@ -8,13 +8,16 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import durable as functions
-from stepwell.engine import gathering, permits, receiving, shares, spending
+from stepwell.engine import gathering, receiving
 from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
 from stepwell.engine.copying import changed
-from stepwell.engine.forks import fork_into
+from stepwell.engine.durable import operations
+from stepwell.engine.durable.redriven import is_amid_tasks
+from stepwell.engine.forks.branches import fork_into
+from stepwell.engine.forks.join import joined_record
+from stepwell.engine.forks.needs import is_passed_over, may_begin
 from stepwell.engine.inputs import (
     Cancelled,
     Closed,
@@ -36,22 +39,20 @@ from stepwell.engine.inputs import (
     WorkerLost,
     WritesRefused,
 )
-from stepwell.engine.join import joined_record
-from stepwell.engine.lock_records import lock_record, refused_record, wanted
-from stepwell.engine.locks import REFUSED
+from stepwell.engine.limits import permits, shares, spending
+from stepwell.engine.limits.lock_records import lock_record, refused_record, wanted
+from stepwell.engine.limits.locks import REFUSED
+from stepwell.engine.limits.share_records import asking_record, freeing
+from stepwell.engine.limits.throttle_records import needed, permit_record, refused
 from stepwell.engine.names import Moment
-from stepwell.engine.needs import is_passed_over, may_begin
 from stepwell.engine.pushing import is_stale
 from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
-from stepwell.engine.redriven_tasks import is_amid_tasks
 from stepwell.engine.refusals import refusal
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import validation_failure
 from stepwell.engine.settle import settle
-from stepwell.engine.share_records import asking_record, freeing
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase, Verdict, receive
-from stepwell.engine.throttle_records import needed, permit_record, refused
 from stepwell.engine.token import Branch, Token
 from stepwell.engine.waits.aside import back
 from stepwell.engine.writing import (
@@ -205,11 +206,11 @@ def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | Write
         case StepBegins() if is_held(moment.run, token):
             return Rest()
         case StepBegins(action, timeout_ms):
-            return Write(functions.of_operation(moment, began_record(moment, token, action, timeout_ms)))
+            return Write(operations.of_operation(moment, began_record(moment, token, action, timeout_ms)))
         case StepEnded(action, outcome, policy):
-            return Write(functions.of_operation(moment, commit(moment, token, action, outcome, policy)))
+            return Write(operations.of_operation(moment, commit(moment, token, action, outcome, policy)))
         case WritesRefused(writes, refusal):
-            return Write(functions.refused(moment, token, writes, refusal))
+            return Write(operations.refused(moment, token, writes, refusal))
 
 
 def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
@@ -218,7 +219,7 @@ def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
     action = _next(moment, token) if is_next else Rest()
     message = f"the worker died with this step {DELIVERIES} times"
     if isinstance(action, AskFunction):
-        return Write(functions.lost(moment, token, Failure("worker_lost", "worker_lost", message)))
+        return Write(operations.lost(moment, token, Failure("worker_lost", "worker_lost", message)))
     if not isinstance(action, RunStep):
         return Rest()
     failure = Failure("worker_lost", "worker_lost", message, action.node, action.attempt)
@@ -279,7 +280,7 @@ def _throttled(moment: Moment, token: Token, action: RunStep) -> Action:
     except ExpressionError as error:
         failure = validation_failure(error, action.node, action.attempt)
     failed = commit(moment, token, action, Outcome(failure=failure, started_ms=moment.now_ms), None)
-    return Write(functions.of_operation(moment, failed))
+    return Write(operations.of_operation(moment, failed))
 
 
 def _next(moment: Moment, token: Token) -> Action:
@@ -288,7 +289,7 @@ def _next(moment: Moment, token: Token) -> Action:
     if instead is None or not isinstance(action, RunStep):
         return action
     outcome = Outcome(value=instead["output"], started_ms=moment.now_ms)  # the caller's, not the step's own
-    return Write(functions.of_operation(moment, commit(moment, token, action, outcome, None)))
+    return Write(operations.of_operation(moment, commit(moment, token, action, outcome, None)))
 
 
 def _coming(moment: Moment, token: Token) -> Action:
@@ -328,7 +329,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
         case Kind.BEGAN, _:
-            return functions.amid(moment, token) or Write(lost_record(moment, token))
+            return operations.amid(moment, token) or Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
         case _, Fork(width=0):
@@ -336,7 +337,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, Fork():
             return Rest()
         case _, Pause() as pause:
-            return functions.amid(moment, token) or Write(waiting_record(moment, token, pause))
+            return operations.amid(moment, token) or Write(waiting_record(moment, token, pause))
         case (Kind.REDRIVEN, _) | (_, Goto() | RetryAt() | CleanUp()):
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
@@ -352,7 +353,7 @@ def _settle(moment: Moment, token: Token) -> Action:
         return _enter(moment, token, token.node or moment.graph.first.name)
     if resumption.kind == REFUSED:
         return Write(refused_record(moment, token, resumption))
-    return functions.amid(moment, token) or settle(moment, token)
+    return operations.amid(moment, token) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:
@@ -382,7 +383,7 @@ def _leads_to_join(moment: Moment, branch: Branch) -> bool:
 def _enter(moment: Moment, token: Token, name: str) -> Action:
     node = node_named(moment.graph, name)
     if node.durable is not None:
-        return functions.asked(moment) or functions.enter(moment, token)
+        return operations.asked(moment) or operations.enter(moment, token)
     if node.members:
         return Write(record(moment, token, Kind.MOVED, name, next=fork_into(node)))
     if (lock := wanted(moment.graph, token, name)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
-from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.limits.permits import ReturnPermit
 from stepwell.engine.records import Fork, Parked, Status
 from stepwell.engine.token import Locks, Permit
 from stepwell.values import dataclass

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stepwell.definition.graph import Graph
-from stepwell.engine import throttles
 from stepwell.engine.children import call_of, is_over, startable
+from stepwell.engine.durable.tasks import wait_shown
 from stepwell.engine.effect_kinds import (
     Announce,
     Arrive,
@@ -32,10 +32,12 @@ from stepwell.engine.effect_kinds import (
     TakePending,
     TakePermit,
 )
-from stepwell.engine.forks import parent_of, with_needs
-from stepwell.engine.join import fan_in_of
+from stepwell.engine.forks.branches import parent_of, with_needs
+from stepwell.engine.forks.join import fan_in_of
+from stepwell.engine.limits import throttles
+from stepwell.engine.limits.permits import returned
+from stepwell.engine.limits.shares import is_of_run
 from stepwell.engine.parts import due_ms, timer_slot
-from stepwell.engine.permits import returned
 from stepwell.engine.records import (
     TASKS,
     CleanUp,
@@ -51,8 +53,6 @@ from stepwell.engine.records import (
     Resumption,
     Status,
 )
-from stepwell.engine.shares import is_of_run
-from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Begun, Permit, Token
 from stepwell.engine.waits.kind import coming_of
 from stepwell.limits import ID_HELD_MS

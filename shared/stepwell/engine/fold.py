@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from stepwell.engine import finished, locks, shares, starts, tasks, throttles
+from stepwell.engine import starts
 from stepwell.engine.copying import changed
+from stepwell.engine.durable import finished, tasks
+from stepwell.engine.durable.journal import brought
 from stepwell.engine.entering import NEW_VISIT, entered_by, slot_kept, without_aside
-from stepwell.engine.journal import brought
+from stepwell.engine.limits import locks, shares, throttles
 from stepwell.engine.records import (
     ENDED,
     ROOT,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import failure_to_json
+from stepwell.engine.durable.journal import continued_as
 from stepwell.engine.entries import Entry, Teller
 from stepwell.engine.fold import signals
-from stepwell.engine.journal import continued_as
 from stepwell.engine.names import iso, shown_output
 from stepwell.engine.records import (
     CALLERS,
@@ -29,6 +28,7 @@ from stepwell.engine.records import (
     Status,
     Tally,
 )
+from stepwell.engine.stored.codec import failure_to_json
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import coming_of, kind_named

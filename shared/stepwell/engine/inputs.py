@@ -11,13 +11,13 @@ from typing import ClassVar, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome, RunStep
-from stepwell.engine.formats import EVALUATOR
-from stepwell.engine.join import Arrival
+from stepwell.engine.durable.transact import Refusal, TableWrite
+from stepwell.engine.forks.join import Arrival
 from stepwell.engine.records import Failure, Finished, Fork, Record, Resumption, Topic
 from stepwell.engine.retry import Policy
+from stepwell.engine.stored.formats import EVALUATOR
 from stepwell.engine.table import Message
 from stepwell.engine.token import Permit
-from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.values import dataclass
 
 # -- from the worker that advances the token

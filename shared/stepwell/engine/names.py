@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from stepwell.definition.graph import GIVEN, ITEM, KEPT, MADE, READ, RETRIES, Graph, Json, Step
-from stepwell.engine.codec import told_failure
 from stepwell.engine.copying import quick
+from stepwell.engine.durable.turns import Turn
 from stepwell.engine.records import Failure, RunInfo
+from stepwell.engine.stored.codec import told_failure
 from stepwell.engine.token import Branch, StepView, Token
-from stepwell.engine.turns import Turn
 from stepwell.limits import RUN_STEPS
 from stepwell.values import dataclass
 

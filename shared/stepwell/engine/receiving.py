@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from stepwell.engine import approvals, task_records, throttles
+from stepwell.engine import approvals
 from stepwell.engine.actions import Action, Drop, Look, Refuse, Rest, Write
+from stepwell.engine.durable import task_records
+from stepwell.engine.forks.join import joined_record
 from stepwell.engine.inputs import (
     Approved,
     ChildrenEnded,
@@ -22,8 +24,8 @@ from stepwell.engine.inputs import (
     UpdateAsked,
     UpdateMade,
 )
-from stepwell.engine.join import joined_record
-from stepwell.engine.locks import asks
+from stepwell.engine.limits import throttles
+from stepwell.engine.limits.locks import asks
 from stepwell.engine.names import Moment
 from stepwell.engine.parts import as_part, at_due, completes, due_ms
 from stepwell.engine.records import Kind, Record, Resumption, Topic

@@ -16,13 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stepwell.engine.fold import apply, fold
-from stepwell.engine.formats import EVALUATOR
-from stepwell.engine.join import failures_in
-from stepwell.engine.journal import INPUTS, Entry, Journal
-from stepwell.engine.locks import LOCK, UNLOCK
-from stepwell.engine.records import Failure, Finished, Fork, Goto, Kind, Record, Status
-from stepwell.engine.redriven_tasks import (
+from stepwell.engine.durable.journal import INPUTS, Entry, Journal
+from stepwell.engine.durable.redriven import (
     Ended,
     before_aside,
     failed_in_tasks,
@@ -33,8 +28,13 @@ from stepwell.engine.redriven_tasks import (
     left_over,
     with_ends,
 )
+from stepwell.engine.durable.tasks import names_of
+from stepwell.engine.fold import apply, fold
+from stepwell.engine.forks.join import failures_in
+from stepwell.engine.limits.locks import LOCK, UNLOCK
+from stepwell.engine.records import Failure, Finished, Fork, Goto, Kind, Record, Status
+from stepwell.engine.stored.formats import EVALUATOR
 from stepwell.engine.table import Phase
-from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, EngineFault, InvalidInput
 from stepwell.values import dataclass

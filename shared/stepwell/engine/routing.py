@@ -8,13 +8,13 @@ from functools import cached_property
 
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
-from stepwell.engine.field_json import build
-from stepwell.engine.forks import fork_over
+from stepwell.engine.durable.turns import Suspended
+from stepwell.engine.forks.branches import fork_over
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_by, retry_delay_ms, used_before
+from stepwell.engine.stored.field_json import build
 from stepwell.engine.token import StepView, Token
-from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError, KeptFailure
 from stepwell.values import dataclass
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stepwell.engine.durable.redriven import before_aside, is_amid_tasks
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Kind, Record
-from stepwell.engine.redriven_tasks import before_aside, is_amid_tasks
 from stepwell.engine.redriving import Kept, check_locks, check_start, check_undoing, visits_of
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput

@@ -9,8 +9,9 @@ from stepwell.definition.graph import Expression, Graph, Json, Node
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
 from stepwell.engine.copying import changed
-from stepwell.engine.journal import PATCH
-from stepwell.engine.locks import is_before_first
+from stepwell.engine.durable.journal import PATCH
+from stepwell.engine.durable.turns import Suspended
+from stepwell.engine.limits.locks import is_before_first
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import (
     CleanUp,
@@ -30,7 +31,6 @@ from stepwell.engine.retry import used_before
 from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Suspended
 from stepwell.engine.waits import parking
 from stepwell.engine.waits.aside import back
 from stepwell.errors import EngineFault, ExpressionError

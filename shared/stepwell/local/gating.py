@@ -15,9 +15,9 @@ from pathlib import Path
 from stepwell.definition.checks import taken
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import CALLS, Graph, Node
-from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, End, Goto, Record, Status
 from stepwell.engine.redriving import kept_of
+from stepwell.engine.stored.codec import decode_record
 from stepwell.errors import Conflict, StepwellError
 from stepwell.local.replaying import Difference, Export, is_function, replay
 from stepwell.project import project_of

@@ -14,12 +14,12 @@ from typing import Any
 
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record
-from stepwell.engine.durable import OF_ENGINE
-from stepwell.engine.forks import parent_of
-from stepwell.engine.journal import INPUTS, Journal
+from stepwell.engine.durable.journal import INPUTS, Journal
+from stepwell.engine.durable.operations import OF_ENGINE
+from stepwell.engine.durable.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Together, Turn
+from stepwell.engine.forks.branches import parent_of
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record, Status
-from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Together, Turn
+from stepwell.engine.stored.codec import decode_record
 from stepwell.errors import NotFound, UserError
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock

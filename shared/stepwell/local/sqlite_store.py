@@ -10,9 +10,9 @@ from dataclasses import fields, replace
 
 from stepwell import limits
 from stepwell.definition.graph import Json
-from stepwell.engine.formats import MARK
+from stepwell.engine.durable.transact import Refusal
 from stepwell.engine.records import Status, Topic
-from stepwell.engine.transact import Refusal
+from stepwell.engine.stored.formats import MARK
 from stepwell.local.database import Row
 from stepwell.local.erasing import HELD, SqliteErasure
 from stepwell.local.notes import SELECT as SELECT_NOTE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from stepwell.engine.transact import Delete, Put, Refusal
+from stepwell.engine.durable.transact import Delete, Put, Refusal
 from stepwell.local.database import Database
 from stepwell.memory.items import Change, changes_of, decode_item, place_of
 from stepwell.runtime.durable.transacting import checked

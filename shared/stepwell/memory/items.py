@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from stepwell.engine.transact import (
+from stepwell.engine.durable.transact import (
     Check,
     Delete,
     Put,

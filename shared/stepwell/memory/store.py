@@ -15,8 +15,8 @@ from dataclasses import replace
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.copying import changed
+from stepwell.engine.durable.transact import Refusal
 from stepwell.engine.records import ROOT, Status, Topic
-from stepwell.engine.transact import Refusal
 from stepwell.engine.waits import run_of
 from stepwell.memory.items import MemoryItems, changes_of
 from stepwell.memory.notes import MemoryNotes

@@ -15,7 +15,7 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import ROOT, Arm, End, Failure, Goto, Kind, Parked, Record, Status, Topic
 from stepwell.engine.retry import Policy, resolve_policy
-from stepwell.engine.token_batches import decode_records
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.waits.approval import asks_several, has_votes
 from stepwell.engine.waits.code import is_for_code
 from stepwell.errors import Conflict, StepwellError

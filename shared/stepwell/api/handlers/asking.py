@@ -198,13 +198,13 @@ async def get_graph(call: Call) -> Answer:
     drawn = await read_drawn(service, at)
     if form == "json":
         return Answer(200, fitted(at.run_id, drawn.json(), graph=1))
-    from stepwell.api import drawing  # noqa: PLC0415 - 3% of a cold start, for this call alone
+    from stepwell.api.drawing import picture  # noqa: PLC0415 - 3% of a cold start, for this call alone
 
     shown = drawn.view if at.graph.replays and len(drawn.view["nodes"]) > 1 else at.graph
     words = words_of(drawn.steps) | dict.fromkeys(node_not_undone(at), "not undone")
     if (error := error_of(at.token)) is not None:
         words[END] = f"{error.type}: {error.message}"
-    return Answer(200, drawing.draw(form, shown, drawn.states, words, drawn.taken), _MEDIA[form])
+    return Answer(200, picture.draw(form, shown, drawn.states, words, drawn.taken), _MEDIA[form])
 
 
 def page_of_all(items: list[Json], asked: WholeListQueryString) -> Answer:

@@ -20,7 +20,7 @@ from stepwell.api.steps import error_view
 from stepwell.api.views import links, view_of
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
-from stepwell.engine.forks import fork_id, parent_of
+from stepwell.engine.forks.branches import fork_id, parent_of
 from stepwell.engine.records import ROOT, Status
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.limits import RUN_STEPS

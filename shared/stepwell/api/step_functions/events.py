@@ -18,7 +18,7 @@ from stepwell.api.step_functions.kinds import Kinds
 from stepwell.definition.asl.names import HEARTBEAT, TIMEOUT, cause_of, name_of
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import PHASE, Entry
-from stepwell.engine.forks import parent_of
+from stepwell.engine.forks.branches import parent_of
 from stepwell.runtime.stores.jsontext import encode
 
 _NONE: Json = object()  # no value is known

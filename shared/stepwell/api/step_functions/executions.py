@@ -13,8 +13,8 @@ from stepwell.api.step_functions.refusals import VALIDATION, Refused, is_about_i
 from stepwell.api.vocabulary import MACHINE, WORDS
 from stepwell.definition.asl.names import EXECUTION, cause_of, name_of
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Status
+from stepwell.engine.stored.codec import told_failure
 from stepwell.errors import Conflict, UserError
 from stepwell.limits import ANSWERED_BYTES, PAGE_ITEMS_MAX, SECOND_MS, WAIT_ANSWER_SECONDS
 from stepwell.runtime.log.standing import Standing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.engine import shares, throttles
+from stepwell.engine.limits import shares, throttles
 from stepwell.engine.names import iso
 from stepwell.engine.records import Parked, Record
 from stepwell.engine.table import Signal

@@ -1,10 +1,10 @@
-"""A wait for locks: to be first in the queue of each. `stepwell.engine.locks` has what a token holds."""
+"""A wait for locks: to be first in the queue of each. `stepwell.engine.limits.locks` has what a token holds."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stepwell.engine import locks
+from stepwell.engine.limits import locks
 from stepwell.engine.names import iso
 from stepwell.engine.records import Arm, Failure, Parked, Record, Resumption
 from stepwell.engine.token import Token

@@ -11,13 +11,13 @@ from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
 from stepwell.engine.approvals import NOT_WAITING, not_waiting, open_approval
 from stepwell.engine.decide import can_be_held
-from stepwell.engine.forks import branch_id, fork_id, is_branch_id
+from stepwell.engine.forks.branches import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
+from stepwell.engine.limits.permits import Held
+from stepwell.engine.limits.spending import is_pauser
 from stepwell.engine.names import iso
-from stepwell.engine.permits import Held
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, Fork, Resumption
-from stepwell.engine.spending import is_pauser
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import split_name

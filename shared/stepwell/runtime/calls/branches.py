@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.engine.copying import changed
-from stepwell.engine.lines import Awaited, awaited
-from stepwell.engine.members import guests_of, indexes_of
-from stepwell.engine.tasks import names_of
+from stepwell.engine.durable.tasks import names_of
+from stepwell.engine.forks.lines import Awaited, awaited
+from stepwell.engine.forks.members import guests_of, indexes_of
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import ForkedParent, Standing

@@ -19,7 +19,6 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph
-from stepwell.engine.codec import encode_record
 from stepwell.engine.effect_kinds import (
     Arrive,
     Effect,
@@ -30,12 +29,12 @@ from stepwell.engine.effect_kinds import (
     TakePermit,
 )
 from stepwell.engine.effects import effects
-from stepwell.engine.forks import branch_id, first_chunks
-from stepwell.engine.join import fan_in_of, must_tell
-from stepwell.engine.jsons import fast_encoder
-from stepwell.engine.lanes import LaneLog
-from stepwell.engine.marks import is_one_set
-from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.forks.branches import branch_id, first_chunks
+from stepwell.engine.forks.join import fan_in_of, must_tell
+from stepwell.engine.forks.lanes import LaneLog
+from stepwell.engine.forks.marks import is_one_set
+from stepwell.engine.limits.permits import ReturnPermit
+from stepwell.engine.limits.throttles import FREED
 from stepwell.engine.records import (
     CleanUp,
     Compensate,
@@ -47,11 +46,12 @@ from stepwell.engine.records import (
     Status,
     Tally,
 )
-from stepwell.engine.snapshot_codec import encode_token
 from stepwell.engine.starts import DEBOUNCE
-from stepwell.engine.throttles import FREED
+from stepwell.engine.stored.codec import encode_record
+from stepwell.engine.stored.jsons import fast_encoder
+from stepwell.engine.stored.snapshots import encode_token
+from stepwell.engine.stored.token_batches import encode_records
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import encode_records
 from stepwell.engine.waits.callback import BEAT
 from stepwell.limits import FORK_SHARED_MS, SECOND_MS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.effect_charges import (

@@ -25,10 +25,10 @@ from stepwell.engine.effect_kinds import (
     TakePending,
     TakePermit,
 )
-from stepwell.engine.forks import first_chunks
-from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.forks.branches import first_chunks
+from stepwell.engine.limits.permits import ReturnPermit
+from stepwell.engine.limits.throttles import FREED
 from stepwell.engine.records import TASKS, Parked, Record, Status
-from stepwell.engine.throttles import FREED
 from stepwell.engine.token import Token
 from stepwell.engine.waits.topics import own_topics, run_of
 from stepwell.limits import ITEM_BYTES

@@ -13,14 +13,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import encode_record
 from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import branch_id, fork_id, is_branch_id, without_lanes
+from stepwell.engine.forks.branches import branch_id, fork_id, is_branch_id, without_lanes
 from stepwell.engine.records import ROOT, Fork, Kind
 from stepwell.engine.starts import input_of
+from stepwell.engine.stored.codec import encode_record
+from stepwell.engine.stored.token_batches import decode_records, is_batch
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import decode_records, is_batch
 from stepwell.errors import InvalidInput
 from stepwell.limits import BATCH_RECORDS, EXPORT_BYTES
 from stepwell.runtime.log.claims import fetch

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.entries import Entry
-from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.names import Moment, Names, default_input, step_input
 from stepwell.engine.records import Record, RunInfo
+from stepwell.engine.stored.formats import EVALUATOR
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass

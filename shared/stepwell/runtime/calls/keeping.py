@@ -14,14 +14,14 @@ from dataclasses import field, replace
 
 from stepwell.engine.children import known_children
 from stepwell.engine.copying import changed
-from stepwell.engine.finished import path_of
+from stepwell.engine.durable.finished import path_of
+from stepwell.engine.durable.tasks import named, names_of
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, branch_id, fork_id, without_lanes
-from stepwell.engine.lines import awaited
-from stepwell.engine.members import member_of
+from stepwell.engine.forks.branches import Branches, branch_id, fork_id, without_lanes
+from stepwell.engine.forks.lines import awaited
+from stepwell.engine.forks.members import member_of
 from stepwell.engine.records import ENDED, ROOT, End, Finished, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriving import Kept, completed_later, is_whole, kept_of_branch, visits_of
-from stepwell.engine.tasks import named, names_of
 from stepwell.engine.token import Begun, Token
 from stepwell.engine.waits.aside import is_aside
 from stepwell.errors import Conflict, EngineFault

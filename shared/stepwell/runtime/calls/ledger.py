@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from stepwell.engine.forks import branch_id, fork_id
-from stepwell.engine.lanes import LaneLog
-from stepwell.engine.marks import PAGES_READ, is_one_set
-from stepwell.engine.members import index_of, is_arrival
+from stepwell.engine.forks.branches import branch_id, fork_id
+from stepwell.engine.forks.lanes import LaneLog
+from stepwell.engine.forks.marks import PAGES_READ, is_one_set
+from stepwell.engine.forks.members import index_of, is_arrival
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS

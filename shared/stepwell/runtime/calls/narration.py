@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 from stepwell.engine.entries import Entry, place_of, token_of
 from stepwell.engine.fold import apply, fold
-from stepwell.engine.forks import is_branch_id, parent_of
+from stepwell.engine.forks.branches import is_branch_id, parent_of
+from stepwell.engine.forks.needs import ancestors, causal_order, knowing
 from stepwell.engine.history import opening, under_way
-from stepwell.engine.needs import ancestors, causal_order, knowing
 from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput, NotFound

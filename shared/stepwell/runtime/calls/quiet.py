@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 from stepwell.engine.fold import fold
-from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import Goto, Kind, Record, RetryAt
+from stepwell.engine.stored.jsons import fast_encoder
 from stepwell.engine.token import Token
 
 KILOBYTE = 1_024

@@ -15,17 +15,17 @@ from dataclasses import asdict, replace
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import encode_record
 from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import fork_id
+from stepwell.engine.forks.branches import fork_id
+from stepwell.engine.forks.join import fan_in_of, must_tell, packed
+from stepwell.engine.forks.marks import is_one_set
+from stepwell.engine.forks.members import tally_of
 from stepwell.engine.inputs import Redriven
-from stepwell.engine.join import fan_in_of, must_tell, packed
-from stepwell.engine.marks import is_one_set
-from stepwell.engine.members import tally_of
 from stepwell.engine.records import ROOT, End, Failure, Finished, Fork, Goto, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of, visits_of
 from stepwell.engine.starts import with_input
+from stepwell.engine.stored.codec import encode_record
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.calls.keeping import Keeper, Part, Plan, dropped, going_on, kept_steps

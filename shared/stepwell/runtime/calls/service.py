@@ -13,7 +13,7 @@ from typing import NoReturn
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
-from stepwell.engine.forks import has_abandoning, split_fork_id
+from stepwell.engine.forks.branches import has_abandoning, split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Topic

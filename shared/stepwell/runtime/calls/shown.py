@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
-from stepwell.engine.forks import branch_id, parent_of
-from stepwell.engine.lines import Awaited, awaited
-from stepwell.engine.marks import is_in_lines, is_one_set
+from stepwell.engine.forks.branches import branch_id, parent_of
+from stepwell.engine.forks.lines import Awaited, awaited
+from stepwell.engine.forks.marks import is_in_lines, is_one_set
 from stepwell.engine.records import End, Fork, Kind, Record
 
 _Moment: TypeAlias = tuple[int, str]  # a time in ms, and the message that was handled then

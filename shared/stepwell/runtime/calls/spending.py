@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from stepwell.engine.limits.spending import cap_of_branches
 from stepwell.engine.names import Spent
 from stepwell.engine.records import Kind
-from stepwell.engine.spending import cap_of_branches
 from stepwell.limits import LEDGERS_KEPT, OPEN_COST_KEPT_MS, SECOND_MS
 from stepwell.prices import usd_here
 from stepwell.runtime.calls.ledger import Ledger, Logs

@@ -13,15 +13,15 @@ from typing import Protocol
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.copying import changed
+from stepwell.engine.durable.tasks import names_of, place_of
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import branch_id, fork_id
-from stepwell.engine.join import unpacked
-from stepwell.engine.lines import awaited
-from stepwell.engine.marks import is_one_set, waiting_of
-from stepwell.engine.members import guests_of, indexes_of
+from stepwell.engine.forks.branches import branch_id, fork_id
+from stepwell.engine.forks.join import unpacked
+from stepwell.engine.forks.lines import awaited
+from stepwell.engine.forks.marks import is_one_set, waiting_of
+from stepwell.engine.forks.members import guests_of, indexes_of
 from stepwell.engine.records import ENDED, Fork, Kind, Record
 from stepwell.engine.redriving import moved_forks
-from stepwell.engine.tasks import names_of, place_of
 from stepwell.engine.token import NEW, Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
 from stepwell.runtime.calls.branches import woken_ms

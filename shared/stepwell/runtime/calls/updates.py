@@ -16,11 +16,11 @@ from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import told_failure
 from stepwell.engine.inputs import UpdateAsked, UpdateMade
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, UPDATE, Failure, Record, Resumption, Topic
-from stepwell.engine.token_batches import decode_records
+from stepwell.engine.stored.codec import told_failure
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS

@@ -14,7 +14,7 @@ from stepwell.definition.context_values import check_name, check_need, check_tol
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.graph import Approvers, Json, Step, Throttle
-from stepwell.engine.turns import Given
+from stepwell.engine.durable.turns import Given
 from stepwell.errors import InvalidInput
 from stepwell.limits import APPROVERS, FORK_WIDTH, YEAR_MS
 from stepwell.runtime.durable.operations import closed, in_force, input_of, reader_of, result_reader, stored

@@ -9,8 +9,8 @@ from typing import Any
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.context_options import OPTIONS
 from stepwell.definition.graph import Retry, Step
-from stepwell.engine.journal import RUN
-from stepwell.engine.turns import IN_SESSION, Asked
+from stepwell.engine.durable.journal import RUN
+from stepwell.engine.durable.turns import IN_SESSION, Asked
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.arguments import check_step, checked_name, given_name, limit_ms_of
 from stepwell.runtime.durable.held import limited_by

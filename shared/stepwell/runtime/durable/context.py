@@ -16,9 +16,9 @@ from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Call, Child, Json, Step, Wait
 from stepwell.definition.text import STEP_OPTIONS
 from stepwell.engine.copying import changed
-from stepwell.engine.session import CURRENT
-from stepwell.engine.transact import TableWrite
-from stepwell.engine.turns import Asked, ContinueAs, Given
+from stepwell.engine.durable.session import CURRENT
+from stepwell.engine.durable.transact import TableWrite
+from stepwell.engine.durable.turns import Asked, ContinueAs, Given
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, LOCKS, YEAR_MS
 from stepwell.runtime.durable.arguments import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stepwell.definition.graph import Json
+from stepwell.engine.durable.transact import INVALID, REFUSED
+from stepwell.engine.durable.turns import Asked
 from stepwell.engine.records import Failure
-from stepwell.engine.transact import INVALID, REFUSED
-from stepwell.engine.turns import Asked
 from stepwell.errors import InvalidInput
 
 

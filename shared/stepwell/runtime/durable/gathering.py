@@ -15,9 +15,9 @@ from stepwell.definition.context_options import MAP_OPTIONS
 from stepwell.definition.context_values import check_at_once
 from stepwell.definition.graph import Call, Json, Wait
 from stepwell.definition.text import STEP_OPTIONS
-from stepwell.engine.join import FAILED
+from stepwell.engine.durable.turns import Asked
+from stepwell.engine.forks.join import FAILED
 from stepwell.engine.records import Failure
-from stepwell.engine.turns import Asked
 from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
 from stepwell.limits import CHILDREN, FORK_CHUNK, ITEMS_COMPARED, WAIT_ARMS

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, Record, Resumption
+from stepwell.engine.stored.codec import failure_to_json
 from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.failures import OperationFailed

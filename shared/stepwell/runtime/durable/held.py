@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from stepwell.definition.graph import Json, Throttle
-from stepwell.engine.locks import LOCK, UNLOCK
-from stepwell.engine.turns import Asked
+from stepwell.engine.durable.turns import Asked
+from stepwell.engine.limits.locks import LOCK, UNLOCK
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.arguments import throttle_of
 from stepwell.runtime.durable.operations import Operation

@@ -24,9 +24,9 @@ from weakref import WeakSet, ref
 
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Json
-from stepwell.engine.finished import UNKNOWN
-from stepwell.engine.runner import Pending
-from stepwell.engine.session import CURRENT, Session
+from stepwell.engine.durable.finished import UNKNOWN
+from stepwell.engine.durable.runner import Pending
+from stepwell.engine.durable.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.places import foreign, here, raised_at, waits_at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import CodeType
 
+from stepwell.engine.durable.turns import Asked
 from stepwell.engine.records import Failure
-from stepwell.engine.turns import Asked
 from stepwell.runtime.durable.failures import starts_runs
 from stepwell.runtime.durable.places import caller, shown
 

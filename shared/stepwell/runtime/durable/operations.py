@@ -25,8 +25,8 @@ from pydantic import PydanticUserError, ValidationError
 
 from stepwell.definition.context_options import meant
 from stepwell.definition.graph import Json
-from stepwell.engine.session import CURRENT, Session
-from stepwell.engine.turns import Asked
+from stepwell.engine.durable.session import CURRENT, Session
+from stepwell.engine.durable.turns import Asked
 from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import Cancelled, InvalidInput
 from stepwell.runtime.durable.made import Made

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stepwell.engine.journal import Entry, entries, first_own
+from stepwell.engine.durable.journal import Entry, entries, first_own
+from stepwell.engine.durable.turns import Stuck, Turn
 from stepwell.engine.records import Record
-from stepwell.engine.turns import Stuck, Turn
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
-from stepwell.engine.session import CURRENT
-from stepwell.engine.turns import Asked
+from stepwell.engine.durable.session import CURRENT
+from stepwell.engine.durable.turns import Asked
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation, Reader, is_once
 

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import failure_to_json
+from stepwell.engine.durable.session import CURRENT, Session
+from stepwell.engine.durable.turns import Asked
 from stepwell.engine.records import Failure, Record, Resumption
-from stepwell.engine.session import CURRENT, Session
-from stepwell.engine.turns import Asked
+from stepwell.engine.stored.codec import failure_to_json
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.runtime.durable.kept import Kept, check_rebinding
 from stepwell.runtime.durable.made import Made

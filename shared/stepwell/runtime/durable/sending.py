@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepwell.definition.graph import Expression, Json, Step
-from stepwell.engine.runner import Pending
-from stepwell.engine.session import CURRENT
-from stepwell.engine.turns import SENDS, Asked, Given
+from stepwell.engine.durable.runner import Pending
+from stepwell.engine.durable.session import CURRENT
+from stepwell.engine.durable.turns import SENDS, Asked, Given
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_event_key, check_event_name, check_run_id
 from stepwell.runtime.durable.arguments import check_plain_key, checked_name

@@ -20,10 +20,10 @@ from typing import Any, Protocol, TypeAlias
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.copying import changed
-from stepwell.engine.forks import parent_of
-from stepwell.engine.journal import PATCH, continued_as
+from stepwell.engine.durable.journal import PATCH, continued_as
+from stepwell.engine.durable.turns import Asked, Completed, Failed, Result, Stuck, Suspended, Together, Turn
+from stepwell.engine.forks.branches import parent_of
 from stepwell.engine.records import ROOT, Failure, Record
-from stepwell.engine.turns import Asked, Completed, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SECOND_MS, SESSION_RECORDS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url

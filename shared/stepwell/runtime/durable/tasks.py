@@ -8,9 +8,9 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stepwell.definition.graph import Throttle
-from stepwell.engine.finished import task_name
-from stepwell.engine.runner import Pending
-from stepwell.engine.turns import Asked
+from stepwell.engine.durable.finished import task_name
+from stepwell.engine.durable.runner import Pending
+from stepwell.engine.durable.turns import Asked
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.places import foreign, waits_at
 from stepwell.runtime.steps.threads import StepInterrupted
@@ -91,7 +91,7 @@ class Task(_Numbered, asyncio.Task[Any]):
     def __init__(
         self, coro: Any, loop: Loop, *, name: str = "Task-0", context: Context | None = None, by: str = ""
     ) -> None:
-        """`by`: its name in the log (`engine/finished.py`), the same in every replay and in a redriven run."""
+        """`by`: its name in the log (`engine/durable/finished.py`), the same in every replay and in a redriven run."""
         _init(self, loop=loop)
         self._number = next(loop.numbers)
         self.by, self._made = by, 0

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any
 
-from stepwell.engine.transact import Check, Put, TableWrite, Update, Value, Values, number_of, size_bytes
+from stepwell.engine.durable.transact import Check, Put, TableWrite, Update, Value, Values, number_of, size_bytes
 from stepwell.errors import InvalidInput
 from stepwell.limits import TABLE_ITEM_BYTES, TABLE_KEY_BYTES, TRANSACT_BYTES, TRANSACT_DEPTH, TRANSACT_WRITES
 

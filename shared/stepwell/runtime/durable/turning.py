@@ -8,11 +8,11 @@ from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
 from stepwell.definition.graph import Json
-from stepwell.engine.asking import takes_no_longer
-from stepwell.engine.journal import entries, first_own
+from stepwell.engine.durable.asking import takes_no_longer
+from stepwell.engine.durable.journal import entries, first_own
+from stepwell.engine.durable.session import CURRENT
+from stepwell.engine.durable.turns import Asked, ContinueAs, Failed, Result, Stuck, Suspended, Turn
 from stepwell.engine.records import TASKS, Failure, Kind, Record
-from stepwell.engine.session import CURRENT
-from stepwell.engine.turns import Asked, ContinueAs, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.handlers import changed, function_failure

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-from stepwell.engine.session import Session
+from stepwell.engine.durable.session import Session
 from stepwell.runtime.durable.places import raised_at
 from stepwell.runtime.steps.failures import reading
 

@@ -7,7 +7,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeAlias
 
-from stepwell.engine.session import CURRENT
+from stepwell.engine.durable.session import CURRENT
 
 Variables: TypeAlias = tuple[tuple[ContextVar[Any], Any], ...]
 _NONE = object()

@@ -19,7 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 from stepwell.definition.nondeterminism import Source, source_of
-from stepwell.engine.session import CURRENT
+from stepwell.engine.durable.session import CURRENT
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.places import here
 from stepwell.runtime.steps.binding import CONTEXT

@@ -26,7 +26,7 @@ from stepwell.engine.children import (
     results_of,
 )
 from stepwell.engine.effect_kinds import EndChildren, LeaveChildren, StartChildren
-from stepwell.engine.forks import fork_id
+from stepwell.engine.forks.branches import fork_id
 from stepwell.engine.inputs import ChildrenEnded
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, Status

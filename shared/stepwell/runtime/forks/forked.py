@@ -13,7 +13,7 @@ from typing import TypeAlias
 from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.engine.children import child_id
 from stepwell.engine.effects import GOVERNANCE
-from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.forks.branches import branch_id, fork_id
 from stepwell.engine.records import ROOT, End, Fork, Kind, Parked, Pause, Record, Topic
 from stepwell.engine.waits import event_topic
 from stepwell.engine.waits.kind import coming_of

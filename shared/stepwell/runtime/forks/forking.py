@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import islice
 
+from stepwell.engine.durable.overtaken import overtaken
 from stepwell.engine.effect_kinds import (
     Arrive,
     Close,
@@ -22,14 +23,13 @@ from stepwell.engine.effect_kinds import (
     ShowStatus,
 )
 from stepwell.engine.effects import effects
-from stepwell.engine.forks import branch_id, first_chunks, fork_id, is_to_begin
+from stepwell.engine.forks.branches import branch_id, first_chunks, fork_id, is_to_begin
+from stepwell.engine.forks.join import Arrival, arrival_of, fan_in_of, fires, must_tell, packed, unpacked
+from stepwell.engine.forks.lines import first_left, next_in_line
+from stepwell.engine.forks.marks import is_one_set
+from stepwell.engine.forks.members import indexes_of, member_of, tally_of
+from stepwell.engine.forks.needs import ready
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
-from stepwell.engine.join import Arrival, arrival_of, fan_in_of, fires, must_tell, packed, unpacked
-from stepwell.engine.lines import first_left, next_in_line
-from stepwell.engine.marks import is_one_set
-from stepwell.engine.members import indexes_of, member_of, tally_of
-from stepwell.engine.needs import ready
-from stepwell.engine.overtaken import overtaken
 from stepwell.engine.pushing import in_place_of, is_left_to, pushes
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token

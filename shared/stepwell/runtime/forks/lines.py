@@ -6,10 +6,10 @@ two write units for each branch that a slow one held back, and nothing if no pag
 
 from __future__ import annotations
 
-from stepwell.engine.join import unpacked
-from stepwell.engine.lines import line_of, other_lines
-from stepwell.engine.marks import is_one_set
-from stepwell.engine.members import as_choice, as_guest, choices_of, guests_of
+from stepwell.engine.forks.join import unpacked
+from stepwell.engine.forks.lines import line_of, other_lines
+from stepwell.engine.forks.marks import is_one_set
+from stepwell.engine.forks.members import as_choice, as_guest, choices_of, guests_of
 from stepwell.runtime.log.standing import ForkedParent
 from stepwell.runtime.ports import Joined, Log
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
 from stepwell.engine.copying import changed
-from stepwell.engine.forks import Branches
-from stepwell.engine.lines import awaited
+from stepwell.engine.forks.branches import Branches
+from stepwell.engine.forks.lines import awaited
+from stepwell.engine.forks.needs import causal_order
 from stepwell.engine.names import Undo
-from stepwell.engine.needs import causal_order
 from stepwell.engine.records import ROOT, Fork, Record
 from stepwell.engine.redriving import moved_forks
 from stepwell.engine.token import Token

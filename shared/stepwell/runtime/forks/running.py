@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.engine.forks import abandoned_forks, live_forks, may_abandon
+from stepwell.engine.forks.branches import abandoned_forks, live_forks, may_abandon
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 

@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.fingerprints import failure_of
-from stepwell.engine.forks import branch_id, parent_of
-from stepwell.engine.join import fan_in_of, fires, unpacked
-from stepwell.engine.lines import first_begun, lines_of
-from stepwell.engine.marks import (
+from stepwell.engine.forks.branches import branch_id, parent_of
+from stepwell.engine.forks.join import fan_in_of, fires, unpacked
+from stepwell.engine.forks.lines import first_begun, lines_of
+from stepwell.engine.forks.marks import (
     FORKS_READ,
     PAGES_READ,
     Mark,
@@ -40,7 +40,7 @@ from stepwell.engine.marks import (
     waiting_pages,
     waits_of,
 )
-from stepwell.engine.members import indexes_of, tally_of
+from stepwell.engine.forks.members import indexes_of, tally_of
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Fork, Status
 from stepwell.engine.waits.kind import kind_named

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from stepwell.engine.actions import RunStep
+from stepwell.engine.durable.turns import Stuck
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
-from stepwell.engine.turns import Stuck
 from stepwell.engine.waits.code import is_again, is_for_code, told
 from stepwell.runtime.log.standing import Standing
 

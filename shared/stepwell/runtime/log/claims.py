@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from stepwell.definition.graph import Json
-from stepwell.engine import formats
+from stepwell.engine.stored import formats
 from stepwell.limits import CLAIM_CHECK_BYTES
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import of_run

@@ -6,7 +6,7 @@ large forks   two, beside the small ones: a Map over a file of 5 MB has 1,000 me
 
 from __future__ import annotations
 
-from stepwell.engine.forks import parent_of
+from stepwell.engine.forks.branches import parent_of
 from stepwell.limits import (
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,

@@ -17,11 +17,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stepwell import limits
-from stepwell.engine.batches import Batch, arrived_in, beside, decode_batch, encode_batch
-from stepwell.engine.forks import branch_id, fork_id, parent_of
-from stepwell.engine.lanes import LaneLog, LanePlace, lane_at, lanes_in
+from stepwell.engine.forks.branches import branch_id, fork_id, parent_of
+from stepwell.engine.forks.lanes import LaneLog, LanePlace, lane_at, lanes_in
 from stepwell.engine.records import End, Fork, Record, Status
-from stepwell.engine.token_batches import decode_records
+from stepwell.engine.stored.batches import Batch, arrived_in, beside, decode_batch, encode_batch
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.errors import LeaseLost
 from stepwell.limits import BATCH_RECORDS
 from stepwell.runtime.log.claims import fetch, stow

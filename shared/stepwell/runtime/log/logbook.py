@@ -8,18 +8,18 @@ from itertools import groupby
 from stepwell.definition.graph import Graph, Limit
 from stepwell.engine.actions import Write
 from stepwell.engine.copying import changed
-from stepwell.engine.durable import with_operation
+from stepwell.engine.durable.operations import with_operation
+from stepwell.engine.durable.transact import Refusal
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, branch_id, parent_of
-from stepwell.engine.lanes import lane_at, lanes_of, stays
+from stepwell.engine.forks.branches import Branches, branch_id, parent_of
+from stepwell.engine.forks.lanes import lane_at, lanes_of, stays
+from stepwell.engine.forks.needs import ancestors, knowing
 from stepwell.engine.names import Moment
-from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record
-from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
 from stepwell.engine.starts import with_input
+from stepwell.engine.stored.snapshots import decode_snapshot, encode_token
+from stepwell.engine.stored.token_batches import decode_records, encode_records
 from stepwell.engine.token import NEW, Token
-from stepwell.engine.token_batches import decode_records, encode_records
-from stepwell.engine.transact import Refusal
 from stepwell.limits import (
     FORKS_KEPT,
     FORKS_KEPT_BYTES,

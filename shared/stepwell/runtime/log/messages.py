@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Json
-from stepwell.engine import formats
 from stepwell.engine.copying import changed, quick
 from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, Topic
+from stepwell.engine.stored import formats
 from stepwell.errors import EngineFault
 from stepwell.runtime.ports import Event, Schedule
 from stepwell.values import dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.definition.graph import Json
+from stepwell.engine.durable.referring import Source, sources, with_outputs
 from stepwell.engine.records import Record
-from stepwell.engine.referring import Source, sources, with_outputs
-from stepwell.engine.token_batches import decode_records
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.ports import Blobs, Slots
 

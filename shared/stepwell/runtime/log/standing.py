@@ -6,15 +6,15 @@ from typing import Protocol
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.copying import changed, quick
+from stepwell.engine.durable.turns import Turn
 from stepwell.engine.fold import apply
-from stepwell.engine.forks import Branches, fork_id
+from stepwell.engine.forks.branches import Branches, fork_id
 from stepwell.engine.gathering import is_full
+from stepwell.engine.limits.permits import Held
 from stepwell.engine.names import Spent, Undo, node_of
-from stepwell.engine.permits import Held
 from stepwell.engine.records import Fork, Kind, Record, RunInfo
 from stepwell.engine.starts import is_open, with_input
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Turn
 from stepwell.runtime.log.lanes import RunLane
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.open_batch import OpenBatch

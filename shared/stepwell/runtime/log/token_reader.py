@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from stepwell.engine.copying import changed
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Record
-from stepwell.engine.snapshot_codec import decode_snapshot
+from stepwell.engine.stored.snapshots import decode_snapshot
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import decode_records
 from stepwell.limits import FORKS_KEPT_BYTES, FORKS_KEPT_MS
 from stepwell.runtime.log.claims import claim_of, fetch
 from stepwell.runtime.log.lately import Lately

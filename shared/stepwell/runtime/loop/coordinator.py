@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stepwell.definition.event_names import is_own
 from stepwell.engine.actions import Drop, Rest, Write
-from stepwell.engine.forks import parent_of
+from stepwell.engine.forks.branches import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
 from stepwell.engine.parts import timer_slot
 from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end

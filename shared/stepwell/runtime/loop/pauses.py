@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from stepwell import limits
-from stepwell.engine import formats
+from stepwell.engine.stored import formats
 from stepwell.runtime.ports import EVERY, Clock, Notes
 from stepwell.values import dataclass
 

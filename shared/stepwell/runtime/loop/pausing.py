@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from stepwell import limits
-from stepwell.engine import throttles
 from stepwell.engine.actions import Drop, Refuse
+from stepwell.engine.forks.lines import awaited
 from stepwell.engine.inputs import Paused, Unpaused
-from stepwell.engine.lines import awaited
+from stepwell.engine.limits import throttles
 from stepwell.engine.records import ROOT, Status
 from stepwell.runtime.forks.running import running_forks
 from stepwell.runtime.log.door import Door

@@ -26,7 +26,7 @@ from stepwell.engine.effect_kinds import (
     TakePermit,
 )
 from stepwell.engine.effects import effects
-from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.limits.permits import ReturnPermit
 from stepwell.engine.pushing import is_stale
 from stepwell.engine.token import Locks as HeldLocks
 from stepwell.engine.token import Permit

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
-from stepwell.engine.formats import BROKEN
+from stepwell.engine.stored.formats import BROKEN
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.stores.answers import encode_cursor
 from stepwell.values import dataclass

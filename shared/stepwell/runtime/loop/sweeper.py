@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 
-from stepwell.engine import gathering, permits, throttles
+from stepwell.engine import gathering
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.decide import is_held
-from stepwell.engine.locks import waits
+from stepwell.engine.limits import permits, throttles
+from stepwell.engine.limits.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status

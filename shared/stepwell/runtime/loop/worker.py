@@ -19,6 +19,7 @@ from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Hold, Outco
 from stepwell.engine.children import DETACHED
 from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import is_held
+from stepwell.engine.durable.turns import IN_SESSION, SENDS
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import Spent, state_of
@@ -26,8 +27,7 @@ from stepwell.engine.pushing import is_stale
 from stepwell.engine.records import Failure, Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
-from stepwell.engine.token_batches import BATCH
-from stepwell.engine.turns import IN_SESSION, SENDS
+from stepwell.engine.stored.token_batches import BATCH
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError, UserError
 from stepwell.limits import HOPS

@@ -14,19 +14,19 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from stepwell.definition.graph import PART, Graph, Json
-from stepwell.engine.batches import decode_batch
-from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
 from stepwell.engine.fold import apply, fold
-from stepwell.engine.forks import branch_id
+from stepwell.engine.forks.branches import branch_id
+from stepwell.engine.forks.lanes import split_lane
 from stepwell.engine.history import opening, under_way
-from stepwell.engine.lanes import split_lane
+from stepwell.engine.limits.spending import is_pauser
 from stepwell.engine.records import ROOT, Goto, Record, Status
-from stepwell.engine.snapshot_codec import decode_snapshot, encode_token
-from stepwell.engine.spending import is_pauser
+from stepwell.engine.stored.batches import decode_batch
+from stepwell.engine.stored.codec import encode_record
+from stepwell.engine.stored.snapshots import decode_snapshot, encode_token
+from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
-from stepwell.engine.token_batches import decode_records
 from stepwell.errors import DefinitionError, EngineFault
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch

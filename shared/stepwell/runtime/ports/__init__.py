@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from stepwell.definition.graph import Json
-from stepwell.engine import formats
+from stepwell.engine.durable.transact import Refusal, TableWrite
 from stepwell.engine.records import Topic
-from stepwell.engine.transact import Refusal, TableWrite
+from stepwell.engine.stored import formats
 from stepwell.limits import EVENT_PENDING
 from stepwell.runtime.ports.headers import Header, RunPage, RunQuery, StatusChange
 from stepwell.values import dataclass

@@ -9,8 +9,8 @@ import hashlib
 import json
 
 from stepwell.definition.graph import Graph
+from stepwell.engine.limits.permits import key_of
 from stepwell.engine.names import Moment, Names
-from stepwell.engine.permits import key_of
 from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, InvalidInput

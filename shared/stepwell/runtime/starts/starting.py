@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.engine.copying import changed
 from stepwell.engine.gathering import alone
-from stepwell.engine.permits import pace_of, share_of
+from stepwell.engine.limits.permits import pace_of, share_of
 from stepwell.engine.records import RunInfo, Status
 from stepwell.engine.routing import violations
 from stepwell.engine.starts import BATCH, ITEMS

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
+from stepwell.engine.stored import formats
 from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat, PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.ports import BROKEN_BLOB, Event, Pause

@@ -6,7 +6,7 @@ import json
 import re
 
 from stepwell.definition.graph import Json
-from stepwell.engine.jsons import fast_encoder, read
+from stepwell.engine.stored.jsons import fast_encoder, read
 from stepwell.errors import InvalidInput
 
 _as_it_is = fast_encoder(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")))

@@ -7,8 +7,8 @@ that a late worker leaves behind harms nobody: whoever finds it reads that log, 
 from __future__ import annotations
 
 from stepwell.definition.graph import Graph
-from stepwell.engine import permits, shares, throttles
-from stepwell.engine.share_records import RELEASE
+from stepwell.engine.limits import permits, shares, throttles
+from stepwell.engine.limits.share_records import RELEASE
 from stepwell.engine.token import Permit
 from stepwell.limits import REMIND_MS
 from stepwell.runtime.log.logbook import Logbook

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.engine import permits, shares
 from stepwell.engine.actions import Share
+from stepwell.engine.limits import permits, shares
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports import Ports

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from stepwell.engine.effect_kinds import ReleaseLocks, TakeLocks
 from stepwell.engine.inputs import LocksAnswered
-from stepwell.engine.locks import LOCKED, REFUSED, Claim, asks, waits
+from stepwell.engine.limits.locks import LOCKED, REFUSED, Claim, asks, waits
 from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, PortError

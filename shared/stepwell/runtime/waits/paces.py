@@ -20,7 +20,7 @@ from __future__ import annotations
 from secrets import token_hex
 
 from stepwell.engine.actions import Pace
-from stepwell.engine.pacing import given_back, is_spent, next_ms, reserved
+from stepwell.engine.limits.pacing import given_back, is_spent, next_ms, reserved
 from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES, TURN_GRACE_MS
 from stepwell.runtime.ports import Notes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from stepwell.engine import permits, shares, throttles
 from stepwell.engine.actions import AskPermit, Pace, Share
 from stepwell.engine.copying import changed
-from stepwell.engine.permits import Held, place_in_order
+from stepwell.engine.limits import permits, shares, throttles
+from stepwell.engine.limits.permits import Held, place_in_order
 from stepwell.engine.records import ROOT
 from stepwell.errors import ExpressionError
 from stepwell.limits import CHECK_RUNS_MS, PENDING_SHOWN

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import child_id
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.durable.turns import SENDS
+from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.records import Failure, Topic
 from stepwell.engine.table import Phase
-from stepwell.engine.turns import SENDS
 from stepwell.engine.waits import event_topic, run_of, run_topic
 from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import Conflict, DefinitionError, EngineFault, InvalidInput, NewerFormat, NotFound, UserError

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stepwell.definition.graph import Json, Limit
-from stepwell.engine import permits, throttles
 from stepwell.engine.actions import Pace, Share
 from stepwell.engine.effect_kinds import GiveBackPermits, TakePermit
 from stepwell.engine.inputs import PermitAnswered
-from stepwell.engine.permits import order_of
+from stepwell.engine.limits import permits, throttles
+from stepwell.engine.limits.permits import order_of
+from stepwell.engine.limits.shares import OWN, is_of_run
 from stepwell.engine.records import Kind, Resumption
-from stepwell.engine.shares import OWN, is_of_run
 from stepwell.engine.token import Permit, Token
 from stepwell.engine.waits.aside import is_for_limit
 from stepwell.limits import CONCURRENCY, PENDING_SHOWN

@@ -15,8 +15,8 @@ from typing import Any
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record
 from stepwell.engine.records import ROOT, Parked, Record, Resumption
+from stepwell.engine.stored.codec import decode_record
 from stepwell.engine.waits.approval import asks_several
 from stepwell.engine.waits.topics import CALLBACK_EVENT
 from stepwell.errors import UserError

@@ -1,0 +1,1 @@
+"""Locks, permits and turns: what a run or a step needs to hold before it begins, as its log tells it."""
