@@ -30,7 +30,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, UserError
-from stepwell.limits import SWEEPS_AT_ONCE
+from stepwell.limits import COPIES_AT_ONCE, SWEEPS_AT_ONCE
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
@@ -122,6 +122,7 @@ def open_aws(
         max_steps=deployment.max_steps,
         lane=deployment.lane,
         sweeps_at_once=SWEEPS_AT_ONCE,
+        copies_at_once=COPIES_AT_ONCE,
         pool=pool,
         sharing=Sharing(steps=deployment.steps_per_invocation),
         schedules=SchedulerSchedules(schedules, clients.scheduler, clock),

@@ -104,6 +104,7 @@ def _keeping(service: Service, snapshots: Snapshots) -> Callable[[Header], Await
 
 # Another message costs next to nothing here, and what a message takes is mostly its wait for the processor.
 SHARING = Sharing(message_ms=SECOND_MS, step_ms=5)
+COPIES_AT_ONCE = 32  # of a redrive's writes: those that wait for the disk are one commit
 
 
 class StoppableClock(RealClock):
@@ -180,6 +181,7 @@ def open_local(
         dead=SqliteDeadQueue(database, clock),
         run_logs=LocalRunLogs(data),
         lane=lane,
+        copies_at_once=COPIES_AT_ONCE,
     )
     store.keep = _keeping(parts.service, Snapshots(parts.service, files, view_of))
     store.seen = RunLines(parts.service)

@@ -87,6 +87,7 @@ def assemble(
     run_logs: RunLogs | None = None,
     lane: int = 0,
     sweeps_at_once: int = 1,
+    copies_at_once: int = 1,
 ) -> Assembly:
     """Builds all parts over these ports. `new_id` and `jitter` are the only randomness; both are passed in.
 
@@ -96,6 +97,7 @@ def assemble(
     shortens the pauses of calls that wait for a run. `files`: the store of snapshots. `dead`: the dead-letter queues.
     `run_logs`: the store of lines that runs' code logs. `lane`: how many branches of a new fork share a log; 0: none
     do. `sweeps_at_once`: how many runs the sweeper looks at in parallel; 1 for ports that answer at once.
+    `copies_at_once`: likewise, how many records a redrive or a fork writes.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane, long_log_records)
     starter = Starter(ports, catalog, Alarms(ports))
@@ -109,7 +111,7 @@ def assemble(
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)
     service = Service(ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing,
-                      pause_until)  # fmt: skip
+                      pause_until, copies_at_once)  # fmt: skip
     eraser = Eraser(ports, logbook, service.terminate, performer.forking.shut, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)

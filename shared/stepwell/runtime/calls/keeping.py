@@ -55,6 +55,7 @@ class Plan:
     branch_ids: dict[str, str] = field(default_factory=dict)  # their ids there
     arrivals: list[Arrivals] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)  # whose results the tasks of the new run take
+    arrived: int = 0  # members of all arrivals
 
     @property
     def last_ms(self) -> int:
@@ -88,13 +89,13 @@ class Plan:
     def arrive(self, arrivals: Arrivals) -> None:
         """Adds branches that completed. Raises Conflict if there are too many."""
         self.arrivals.append(arrivals)
+        self.arrived += len(arrivals.members)
         self._check()
 
     def _check(self) -> None:
-        arrived = sum(len(one.members) for one in self.arrivals)
-        if len(self.logs) + len(self.branches) + len(self.finished) + arrived > REDRIVE_WRITES:
-            raise Conflict(f"a redrive writes at most {REDRIVE_WRITES} times, and this one would write more: once for "
-                           "each record that it keeps, and for each branch",
+        if len(self.logs) + len(self.branches) + len(self.finished) + self.arrived > REDRIVE_WRITES:
+            raise Conflict(f"a redrive writes at most {REDRIVE_WRITES:,} times, and this one would write more: "
+                           "once for each record that it keeps, and for each branch",
                            code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
 
 

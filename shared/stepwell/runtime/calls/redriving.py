@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
@@ -28,7 +29,7 @@ from stepwell.engine.starts import with_input
 from stepwell.engine.stored.codec import encode_record
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
-from stepwell.runtime.calls.keeping import Keeper, Part, Plan, dropped, going_on, kept_steps
+from stepwell.runtime.calls.keeping import Arrivals, Keeper, Part, Plan, dropped, going_on, kept_steps
 from stepwell.runtime.calls.resending import Resender
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
@@ -36,6 +37,7 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.together import for_all
 from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import REDRIVE, Header, check_held
 from stepwell.runtime.starts.ids import redriven_id
@@ -47,10 +49,18 @@ class Redriver:
     """Redrives runs."""
 
     def __init__(
-        self, ports: Ports, logbook: Logbook, starter: Starter, door: Door, advance: Advance, forking: Forking
+        self,
+        ports: Ports,
+        logbook: Logbook,
+        starter: Starter,
+        door: Door,
+        advance: Advance,
+        forking: Forking,
+        at_once: int = 1,
     ) -> None:
+        """`at_once`: how many of a run's records are written at once, each in a thread, if the ports are slow."""
         self._ports, self._logbook, self._starter = ports, logbook, starter
-        self._door, self._advance, self.forking = door, advance, forking
+        self._door, self._advance, self.forking, self._at_once = door, advance, forking, at_once
         self._resender = Resender(ports)
 
     async def redrive(self, old: Header, since: str, version: str, who: str) -> Started:
@@ -137,8 +147,11 @@ class Redriver:
         await self.copy(header.run_id, plan)
         for one in await self._resender.due(old.run_id, header.run_id, plan, records, since):
             await self._resender.send(header.run_id, one)
-        for kept in plan.branches:
+
+        async def go_on(kept: Kept) -> None:
             await self._go_on(header, graph, kept, records[-1], old, who)
+
+        await for_all(plan.branches, go_on, self._at_once)
         await self._arrive(header.run_id, graph, plan)
         pinned = await self._starter.pinned(header)
         at = await self._go_on(header, pinned, plan.root, records[-1], old, who, tuple(plan.finished))
@@ -173,9 +186,16 @@ class Redriver:
         return await self.mark(at, given, f"{REDRIVE}:{old.run_id}")
 
     async def copy(self, run_id: str, plan: Plan) -> None:
-        """Writes the records that a run keeps."""
-        for token, record in plan.logs:
-            await self._write(run_id, token, record)
+        """Writes the records that a run keeps, each into a free slot, in no order: nobody reads them yet."""
+        await for_all(plan.logs, partial(self._write, run_id), self._at_once)
+
+    async def mark_all(self, many: Sequence[Standing], given: Redriven, by: str) -> None:
+        """Records that these branches go on."""
+
+        async def mark(at: Standing) -> None:
+            await self.mark(at, given, by)
+
+        await for_all(many, mark, self._at_once)
 
     async def mark(self, at: Standing, given: Redriven, by: str) -> Standing:
         """Records that the run, or a branch, goes on here. Returns it as it then is."""
@@ -197,7 +217,8 @@ class Redriver:
             for kept in (plan.root, *plan.branches)
             if kept.reopens is not None
         }
-        for one in plan.arrivals:
+
+        async def arrive(one: Arrivals) -> None:
             fork, joined = forks[one.fork_id], Joined()
             page = 0 if is_one_set(fork) else one.page
             for member in one.members:
@@ -205,6 +226,8 @@ class Redriver:
             tally = tally_of(joined.members)
             if not is_one_set(fork) and must_tell(fan_in_of(graph, fork), fork, page, tally, is_failed=False):
                 await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
+
+        await for_all(plan.arrivals, arrive, self._at_once)
 
     async def graph_for(self, old: Header, there: Header | None, version: str) -> Graph:
         """Returns the version asked for, else the one deployed now, or a pinned run's own. Raises NotFound."""
@@ -236,7 +259,8 @@ class Redriver:
             changed_ms=now_ms,
         )
 
-    async def _write(self, run_id: str, token: str, record: Record) -> None:
+    async def _write(self, run_id: str, kept: tuple[str, Record]) -> None:
+        token, record = kept
         body = await stow(encode_record(changed(record, together=0)), self._ports.blobs, run_id)
         await self._ports.log.append(run_id, token, record.slot, body)
 

@@ -78,6 +78,7 @@ class RunForker:
     async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:
         """Returns the way the new run would take, as far as this run's log has the results. Writes nothing."""
         graph, records, kept = await self._kept(old, asked, None)
+        await self._plan(old, kept, is_dry=True)
         given = replace(old, input=_input(old, records, asked))
         header = self._header(graph, given, old.run_id, _last_ms(kept), asked)
         run_id = forked_id(old.run_id, asked.key or _fingerprint(asked))
@@ -101,15 +102,20 @@ class RunForker:
 
     async def _fork_run(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
         graph, records, kept = await self._kept(old, asked, there)
-        plan = await Keeper(self._logbook, self._redriver.forking, old.run_id, is_fork=True).plan(kept)
+        plan = await self._plan(old, kept)
         given = replace(old, input=_input(old, records, asked))
         header = there or await self._created(graph, given, run_id, plan, asked)
         await self._redriver.copy(header.run_id, plan)
         at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
         mark, by = self._given(old, kept, asked), f"{FORK}:{old.run_id}"
-        for branch in plan.branches:  # open operations of a function's tasks
-            await self._redriver.mark(changed(at, token=branch.token), replace(mark, change=Change()), by)
+        begun = [changed(at, token=branch.token) for branch in plan.branches]  # open operations of a function's tasks
+        await self._redriver.mark_all(begun, replace(mark, change=Change()), by)
         return await self._redriver.mark(at, mark, by)
+
+    async def _plan(self, old: Header, kept: Kept, *, is_dry: bool = False) -> Plan:
+        """Returns what the new run starts out with. Raises Conflict for too many records."""
+        keeper = Keeper(self._logbook, self._redriver.forking, old.run_id, is_fork=True, is_dry=is_dry)
+        return await keeper.plan(kept)
 
     async def _kept(self, old: Header, asked: RunFork, there: Header | None) -> tuple[Graph, tuple[Record, ...], Kept]:
         is_own = asked.workflow in ("", old.workflow)

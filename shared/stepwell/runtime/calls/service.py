@@ -73,6 +73,7 @@ class Service:
         updates: Updates,
         pausing: Pausing,
         pause_until: PauseUntil | None = None,
+        copies_at_once: int = 1,
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
@@ -81,7 +82,7 @@ class Service:
         self.prices = starter.prices
         self._approvals = Approvals(advance, self._standing, logbook.with_branches, performer.permits)
         self.callbacks = Callbacks(ports, logbook, coordinator, door)
-        self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)
+        self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking, copies_at_once)
         self._gatherer = Gatherer(ports, logbook, starter, door, advance, new_id)
         self.forker = RunForker(ports, logbook, starter, self._redriver)
 
