@@ -227,7 +227,7 @@ class Redriver:
             if not is_one_set(fork) and must_tell(fan_in_of(graph, fork), fork, page, tally, is_failed=False):
                 await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
 
-        await for_all(plan.arrivals, arrive, self._at_once)
+        await for_all(plan.arrivals, arrive, self._at_once, stretch=1)
 
     async def graph_for(self, old: Header, there: Header | None, version: str) -> Graph:
         """Returns the version asked for, else the one deployed now, or a pinned run's own. Raises NotFound."""

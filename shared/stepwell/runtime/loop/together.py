@@ -17,15 +17,18 @@ from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.batons import away
 
 T = TypeVar("T")
-STRETCH = 8  # things of one thread at least: for fewer, to begin it takes longer than it saves
+STRETCH = 8  # writes that are worth a thread
 
 
-async def for_all(things: Sequence[T], work: Callable[[T], Coroutine[Any, Any, None]], at_once: int) -> None:
+async def for_all(
+    things: Sequence[T], work: Callable[[T], Coroutine[Any, Any, None]], at_once: int, stretch: int = STRETCH
+) -> None:
     """Does the work for each thing, in no order that counts. Raises what one raises, and then begins no other.
 
-    `at_once`: the most threads; 1: each thing after the one before it, in this thread.
+    `at_once`: the most threads; 1: each thing after the one before it, in this thread. `stretch`: how many things are
+    worth a thread.
     """
-    count = min(at_once, len(things) // STRETCH)
+    count = min(at_once, len(things) // stretch)
     if count < 2:
         for thing in things:
             await work(thing)
@@ -34,9 +37,9 @@ async def for_all(things: Sequence[T], work: Callable[[T], Coroutine[Any, Any, N
 
     failed = Event()
 
-    def run(stretch: int) -> None:
+    def run(number: int) -> None:
         try:
-            for thing in things[len(things) * stretch // count : len(things) * (stretch + 1) // count]:
+            for thing in things[len(things) * number // count : len(things) * (number + 1) // count]:
                 if failed.is_set():
                     return
                 run_now(work(thing))
@@ -45,6 +48,6 @@ async def for_all(things: Sequence[T], work: Callable[[T], Coroutine[Any, Any, N
             raise
 
     with away(), ThreadPoolExecutor(count, thread_name_prefix="stepwell-together") as threads:
-        begun = [threads.submit(copy_context().run, run, stretch) for stretch in range(count)]
+        begun = [threads.submit(copy_context().run, run, number) for number in range(count)]
     for one in begun:
         one.result()
