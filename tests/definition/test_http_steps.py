@@ -280,9 +280,24 @@ def test_a_host_is_called_where_an_entry_names_it(entries: str, url: str, verdic
     assert parse_hosts(entries.split(",")).allow(parse_url(url)) is verdict
 
 
+def test_an_entry_may_name_the_host_that_is_called_in_place_of_another() -> None:
+    hosts = parse_hosts(["*", "api.example.com = http://localhost:8000", "*.shop.test=stub.test:8443"])
+    named = ("https://api.example.com/orders?id=1", "https://eu.shop.test/a", "https://other.test/")
+    called = [hosts.called(parse_url(url)) for url in named]
+    found = [f"{one.origin}{one.path}" for one in called if one is not None]
+    assert found == ["http://localhost:8000/orders?id=1", "https://stub.test:8443/a", "https://other.test/"]
+
+
+def test_where_one_host_is_called_in_place_of_another_no_further_host_is_allowed() -> None:
+    hosts = parse_hosts(["api.example.com=http://localhost:8000"])
+    assert hosts.allow(parse_url("https://api.example.com/"))
+    assert not hosts.allow(parse_url("https://other.test/"))
+
+
 @pytest.mark.parametrize("entry", ["*.com", "*.", "**.example.com", "*api.example.com", "api.*.com", "http://api.x.com",
                                    "https://a.test/path", "10.0.0.1", "*.localhost", "user@a.test", "a b",
-                                   "[fd00:ec2::254]"])  # fmt: skip
+                                   "[fd00:ec2::254]", "a.test=", "=a.test", "a.test=*.b.test", "a.test=http://b.test",
+                                   "a.test=b.test=c.test", "*=a.test"])  # fmt: skip
 def test_an_entry_that_names_no_host_is_refused(entry: str) -> None:
     with pytest.raises(UserError) as refusal:
         parse_hosts([entry])

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from stepwell.definition.targets import parse_url
+from stepwell.definition.targets import parse_hosts, parse_url
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.runtime.steps.http_call import Deadline, Network, Sending, send
+from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 from tests.runtime.http_kit import HOST, PUBLIC, Server, World, as_json, attempt, certificate, http_steps, reply
 
@@ -294,6 +295,14 @@ def test_a_host_that_is_not_on_the_list_is_not_even_looked_up(tls: Tls, hosts: s
         failure = failed(attempt(http_steps(world.network, hosts), url=url))
     assert (failure.type, failure.category, world.looked_up, world.dialled) == ("http_host", "step", [], [])
     assert "the stack's http_hosts, or STEPWELL_HTTP_HOSTS of stepwell dev" in failure.message
+
+
+def test_a_host_of_this_machine_is_called_in_place_of_the_one_that_the_definition_names() -> None:
+    with Server(as_json('{"paid": true}')) as server:
+        hosts = parse_hosts([f"{HOST}=http://localhost:{server.port}"])
+        outcome = attempt(HttpSteps(hosts), path="/orders?id=1")
+    assert outcome.value["body"] == {"paid": True}
+    assert server.asked[0].startswith(b"GET /orders?id=1 HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize("url", [f"https://{HOST}@evil.test/", "https://169.254.169.254/", f"http://{HOST}/",

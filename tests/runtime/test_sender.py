@@ -184,6 +184,15 @@ def test_a_notification_is_not_sent_before_its_time(tmp_path: Path) -> None:
         assert (verdict.fate, verdict.notification, sent.server.asked) == (Fate.AGAIN, early, [])
 
 
+def test_a_notification_goes_to_the_host_that_is_called_in_place_of_its_endpoints_host() -> None:
+    with Server(reply("204 No Content")) as server:
+        hosts = parse_hosts([f"{HOST}=http://localhost:{server.port}"])
+        secrets = SecretsByKind({"env": EnvironmentSecrets(ENVIRONMENT)})
+        verdict = Sender({"crm": ENDPOINT}, secrets, hosts, VirtualClock(START_MS)).send(NOTIFICATION)
+    assert verdict.fate is Fate.TAKEN
+    assert server.asked[0].startswith(b"POST /hooks?from=stepwell HTTP/1.1\r\n")
+
+
 def test_no_notification_goes_to_a_private_address_or_to_a_host_that_is_not_listed(tmp_path: Path) -> None:
     for sent in (
         Sent(tmp_path, reply(), address="169.254.169.254"),

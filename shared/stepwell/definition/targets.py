@@ -16,6 +16,7 @@ from stepwell.values import dataclass
 HTTPS_PORT, HTTP_PORT = 443, 80
 ANYWHERE = "*"  # any public host; the default of `stepwell dev`, never of a deployment
 HOSTS_HINT = "write api.example.com, *.example.com, api.example.com:8443 or http://localhost:8000"
+INSTEAD = "="  # between a host and the one that is called in its place
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _URL = lazy(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.ASCII)
@@ -75,9 +76,20 @@ class Hosts:
 
     entries: tuple[_Entry, ...] = ()
     anywhere: bool = False
+    instead: tuple[tuple[_Entry, _Entry], ...] = ()  # a host, and the one that is called in its place
 
     def allow(self, target: Target) -> bool:
         """Returns whether the list allows the target, judged by name."""
+        return self.called(target) is not None
+
+    def called(self, target: Target) -> Target | None:
+        """Returns the target, or the one that is called in its place; None if the list does not allow it."""
+        for entry, other in self.instead:
+            if entry.covers(target):
+                return Target(other.scheme, other.host, other.port, target.path)
+        return target if self._names(target) else None
+
+    def _names(self, target: Target) -> bool:
         if self.anywhere and (target.scheme, target.port) == ("https", HTTPS_PORT) and not target.is_loopback:
             return True
         return any(entry.covers(target) for entry in self.entries)
@@ -104,7 +116,18 @@ def parse_url(text: str) -> Target:
 def parse_hosts(entries: Iterable[str]) -> Hosts:
     """Parses a host list. Raises BadUrlError `bad_host` for a bad entry."""
     written = [entry.strip() for entry in entries if entry.strip()]
-    return Hosts(tuple(_entry(one) for one in written if one != ANYWHERE), ANYWHERE in written)
+    plain = tuple(_entry(one) for one in written if one != ANYWHERE and INSTEAD not in one)
+    return Hosts(plain, ANYWHERE in written, tuple(_pair(one) for one in written if INSTEAD in one))
+
+
+def _pair(text: str) -> tuple[_Entry, _Entry]:
+    """Parses `api.example.com=http://localhost:8000`: the second is called in place of the first."""
+    host, _, other = text.partition(INSTEAD)
+    called = _entry(other.strip())
+    if called.is_wild:
+        message = f"{other.strip()[:80]!r} is not one host that can be called in place of {host.strip()[:80]!r}"
+        raise BadUrlError(message, code="bad_host", hint="write api.example.com=http://localhost:8000")
+    return _entry(host.strip()), called
 
 
 def _entry(text: str) -> _Entry:

@@ -120,9 +120,10 @@ class Sender:
         return _Failed(f"it answered {status}", status < 500 and status not in _BUSY, after_ms)
 
     def _answer(self, endpoint: Endpoint, notification: Notification) -> Answer:
-        target = parse_url(endpoint.url)
-        if not self._hosts.allow(target):
-            raise CallError("http_host", "step", f"{target.origin} is not among the hosts that may be called")
+        named = parse_url(endpoint.url)
+        target = self._hosts.called(named)
+        if target is None:
+            raise CallError("http_host", "step", f"{named.origin} is not among the hosts that may be called")
         body = encode(notification.content).encode()
         seconds = self._clock.now_ms() // SECOND_MS
         keys = self._keys(endpoint)

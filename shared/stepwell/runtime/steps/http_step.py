@@ -59,9 +59,9 @@ class HttpSteps:
         return _result(sending, answer, secrets)
 
     def allowed(self, target: Target) -> Target:
-        """Returns the target. Raises CallError for a host that is not on the list."""
-        if self.hosts.allow(target):
-            return target
+        """Returns the target to call. Raises CallError for a host that is not on the list."""
+        if (called := self.hosts.called(target)) is not None:
+            return called
         message = (f"{target.origin} is not among the hosts that HTTP steps may call; nothing was sent (add it to the "
                    "stack's http_hosts, or STEPWELL_HTTP_HOSTS of stepwell dev; in a test, mock the step)")  # fmt: skip
         raise CallError("http_host", "step", message, {"host": target.host})
