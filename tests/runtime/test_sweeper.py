@@ -30,6 +30,11 @@ timeline:
   - {name: last, run: python:m.last}
 """
 LIMITED = "workflow: flow\ntimeout: 1h\ntimeline: [{name: hold, wait: {any: [{for: event, name: e}], timeout: 30d}}]"
+GATHERED = """
+workflow: flow
+debounce: {period: 30s}
+timeline: [{name: work, run: python:m.work}, {name: last, run: python:m.last}]
+"""
 SLOW = "workflow: flow\ntimeline: [{name: work, run: python:m.work, timeout: 1h, at_most_once: true}]"
 
 
@@ -146,6 +151,22 @@ def test_a_start_behind_a_long_backlog_gets_few_messages_more() -> None:
     assert len(world.steps.calls) == 1
 
 
+def test_a_first_step_is_left_alone_however_late_its_worker_took_the_run_up() -> None:
+    """What the run waited in the queue is no time of its step."""
+    world, found = World("workflow: flow\ntimeline: [{name: work, run: python:m.work, timeout: 10m}]"), list[str]()
+
+    def work(_: object) -> int:
+        world.clock.advance(10 * MINUTE_MS)
+        found.extend(one.why for one in run_now(world.sweeper.sweep(5 * MINUTE_MS)))
+        return 1
+
+    world.steps.of["work"] = work
+    world.start()
+    world.clock.advance(HOUR_MS)
+    world.deliver()
+    assert (found, len(world.steps.calls)) == ([], 1)
+
+
 class Again(Unlimited):
     """The budget of a redelivery."""
 
@@ -176,6 +197,25 @@ def test_a_spare_message_leaves_the_run_to_the_worker_that_took_it_up(is_seen: b
         world.store.before["change_status"] = lambda *_: handle(world, own)
         handle(world, late)
     assert [call.node for call in world.steps.calls] == ["work"]
+
+
+@pytest.mark.parametrize("first", ["get_run", "load", "append"])
+def test_a_spare_message_that_reads_half_of_what_another_has_done_leaves_the_run_to_it(first: str) -> None:
+    """It has read that nobody has the run, and then finds records, or is too late with its own."""
+    world = World(GATHERED)
+    world.start()
+    world.clock.advance(MINUTE_MS)
+    own = first_wake(world)
+    late = spare(world)
+    world.steps.of["last"] = dies
+
+    def goes_first(*_: object) -> None:
+        with pytest.raises(PortError):
+            handle(world, own)
+
+    world.store.before[first] = goes_first
+    handle(world, late)
+    assert [call.node for call in world.steps.calls] == ["work", "last"]
 
 
 def dead_with_a_spare() -> tuple[World, str, dict[str, Any]]:

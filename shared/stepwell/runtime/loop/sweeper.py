@@ -307,7 +307,8 @@ class Sweeper:
 
     def _due_ms(self, at: Standing, last: Record | None, begins_ms: int = 0) -> int:
         """Returns by when to expect the next record: a step may take its timeout, a retry begins when it is due."""
-        since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms, begins_ms)
+        before_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms, begins_ms)
+        since_ms = max(before_ms, at.header.started_ms)  # its message, or its turn under a limit, may have come late
         if last is not None and isinstance(last.next, RetryAt):
             since_ms = last.next.at_ms
         is_waiting = at.token.parked is not None and at.token.resumption is None  # a step may have waited for a permit

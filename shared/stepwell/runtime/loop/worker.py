@@ -107,10 +107,16 @@ class Worker:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
         at = self._gathering(await self._load(turn, fresh=own.slot < 0), turn)
-        at = None if at is not None and at.header.started_ms and _yields(turn) else at
+        at = await self._untaken(at) if at is not None and _yields(turn) else at
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
             at = None if at is None else at.caught_up
+
+    async def _untaken(self, at: Standing) -> Standing | None:
+        """Returns the token that a spare message found; None if a worker has taken its run up, perhaps just now."""
+        is_behind = not at.header.started_ms and has_begun(at.token)  # the header was read first
+        at = await self._logbook.refreshed(at) if is_behind else at
+        return None if at.header.started_ms else at
 
     async def _load(self, turn: _Turn, *, fresh: bool = False) -> Standing | None:
         """Loads the wake's token and finishes what this message left undone there. None: there is no such token."""
@@ -318,7 +324,10 @@ class Worker:
         Another delivery of this message that wrote the record may be steps ahead by now. Then this one begins again as
         if it came now. The token may be with another message, which alone pushes it on.
         """
-        return await (self._logbook.save_if_due(answer.at) if answer.is_new else self._load(turn))
+        if answer.is_new:
+            return await self._logbook.save_if_due(answer.at)
+        at, is_ours = await self._load(turn), answer.at.run.started_ms > 0
+        return at if at is None or is_ours or not _yields(turn) else await self._untaken(at)
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
