@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from stepwell.runtime.log.claims import claim_check
+from stepwell.runtime.loop.together import for_all
 from stepwell.runtime.ports import Appended, Joined, Loaded, Marked, Saved
 from tests.contract.kit import ORDER, Store, at_once, event, run
 
@@ -54,6 +55,23 @@ def test_threads_that_append_to_their_own_logs_all_win(store: Store) -> None:
 
     for number, saved in enumerate(at_once(64, five)):
         assert run(store.read_log("r1", f"0/0.{number}")) == saved
+
+
+@pytest.mark.threads
+def test_a_copy_of_logs_that_threads_write_is_whole_and_a_late_one_changes_nothing(store: Store) -> None:
+    places = [(f"0/3.{number}", slot) for number in range(40) for slot in range(3)]
+
+    async def copy(body: str, place: tuple[str, int]) -> None:
+        await store.append("r1", *place, body)
+
+    run(for_all(places[::2], partial(copy, "kept"), 8))  # whoever wrote these died
+    run(for_all(places, partial(copy, "kept"), 8))
+    for number in range(40):
+        assert run(store.append("r1", f"0/3.{number}", 3, "moved on")) is None
+    run(for_all([(token, slot + 1) for token, slot in places], partial(copy, "late"), 8))
+    for number in range(40):
+        bodies = [one.body for one in run(store.read_log("r1", f"0/3.{number}"))]
+        assert bodies == ["kept", "kept", "kept", "moved on"]
 
 
 def test_the_log_is_read_in_slot_order_from_a_place_and_up_to_a_limit(store: Store) -> None:
