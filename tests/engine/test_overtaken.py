@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stepwell.engine.durable.overtaken import overtaken
 from stepwell.engine.effect_kinds import Close, Open, SetTimer, ShowStatus
 from stepwell.engine.fold import fold
@@ -56,3 +58,13 @@ def test_what_it_cancelled_is_ended_though_nothing_of_it_is_open() -> None:
     closed, timer, _ = overtaken(token, {"cancels"})
     assert closed == Close(0, (0, 1))
     assert timer == SetTimer(3, DUE_MS)
+
+
+def test_who_began_what_others_cancelled_shows_the_run_all_the_same() -> None:
+    parked = Parked(TASKS, (), None, data={"begun": []}, of_function=True, of_tasks=True, cancelled=("0.0", "0.1"))
+    cancel = Record(2, Kind.WAITING, OTHER, NOW_MS, "f", parked=parked)
+    later = Record(3, Kind.WAITING, "another", NOW_MS, "f", parked=replace(parked, cancelled=()))
+    for log in ([*LOG, cancel], [*LOG, cancel, later]):
+        closed, shown = overtaken(fold(log, Token()), {BY})
+        assert closed == Close(0, (0, 1))
+        assert isinstance(shown, ShowStatus)

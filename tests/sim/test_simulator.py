@@ -108,7 +108,7 @@ LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the
 CANCELLED_TOGETHER = PERMITTED_FROM + 48_700_081  # a group cancels its tasks in the order of a set
 LOG_BEFORE_LANE = COSTLY_FROM + 48_410_919  # a branch's own log is there before the lane in which it began
 MEETING = (  # rows of the reception table that others meet rarely
-    *(CALLED_FROM + number for number in (330, 381, 488, 653, 798, 827, 1876, 3689, 3700, 3891, 4189)),
+    *(CALLED_FROM + number for number in (330, 381, 488, 591, 653, 798, 827, 1876, 3689, 3700, 3891, 4189)),
     *(TASKS_FROM + 148, RELEASED_FROM + 66, DEPLOYS_FROM + 115, DURABLE_FROM + 111, ERASED_FROM + 189),
     PERMITTED_FROM + 130,
 )

@@ -100,13 +100,23 @@ def _waited(token: Token, last: Record, parked: Parked) -> dict[str, Any]:
     cancelled = tuple(place_of(one) for one in parked.cancelled)
     tasks = _kept(token, last)
     for slot in {slot for slot, _ in cancelled} & tasks.keys():  # of thousands within an hour, few change
-        left = tuple(index for index in tasks[slot].open if (slot, index) not in cancelled)
-        tasks[slot] = replace(tasks[slot], open=left)
+        tasks[slot] = _but(tasks[slot], slot, cancelled)
     width = last.next.width if isinstance(last.next, Fork) else 0
     tasks = {slot: _let_on(one, last) for slot, one in tasks.items() if one.open or one.cancelled}
     own = Begun(last.by, last.at_ms, tuple(range(width)), cancelled, dict(_waits(last, parked)))
     has_timer = parked.until_ms is not None  # which nobody else sets, either
     return {"tasks": {**tasks, **({last.slot: own} if has_timer else _if_needed(last.slot, own))}, "dropped": cancelled}
+
+
+def _but(begun: Begun, slot: int, cancelled: tuple[Place, ...]) -> Begun:
+    """Returns what a record began without what is cancelled. One of which nothing is left stays known by that.
+
+    Its writer may have died before it showed that its tasks work. It comes again, finds the record, and shows it.
+    """
+    left = tuple(index for index in begun.open if (slot, index) not in cancelled)
+    if left or begun.cancelled or not begun.by:
+        return replace(begun, open=left)
+    return replace(begun, open=left, cancelled=tuple((slot, index) for index in begun.open))
 
 
 def _let_on(begun: Begun, last: Record) -> Begun:
