@@ -288,7 +288,7 @@ MISTAKES = [
     ("a join that is a word", HEAD + "b: {fan_in: all}", ("wrong_type", 4, "a mapping")),
     ("tolerate everything", HEAD + "b: {fan_in: {tolerate: {percent: 101}}}", ("bad_value", 4, "at most 100")),
     ("tolerate less than nothing", HEAD + "b: {fan_in: {tolerate: {count: -1}}}", ("bad_value", 4, "at least 0")),
-    ("tolerate a word", HEAD + "b: {fan_in: {tolerate: {percent: few}}}", ("wrong_type", 4, "a number")),
+    ("tolerate a word", HEAD + "b: {fan_in: {tolerate: {percent: 1%}}}", ("wrong_type", 4, "the number alone")),
     ("tolerate nothing", HEAD + "b: {fan_in: {tolerate: {}}}", ("missing_key", 4, "count")),
     ("tolerate twice", HEAD + "b: {fan_in: {tolerate: {count: 1, percent: 1}}}", ("conflict", 4, "one of them")),
     (
@@ -307,6 +307,12 @@ def test_a_mistake_with_forks_has_its_code_its_line_and_a_hint(nodes: str, expec
     found = [problem for problem in made.errors if (problem.code, problem.line) == (code, line)]
     assert found, [str(problem) for problem in made.problems]
     assert any(said in problem.message + problem.hint for problem in found), [str(problem) for problem in found]
+
+
+@pytest.mark.parametrize("tolerate", ["{percent: 1%}", "{percent: 101}", "{count: few}", "{percents: 1}", "{count: }"])
+def test_what_a_join_tolerates_is_not_told_to_be_empty_where_its_value_is_wrong(tolerate: str) -> None:
+    (problem,) = checked(HEAD + f"b: {{fan_in: {{tolerate: {tolerate}}}}}").errors
+    assert problem.code in ("wrong_type", "bad_value", "unknown_key", "empty_value")
 
 
 FORK = """\

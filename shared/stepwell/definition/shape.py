@@ -46,6 +46,7 @@ _SHORT = {  # what is written shorter by mistake
     "retry": "write retry: {max_retries: 3}",
     "wait": "write wait: {for: approval}, or {for: event, name: NAME}; a pause is sleep: 5m",
     "concurrency": "write concurrency: {limit: 10}",
+    "percent": "write the number alone, such as percent: 10",
     "compensate": "write compensate: {run: python:module.function}",
     "transitions": "write transitions: [{to: NODE}]",
     "triggers": "write triggers: [{event: NAME}]",
@@ -149,6 +150,8 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
             if name != key:
                 shape.written[pointer((*path, name))] = place
             made[name] = _inside(fields[name], value, (*path, name), place, shape)
+    if model is models.TolerateDef and data and not made:
+        shape.cuts.append(path)  # what is wrong with its keys is said; it is not empty as well
     return made
 
 
@@ -236,6 +239,8 @@ def _cut_key(document: dict[str, Json], owner: dict[str, Json], path: Path, key:
     elif key in _ACTS:
         for other in [other for other in owner if other not in _STAYS]:
             del owner[other]
+    elif path[-2:-1] == ("tolerate",) and [*owner] == [key]:
+        _cut(document, path[:-1])
     else:
         owner.pop(key, None)
 
