@@ -134,16 +134,20 @@ def test_what_a_step_prints_and_logs_is_shown_with_its_run_and_step(dev: Dev) ->
 
 @pytest.mark.parametrize(("workflow", "attempts"), [("refused", 0), ("handled", 1), ("retried", 1)])
 def test_a_failure_that_ends_the_run_is_told_once_by_the_runs_own_line(dev: Dev, workflow: str, attempts: int) -> None:
-    """The line of an attempt has no more than it. Where the run goes on after the failure, it is the only one."""
+    """The line of an attempt has no more than it. Where the run goes on after the failure, it is the only one.
+
+    The line of an attempt says when the step is tried again, if it is.
+    """
     run_id = _ran(dev, workflow, {"kind": workflow})
     until(lambda: f"{short(run_id)} {workflow}: {dev.status(run_id)} after" in dev.errors, "the run's line")
     found = [line for line in dev.errors.splitlines() if f"External: {workflow}: not today" in line]
     ends = [line for line in found if line.endswith(f": External: {workflow}: not today (step refuse)")]
     assert [line for line in found if line not in ends] == found[:attempts]
     assert len(ends) == (workflow != "handled")
-    assert all(
-        line.endswith(f" W {run_id} refuse failed: External: {workflow}: not today") for line in found[:attempts]
-    )
+    again = "; tried again in 0.1 s (attempt 2 of 2)" if workflow == "retried" else ""
+    said = f" W {run_id} refuse failed: External: {workflow}: not today{again}"
+    assert all(line.endswith(said) for line in found[:attempts])
+    assert dev.errors.count(f"{run_id} refuse is tried again") == 0
     told = [json.loads(line)["message"] for line in _logs(dev, run_id, "--json").splitlines()]
     assert sum("not today" in line for line in told) == 1 + (workflow == "retried")
 

@@ -1,7 +1,8 @@
 """A step's failure on the screen: where it ends the run, the run's own line tells it, and the step's is left out.
 
 The worker logs the failure before the rules of the workflow decide. So the line is held until they have: until the
-run's line tells the same, the next attempt begins, or the message is handled.
+run's line tells the same, the next attempt begins, or the message is handled. If the step is tried again, its line says
+when.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field
+from typing import cast
 
 from stepwell.runtime.executor import STEP_FAILED
+from stepwell.runtime.log.action_log import TRIED_AGAIN
 
 
 @dataclass(slots=True)
@@ -35,7 +39,11 @@ class HoldsFailures(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         lines = _LINES.get()
-        if lines is None or lines.is_over or record.msg != STEP_FAILED or record.exc_info:
+        if lines is None or lines.is_over:
+            return True
+        if record.msg == TRIED_AGAIN:
+            return not _is_told_with(lines, self._handler, record)
+        if record.msg != STEP_FAILED or record.exc_info:
             return True
         lines.held.append((self._handler, record))
         return False
@@ -64,6 +72,19 @@ def leave_out(run_id: str, told: str) -> None:
     """Forgets the failures of this run that `told` has, which is the run's own line."""
     if (lines := _LINES.get()) is not None:
         lines.held[:] = [one for one in lines.held if not _is_in(one[1], run_id, told)]
+
+
+def _is_told_with(lines: _Lines, handler: logging.Handler, again: logging.LogRecord) -> bool:
+    """Tells the failure of the step that is tried again, and when it is; returns whether it was held."""
+    run_id, node, *when = cast(tuple[object, ...], again.args)
+    for at, (its, record) in enumerate(lines.held):
+        if its is handler and isinstance(record.args, tuple) and record.args[:2] == (run_id, node):
+            whole = copy(record)
+            whole.msg, whole.args = f"{STEP_FAILED}; tried again in %.1f s (attempt %s)", (*record.args, *when)
+            lines.held[at] = (handler, whole)
+            _tell(lines)
+            return True
+    return False
 
 
 def _is_in(record: logging.LogRecord, run_id: str, told: str) -> bool:

@@ -7,10 +7,13 @@ import logging
 from stepwell.engine.actions import RunStep
 from stepwell.engine.durable.turns import Stuck
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
+from stepwell.engine.retry import Policy
 from stepwell.engine.waits.code import is_again, is_for_code, told
+from stepwell.limits import SECOND_MS
 from stepwell.runtime.log.standing import Standing
 
 _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
+TRIED_AGAIN = "%s %s is tried again in %.1f s (attempt %s)"  # the log line after that of an attempt's failure
 
 
 def log_started(at: Standing, action: RunStep) -> None:
@@ -18,6 +21,16 @@ def log_started(at: Standing, action: RunStep) -> None:
     node = at.graph.nodes.get(action.node)
     if node and node.label and action.undo is None:
         _log(at, node.name, node.label, "timeout action started" if action.action else "started")
+
+
+def log_tried_again(at: Standing, action: RunStep, record: Record, policy: Policy) -> None:
+    """Logs when a step whose attempt failed is tried again, if it is. Retriers of a state count each for itself."""
+    if not isinstance(record.next, RetryAt):
+        return
+    node, attempt = action.node if action.undo is None else f"{action.node}.compensate", action.attempt + 1
+    tries = f"{attempt} of {policy.retry.max_retries + 1}" if policy.retry and not policy.retriers else str(attempt)
+    ids = {"run_id": at.run_id, "step": node, "attempt": action.attempt}
+    _worker.info(TRIED_AGAIN, at.run_id, node, (record.next.at_ms - record.at_ms) / SECOND_MS, tries, extra=ids)
 
 
 def log_written(at: Standing, record: Record) -> None:

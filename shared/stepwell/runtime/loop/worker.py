@@ -31,7 +31,7 @@ from stepwell.engine.stored.token_batches import BATCH
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError, UserError
 from stepwell.limits import HOPS
-from stepwell.runtime.log.action_log import log_started
+from stepwell.runtime.log.action_log import log_started, log_tried_again
 from stepwell.runtime.log.door import Answer, Budget, Door, needed_ms
 from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.logbook import Logbook
@@ -316,6 +316,8 @@ class Worker:
     ) -> Standing | None:
         ended = StepEnded(action, outcome, policy, at.token.slot)
         answer = await self._door.put(at, ended, turn.by, turn.budget)
+        if answer.is_new and isinstance(answer.action, Write):
+            log_tried_again(at, action, answer.action.record, policy)
         return await self._after(answer, turn) if answer.is_mine else None
 
     async def _after(self, answer: Answer, turn: _Turn) -> Standing | None:
