@@ -62,7 +62,7 @@ def test_a_wait_cannot_be_throttled() -> None:
 
 def test_a_limit_that_the_file_does_not_have_is_reported_with_the_closest_name(tmp_path: Path) -> None:
     (problem,) = load_folder(folder(tmp_path, LIMITS, "strip")).errors
-    assert (problem.code, problem.file) == ("unknown_limit", str(tmp_path / "flow.yaml"))
+    assert (problem.code, problem.file, problem.line) == ("unknown_limit", str(tmp_path / "flow.yaml"), 3)
     assert "stripe" in (problem.hint or "")
 
 

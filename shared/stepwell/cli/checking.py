@@ -92,8 +92,8 @@ def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.cli.file_checks import check_code_of, check_limits_of  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
-    from stepwell.local.placing import with_lines  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.placing import with_lines  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.scheduled import schedule_problems  # noqa: PLC0415 - the same
     from stepwell.runtime.starts.sources import without_timed  # noqa: PLC0415 - with the compiler
 
@@ -133,13 +133,12 @@ def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
     Raises NotFound if there is no such folder.
     """
     from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
-    from stepwell.local.placing import with_lines  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded, project = load_folder(path), project_of(path)
     code = check_folder_code(path, project.sources[1:])
-    return loaded, (*with_lines(loaded.problems), *code, *check_services(path), *_missing_packages(project))
+    return loaded, (*loaded.problems, *code, *check_services(path), *_missing_packages(project))
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:

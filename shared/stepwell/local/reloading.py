@@ -15,7 +15,6 @@ from stepwell.definition.durable import FunctionFacts
 from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
-from stepwell.local.placing import with_lines
 from stepwell.local.wiring import Local
 from stepwell.project import project_of
 from stepwell.runtime.loop.driving import run_now
@@ -24,6 +23,7 @@ from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.facts import function_facts
 from stepwell.runtime.starts.folder import Folder, is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
+from stepwell.runtime.starts.placing import with_lines
 from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.scan import walk
 from stepwell.settings import read_settings

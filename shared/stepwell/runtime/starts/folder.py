@@ -100,15 +100,17 @@ def load_folder(path: Path) -> Folder:
     keyless = {one.workflow for one in scheduled if one.severity == "error"}
     return Folder(
         tuple(graph for name, graph in graphs.items() if not wrong[name] and name not in keyless),
-        (
-            *without_timed(problems, graphs.values(), path),
-            *chain.from_iterable(wrong.values()),
-            *webhooks.problems,
-            *limits.problems,
-            *resources.problems,
-            *unlimited,
-            *scheduled,
-            *prices.problems,
+        _placed(
+            (
+                *without_timed(problems, graphs.values(), path),
+                *chain.from_iterable(wrong.values()),
+                *webhooks.problems,
+                *limits.problems,
+                *resources.problems,
+                *unlimited,
+                *scheduled,
+                *prices.problems,
+            )
         ),
         webhooks.document,
         len(written) + len(set(chain.from_iterable(_names(loaded) for _, loaded in functions))),
@@ -127,6 +129,15 @@ def _names(loaded: Compiled) -> Iterator[str]:
 def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: SideFile) -> list[Problem]:
     """Returns problems of steps that are throttled by a limit that does not exist."""
     return [one for name, graph in graphs.items() for one in unknown_limits(graph, limits.document, str(files[name]))]
+
+
+def _placed(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Returns the problems with their lines. Some were found in graphs, and have only a pointer."""
+    if all(one.line or not one.path for one in problems):
+        return problems
+    from stepwell.runtime.starts.placing import with_lines  # noqa: PLC0415 - YAML takes 50 ms
+
+    return with_lines(problems)
 
 
 def load_limits(path: Path) -> SideFile:
