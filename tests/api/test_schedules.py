@@ -122,7 +122,9 @@ def test_a_schedule_is_paused_once_and_unpaused_once(world: World, name: str) ->
     paused = world.post(f"/schedules/{name}/pause", {"reason": "the move", "by": "ana"})
     assert (paused.status, paused.json["paused"]) == (200, {"since": iso(START_MS), "by": "ana", "reason": "the move"})
     world.clock.advance(MINUTE_MS)
-    assert world.post(f"/schedules/{name}/pause", {"by": "leo"}).json["paused"] == paused.json["paused"]
+    second = world.post(f"/schedules/{name}/pause", {"by": "leo"}).json
+    assert second["paused"] == paused.json["paused"]
+    assert (paused.json["paused_before"], second["paused_before"]) == (False, True)
     assert [one for one, schedule in listed(world).items() if schedule["paused"]] == [name]
     assert world.post(f"/schedules/{name}/unpause", {}).json["paused"] is None
     again = world.post(f"/schedules/{name}/unpause", {})

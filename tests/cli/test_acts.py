@@ -288,6 +288,10 @@ def test_a_second_pause_says_that_there_was_one_and_since_when(api: FakeApi, cli
     assert cli("pause", "run_1").stdout == first
     assert cli("pause", "run_2").stdout == "run_2 was paused already\n"
     assert cli("pause", "order").stdout == "nothing was changed: order is paused by eva since 2026-01-31 09:00:00\n"
+    held = {"since": since, "by": "eva", "reason": "the move"}
+    api.on("POST", "/schedules/nightly/pause", (200, {"name": "nightly", "paused": held, "paused_before": True}))
+    said = "nothing was changed: nightly is paused by eva since 2026-01-31 09:00:00: the move\n"
+    assert cli("schedule", "pause", "nightly").stdout == said
 
 
 @pytest.mark.parametrize(

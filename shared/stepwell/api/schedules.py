@@ -35,6 +35,12 @@ class ScheduleView(TypedDict):
     error: str | None  # why it would start no run now
 
 
+class SchedulePausedView(ScheduleView):
+    """A schedule, as the answer to the call that pauses it. `paused_before`: it was paused, and that pause stays."""
+
+    paused_before: bool
+
+
 class SchedulePage(TypedDict):
     items: list[ScheduleView]
     next_cursor: str | None

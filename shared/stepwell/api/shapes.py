@@ -16,7 +16,7 @@ from stepwell.api.limits import InLineView, LimitPage, LimitView, LineView, Rate
 from stepwell.api.log_lines import LogLineView
 from stepwell.api.moments import StateView
 from stepwell.api.pauses import WorkflowPausedView, WorkflowPauseView
-from stepwell.api.schedules import SchedulePage, ScheduleView
+from stepwell.api.schedules import SchedulePage, SchedulePausedView, ScheduleView
 from stepwell.api.stats import StatsView
 from stepwell.api.steps import StepResult
 from stepwell.api.versions import AliasView, VersionsView, VersionView
@@ -373,6 +373,7 @@ SHAPES: tuple[Any, ...] = (
     StateView,
     StatsView,
     ScheduleView,
+    SchedulePausedView,
     SchedulePage,
     RateView,
     LimitView,

@@ -11,7 +11,7 @@ from stepwell.cli.acts import id_of, report
 from stepwell.cli.arguments import AsJson, By, Reason, Url, read_time
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import when_in
+from stepwell.cli.words import held_text, when_in
 
 Name = Annotated[
     str, typer.Argument(metavar="SCHEDULE", help="Its name, as `stepwell schedules` has it.", show_default=False)
@@ -37,7 +37,11 @@ def pause(name: Name, reason: Reason = "", by: By = "", as_json: AsJson = False,
     """Have a schedule start no runs until its pause is ended."""
     with connect(url) as client:
         found = client.pause_schedule(name, reason, by=person(by))
-    report(found, as_json, f"paused {name}: it starts no runs")
+    held = found.get("paused")
+    if found.get("paused_before") and held:
+        report(found, as_json, f"nothing was changed: {name} is {held_text(held)}")
+    else:
+        report(found, as_json, f"paused {name}: it starts no runs")
 
 
 def unpause(name: Name, by: By = "", as_json: AsJson = False, url: Url = "") -> None:

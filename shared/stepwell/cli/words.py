@@ -125,9 +125,14 @@ def _coarse(seconds: float) -> str:
 def pause_text(pause: Mapping[str, Any]) -> str:
     """`order is paused by ana since …: the bank is down`."""
     what = "all workflows are" if pause["workflow"] == "*" else f"{printable(pause['workflow'])} is"
+    return f"{what} {held_text(pause)}"
+
+
+def held_text(pause: Mapping[str, Any]) -> str:
+    """`paused by ana since …: the bank is down`."""
     by = f" by {printable(pause['by'])}" if pause.get("by") else ""
     why = f": {printable(pause['reason'])}" if pause.get("reason") else ""
-    return f"{what} paused{by} since {local_times(str(pause['since']), datetime.now(UTC))}{why}"
+    return f"paused{by} since {local_times(str(pause['since']), datetime.now(UTC))}{why}"
 
 
 _RUNS_OWN = frozenset({"limit", "lock", "code"})  # these waits have no time limit but the run's own, far away

@@ -46,8 +46,8 @@ async def delete_schedule(call: Call) -> Answer:
 async def pause_schedule(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    known = await call.parts.scheduling.pause(call.path["name"], body.reason, call.who(body.by))
-    return Answer(200, schedule_view(known, call.parts.ports.clock.now_ms()))
+    known, before = await call.parts.scheduling.pause(call.path["name"], body.reason, call.who(body.by))
+    return Answer(200, {**schedule_view(known, call.parts.ports.clock.now_ms()), "paused_before": before})
 
 
 async def unpause_schedule(call: Call) -> Answer:
@@ -101,7 +101,7 @@ SCHEDULING_ROUTES = (
         pause_schedule,
         "Have a schedule start no runs until its pause is ended",
         {200: "it is paused, now or before", **_UNKNOWN},
-        "ScheduleView",
+        "SchedulePausedView",
         EndBody,
     ),
     Route(

@@ -146,12 +146,15 @@ class Scheduling:
         """Returns the pause of a schedule; None if it is not paused."""
         return _held(await self._ports.notes.get_note(HELD, name))
 
-    async def pause(self, name: str, reason: str, by: str) -> Known:
-        """Has a schedule start no runs until its pause is ended; an earlier pause stays as it is. Raises NotFound."""
+    async def pause(self, name: str, reason: str, by: str) -> tuple[Known, bool]:
+        """Has a schedule start no runs until its pause is ended. Returns it, and whether it was paused before.
+
+        An earlier pause stays as it is. Raises NotFound.
+        """
         await self.get(name)
         held = Held(self._ports.clock.now_ms(), by, reason)
-        await self._ports.notes.put_note(HELD, name, encode(asdict(held)), None)
-        return await self.get(name)
+        is_new = await self._ports.notes.put_note(HELD, name, encode(asdict(held)), None)
+        return await self.get(name), not is_new
 
     async def unpause(self, name: str) -> Known:
         """Ends the pause of a schedule. Times that passed in it are not made up for.
