@@ -294,7 +294,7 @@ def rerun(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Start a run anew, with the same input and tags."""
+    """Start a run anew, with the same input and tags. For another input: stepwell run WORKFLOW -i INPUT."""
     with connect(url) as client:
         answer = client.handle(run_id).rerun(key=key, version=version)
     report(answer, as_json, f"{_origin_of(answer, run_id)} is started anew as {answer['run_id']}")
