@@ -107,6 +107,17 @@ def test_an_approval_of_a_run_whose_step_waits_for_a_permit_is_told_of_which_lim
         assert refused.value.message.endswith(f"; it waits for a permit of the limit {limit}")
 
 
+def test_an_approval_of_a_fork_whose_branches_all_wait_for_permits_is_told_of_the_limit() -> None:
+    world = world_with(FLOW, EACH)
+    under_way(world, world.start())
+    run_id = world.start("each", [1, 2, 3])
+    world.deliver()
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.approve(run_id, who="bob"))
+    waits = "all its branches that are under way wait, first of them charge for a permit of the limit stripe"
+    assert refused.value.message == f"the run does not wait for an approval; {waits}"
+
+
 def test_steps_of_all_workflows_share_a_limit_and_say_what_they_wait_for() -> None:
     world = world_with(FLOW, OTHER)
     holder = world.start()

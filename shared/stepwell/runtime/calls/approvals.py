@@ -17,11 +17,11 @@ from stepwell.engine.limits.permits import Held
 from stepwell.engine.limits.spending import is_pauser
 from stepwell.engine.names import iso
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import ROOT, Fork, Resumption
+from stepwell.engine.records import ROOT, Fork, Resumption, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import split_name
-from stepwell.engine.waits.aside import is_for_limit
+from stepwell.engine.waits.aside import is_for_limit, is_limit
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.log.standing import Standing
@@ -118,6 +118,8 @@ class Approvals:
             does = f"waits for {_held_words(held)}"
         elif at.token.phase is Phase.INITIALIZING and not at.run.started_ms and at.token.branch is None:
             does = "has not begun"
+        elif at.token.fork is not None and at.header.status is Status.WAITING:
+            return replace(refusal, message=f"{refusal.message.rpartition('; ')[0]}; {_branches_words(at)}", hint=hint)
         else:
             return refusal
         return replace(refusal, message=f"{refusal.message.rpartition('; ')[0]}; it {does}", hint=hint)
@@ -144,6 +146,16 @@ def _held_words(held: Held) -> str:
     if held.at_ms:
         return f"its turn under the rate limit of {held.limit}, which comes at {iso(held.at_ms)}"
     return f"a permit of the limit {held.limit}"
+
+
+def _branches_words(at: Standing) -> str:
+    """Says what the branches of a fork wait for, by the wait that the run's header shows: theirs are not read."""
+    header = at.header
+    node = at.graph.nodes.get(header.waiting_node)
+    throttle = node.step.throttle if node is not None and node.step is not None else None
+    of_limit = throttle is not None and is_limit(header.waiting_for)
+    what = f"a permit of the limit {throttle.limit}" if throttle and of_limit else header.waiting_for.replace("_", " ")
+    return f"all its branches that are under way wait, first of them {header.waiting_node} for {what}"
 
 
 def _wide(at: Standing) -> int | None:
