@@ -23,7 +23,6 @@ FULL = header(
     started_ms=1,
     ended_ms=2,
     start_at_ms=3,
-    deadline_ms=4,
     idle=True,
     priority=-5,
     tags={"team": "ä", "env": "prod"},

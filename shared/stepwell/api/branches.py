@@ -105,7 +105,7 @@ def branch_view(
         steps={name: step_result(step) for name, step in steps.items()},
         children=list(children_of(at, token, statuses or {})),
         forked=fork_view(at.graph, token),
-        ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
+        ended_at=iso(token.last_ms) if token.ended else None,
     )
 
 
@@ -115,7 +115,7 @@ def _at_work(at: Standing, node: str, status: Status) -> Mapping[str, StepView]:
     if not step or status is not Status.RUNNING or fork_at(at.token) is not None:
         return {}
     begun_ms = at.token.branch.started_ms if at.token.branch else 0
-    since_ms = at.token.last.at_ms if at.token.last else begun_ms
+    since_ms = at.token.last_ms or begun_ms
     return {node: StepView("running", attempts=at.token.attempt + 1, started_ms=since_ms)}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stepwell.engine.forks.needs import view_of
-from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.log.standing import Standing
 
@@ -45,15 +44,15 @@ def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
     token = tokens.get(name)
     if token is None:
         return StepView("pending")
-    if name in token.steps or _has_completed(token):
+    if name in token.steps or token.has_completed:
         return replace(view_of(token), status="compensated") if _is_undone(at, token) else view_of(token)
     before = [tokens[one] for one in at.graph.dependencies[name]]
-    if not all(_has_completed(one) for one in before):
+    if not all(one.has_completed for one in before):
         return StepView("pending")
-    begun_ms = max([_last_ms(one) for one in before], default=token.branch.started_ms if token.branch else 0)
+    begun_ms = max([one.last_ms for one in before], default=token.branch.started_ms if token.branch else 0)
     if token.end is not None and token.end.error is not None:
-        return StepView("failed", error=token.end.error, started_ms=begun_ms, ended_ms=_last_ms(token))
-    ended_ms = _last_ms(token if token.ended else at.token)
+        return StepView("failed", error=token.end.error, started_ms=begun_ms, ended_ms=token.last_ms)
+    ended_ms = (token if token.ended else at.token).last_ms
     if token.ended or at.token.ended:
         return StepView("cancelled", started_ms=begun_ms, ended_ms=ended_ms)
     return StepView("running", attempts=int(at.graph.nodes[name].step is not None), started_ms=begun_ms)
@@ -62,11 +61,3 @@ def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
 def _is_undone(at: Standing, step: Token) -> bool:
     undone = at.token.undoing.undone if at.token.undoing else ()
     return any(place.startswith(f"{step.id}@") for place in undone)
-
-
-def _has_completed(token: Token) -> bool:
-    return token.end is not None and token.end.status is Status.COMPLETED
-
-
-def _last_ms(token: Token) -> int:
-    return token.last.at_ms if token.last else 0

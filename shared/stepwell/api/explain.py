@@ -147,7 +147,7 @@ def _before_start(at: Standing, status: Status, now_ms: int) -> Why | None:
     if at.held is not None:
         return _held(at.held, max(header.created_ms, header.start_at_ms))
     if status is Status.PENDING:
-        since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
+        since_ms = token.last_ms or max(header.created_ms, header.start_at_ms)
         return Why("It is in the queue: the next free worker picks it up.", (QUEUE,), since_ms, in_queue=True)
     return None
 
@@ -187,7 +187,7 @@ def _held(held: Held, since_ms: int) -> Why:
 
 def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> Why:
     """Explains a run with branches. If all of them wait, it describes the wait that is due first."""
-    since_ms = at.token.last.at_ms if at.token.last else 0
+    since_ms = at.token.last_ms
     node = at.graph.seen_as(at.token.node)
     meet = "" if fork.join == node else f", which meet at {fork.join or 'the end'}"
     text = f"It waits for the {fork.width} branches of {node}{meet}."
@@ -226,7 +226,7 @@ _TOLD = 3  # operations of tasks, in full
 
 def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
-    since_ms = at.token.last.at_ms if at.token.last else 0
+    since_ms = at.token.last_ms
     retries = _retries(at.branches, now_ms)
     whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
     count = sum(len(one.open) for one in at.token.tasks.values())
@@ -254,7 +254,7 @@ def _waiting(at: Standing) -> list[Token]:
 
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a DAG by the waits and the retries of its steps."""
-    since_ms = at.token.last.at_ms if at.token.last else 0
+    since_ms = at.token.last_ms
     retries = _retries(at.branches, now_ms)
     whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
     at_work = current_steps(at)
@@ -278,7 +278,7 @@ def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuse
 def _compensating(at: Standing, now_ms: int) -> Why:
     """Explains a rollback: the next compensation, or the next retry and its time."""
     token, left = at.token, left_to_undo(at)
-    since_ms = token.last.at_ms if token.last else 0
+    since_ms = token.last_ms
     undone = len(token.undoing.undone) if token.undoing else 0
     why = f" ({reason_of(token.undoing)})" if token.undoing else ""
     all_of_them = "" if left is None else f" of {undone + len(left)}"
@@ -299,7 +299,7 @@ def _running(at: Standing, now_ms: int) -> Why:
     token = at.token
     is_over = not token.attempt and token.node not in at.graph.nodes  # an operation of a function, that has ended
     node = at.graph.start if is_over else token.node
-    since_ms = token.last.at_ms if token.last else at.header.started_ms
+    since_ms = token.last_ms or at.header.started_ms
     if (known := _retry(token, now_ms) or _begun(token, now_ms)) is not None:
         return known
     text = f"A worker has it, or is about to get it: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."

@@ -208,7 +208,7 @@ def _own(at: Standing) -> Mapping[str, StepView]:
     is_at_it = status_of(at) is Status.RUNNING and fork_at(at.token) is None
     node = at.graph.nodes.get(name)  # a durable function's operations are no nodes
     if is_at_it and name not in shown and node is not None and node.step is not None:
-        since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
+        since_ms = at.token.last_ms or at.header.started_ms
         shown[name] = StepView("running", attempts=at.token.attempt + 1, started_ms=since_ms)
     return shown
 
@@ -255,7 +255,7 @@ def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterato
         status = "waiting" if is_waiting(branch) else "running" if has_begun else "pending"
         if is_cancelled or not fork.is_open:
             status = "cancelled"
-        started_ms = branch.last.at_ms if branch.last else fork.may_begin.get(index, 0)
+        started_ms = branch.last_ms or fork.may_begin.get(index, 0)
         started_ms = 0 if is_cancelled else started_ms
         is_tried = status == "running" and (node is None or node.step is not None)
         yield name, StepView(status, attempts=branch.attempt + is_tried, started_ms=started_ms)

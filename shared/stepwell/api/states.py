@@ -181,7 +181,7 @@ def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     over = {name for name, step in steps.items() if step["status"] not in _AT_WORK}
     if at.graph.replays:  # the total is unknown, so count the operations that have begun
         return f"{len(over)}/{len(steps)}"
-    if token.end is not None and token.end.status is Status.COMPLETED:
+    if token.has_completed:
         ended = len(names)
     elif at.graph.dependencies:
         ended = done(step_views(at).values())
@@ -248,7 +248,7 @@ def summary_of(at: Standing) -> str | None:
         return f"{reason_of(token.undoing)}; {_rolled_back(token, token.undoing)}"
     match token.end.status:
         case Status.COMPLETED:
-            return f"completed in {(token.last.at_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
+            return f"completed in {(token.last_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
         case Status.CANCELLED:
             failed = f"; its clean-up failed: {token.end.error.message}" if token.end.error else ""
             return _cancelled(*cancelled_by(token, Status.CANCELLED)) + failed

@@ -228,7 +228,7 @@ def run_view(
         cost=None,
         created_at=iso(header.created_ms),
         started_at=time_of(header.started_ms),
-        ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
+        ended_at=iso(token.last_ms) if token.ended else None,
         links=links(header.run_id, parent),
     )
 

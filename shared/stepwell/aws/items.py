@@ -28,11 +28,11 @@ _TEXTS = (
     "pause_reason", "pause_of", "resumes_as", "failure", "trace",
 )  # fmt: skip
 _NUMBERS = (
-    "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
+    "rev", "started_ms", "ended_ms", "start_at_ms", "priority", "waiting_since_ms", "waiting_until_ms",
     "changed_ms", "expires_ms", "paused_ms",
 )  # fmt: skip
 _FLAGS = ("idle", "pinned")  # there only where they are true
-_DEFAULTS: Mapping[str, int | None] = {"deadline_ms": None, "waiting_until_ms": None, "rev": None}  # of others: 0
+_DEFAULTS: Mapping[str, int | None] = {"waiting_until_ms": None, "rev": None}  # of others: 0
 
 
 def text(value: str) -> dict[str, str]:

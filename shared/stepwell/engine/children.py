@@ -139,12 +139,8 @@ def _fails_early(call: Call) -> bool:
     return call.failed_child == "propagate" and call.siblings == "cancel"
 
 
-def _succeeded(child: Token) -> bool:
-    return child.end is not None and child.end.status is Status.COMPLETED
-
-
 def _value(call: Call, run_id: str, child: Token) -> Json:
-    done = _succeeded(child)
+    done = child.has_completed
     result = child.result if done else None
     if call.failed_child != "return" and not call.brings_variables:
         return result

@@ -159,5 +159,5 @@ def undone(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
 
 
 def _record(moment: Moment, token: Token, *, node: str = "", **parts: object) -> Record:
-    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    at_ms = moment.ms_after(token)
     return Record(token.next_slot, Kind.UNDONE, moment.by, at_ms, node, **parts)  # type: ignore[arg-type]  # by name

@@ -117,11 +117,7 @@ def _next_part(moment: Moment, token: Token, known: Mapping[_Visit, list[Record]
     taken = len(token.received)
     if taken >= len(received):
         return None
-    return replace(received[taken], slot=token.next_slot, by=moment.by, at_ms=max(moment.now_ms, _last_ms(token)))
-
-
-def _last_ms(token: Token) -> int:
-    return token.last.at_ms if token.last else 0
+    return replace(received[taken], slot=token.next_slot, by=moment.by, at_ms=max(moment.now_ms, token.last_ms))
 
 
 def ends_as(way: Way) -> str:

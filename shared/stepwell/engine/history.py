@@ -147,7 +147,7 @@ def _began(tell: Teller, record: Record, before: Token, after: Token) -> None:
 
 def _step(tell: Teller, record: Record, before: Token, after: Token) -> None:
     if not record.taken and (before.last is None or before.last.kind is not Kind.BEGAN):
-        behind_ms = before.last.at_ms if before.last else 0
+        behind_ms = before.last_ms
         at_ms = max(record.started_ms, behind_ms) if record.started_ms else None
         tell.add("step.started", at_ms=at_ms, step=record.node, attempt=record.attempt)
     _node_ended(tell, record, after)

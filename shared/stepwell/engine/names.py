@@ -61,6 +61,10 @@ class Moment:
     spent: Spent | None = None  # what the run has cost, if that was computed
     lane: int = 0  # so many branches of a fork that is recorded now share a log, where they may
 
+    def ms_after(self, token: Token) -> int:
+        """Returns the time of the token's next record: never before the record it follows, nor the run's start."""
+        return max(self.now_ms, self.run.created_ms, token.last_ms)
+
 
 _OWN = frozenset({MADE, ITEM, READ, KEPT, GIVEN, RETRIES})
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

@@ -184,7 +184,7 @@ def _resumed(
     consumes: tuple[Topic, str] | None = None,
 ) -> Write:
     """Returns the record of the end or of a part of the wait."""
-    at_ms = max(moment.now_ms, since_ms, token.last.at_ms if token.last else 0)
+    at_ms = max(moment.now_ms, since_ms, token.last_ms)
     kind = Kind.RESUMED if completes(token, resumption) else Kind.RECEIVED
     record = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=resumption)
     return Write(record, consumes=consumes)

@@ -394,4 +394,3 @@ class RunInfo:
     is_paused: bool = False  # when its header was last looked at
     gathers: bool = False  # its starts are records of its log; `input` is what they were when it was read
     tags: Mapping[str, str] = field(default_factory=dict)
-    deadline_ms: int | None = None

@@ -236,8 +236,17 @@ class Token:
         return slot in self.tasks and self.tasks[slot].is_held
 
     @property
+    def last_ms(self) -> int:
+        """Returns when its last record was written; 0 if it has none."""
+        return self.last.at_ms if self.last else 0
+
+    @property
     def ended(self) -> bool:
         return self.end is not None
+
+    @property
+    def has_completed(self) -> bool:
+        return self.end is not None and self.end.status is Status.COMPLETED
 
 
 NEW = Token()  # the root before its first record

@@ -220,7 +220,7 @@ def node_named(graph: Graph, name: str) -> Node:
 def record(
     moment: Moment, token: Token, kind: Kind, node: str, *, rules: tuple[str, ...] = (), **parts: object
 ) -> Record:
-    """Returns a record with a causal time: never before the record it follows, nor the run's start."""
+    """Returns the token's next record."""
     if moment.turn is not None:  # a replay is to find the patches in the record that begins the operation
         rules = (*(PATCH + name for name in moment.turn.patches), *rules)
         if moment.turn.answers:
@@ -229,7 +229,7 @@ def record(
             parts["task"] = moment.turn.result.by
         if kind in _OF_STEP and isinstance(moment.turn.result, Suspended):
             parts["arguments"] = moment.turn.result.asked.arguments
-    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    at_ms = moment.ms_after(token)
     return changed(_BLANK, slot=token.next_slot, kind=kind, by=moment.by, at_ms=at_ms, node=node, rules=rules, **parts)
 
 

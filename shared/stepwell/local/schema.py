@@ -46,6 +46,7 @@ HAS_COLUMN = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # Large columns are last, so that SQLite reads the others without overflow pages.
+# `deadline_ms` is for an older Stepwell, which reads it.
 TABLES = (
     """CREATE TABLE log (
         run_id TEXT NOT NULL, token TEXT NOT NULL, slot INTEGER NOT NULL, body TEXT NOT NULL,

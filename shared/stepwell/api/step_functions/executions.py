@@ -144,7 +144,7 @@ def _text(name: str, value: Json, *, has_data: bool) -> Told:
 
 
 def _ended_ms(at: Standing) -> int:
-    return at.token.last.at_ms if at.token.ended and at.token.last else 0
+    return at.token.last_ms if at.token.ended else 0
 
 
 def seconds(at_ms: int) -> float:

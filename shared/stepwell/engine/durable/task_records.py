@@ -82,7 +82,7 @@ def ended(moment: Moment, token: Token, slot: int, arrival: Arrival) -> Action:
         return Drop()
     is_last = sum(len(one.open) for one in token.tasks.values()) == 1
     kind = Kind.RESUMED if is_last and token.phase is Phase.WAITING_AT_FAN_IN else Kind.RECEIVED
-    at_ms = max(moment.now_ms, arrival.at_ms, token.last.at_ms if token.last else 0)
+    at_ms = max(moment.now_ms, arrival.at_ms, token.last_ms)
     resumption = Resumption(ENDED, part=named((slot, arrival.index)))
     tally = Tally(1, int(arrival.error is not None), calls=arrival.calls)
     output = arrival.output if arrival.error is None else None

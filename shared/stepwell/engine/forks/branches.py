@@ -25,11 +25,6 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 _BRANCH = re.compile(r"0(/[0-9]{1,9}\.[0-9]{1,9}){1,20}")
 
 
-def is_fork(node: Node, rule: Rule) -> bool:
-    """Tells whether this rule creates branches."""
-    return node.fan_out == "all" or rule.foreach is not None
-
-
 def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[str, Json], lane: int = 0) -> Next:
     """Returns the fork of these rules. Raises ExpressionError if a `foreach` is not a collection.
 
@@ -264,7 +259,7 @@ class Branches:
         begun = self._parent.tasks.get(self._parent.slot)
         if begun is not None and begun.let_on_slot >= 0:
             return begun.at_ms
-        return self._parent.last.at_ms if self._parent.last else 0
+        return self._parent.last_ms
 
     def _rule(self, group: Group) -> Rule | None:
         """None: a node's member, or what a function awaits, which no rule makes."""

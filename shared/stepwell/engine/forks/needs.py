@@ -53,7 +53,7 @@ def knowing(branch: Branch, ended: Iterable[Token]) -> Branch:
     """The branch with what those before it brought: their results, and what they have written into the state."""
     found = list(ended)
     steps = {_name(one): view_of(one) for one in found}
-    since_ms = max([branch.started_ms, *(one.last.at_ms for one in found if one.last)])
+    since_ms = max([branch.started_ms, *(one.last_ms for one in found)])
     return replace(
         branch, steps={**branch.steps, **steps}, state={**branch.state, **written(found)}, started_ms=since_ms
     )
@@ -61,8 +61,7 @@ def knowing(branch: Branch, ended: Iterable[Token]) -> Branch:
 
 def view_of(ended: Token) -> StepView:
     """Returns the view of a member; one without code has only an end."""
-    at_ms = ended.last.at_ms if ended.last else 0
-    return ended.steps.get(_name(ended)) or StepView("completed", started_ms=at_ms, ended_ms=at_ms)
+    return ended.steps.get(_name(ended)) or StepView("completed", started_ms=ended.last_ms, ended_ms=ended.last_ms)
 
 
 def outputs(ended: Iterable[Token]) -> dict[str, Json]:

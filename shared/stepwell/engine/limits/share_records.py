@@ -38,6 +38,5 @@ def asking_record(moment: Moment, token: Token) -> Record:
     name = share.name if share is not None else moment.graph.name
     data: dict[str, Any] = {"limit": name, "step": token.node, OF_RUN: True}
     parked = Parked(LIMIT, (Arm(LIMIT),), data=data, since_ms=moment.now_ms)
-    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     node = token.node or moment.graph.start
-    return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, parked=parked, rules=(ASKS,))
+    return Record(token.next_slot, Kind.WAITING, moment.by, moment.ms_after(token), node, parked=parked, rules=(ASKS,))

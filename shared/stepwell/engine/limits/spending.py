@@ -73,9 +73,8 @@ def _asked(moment: Moment, token: Token, action: RunStep, cap_usd: float, spent_
     spent = round(spent_usd, 9)
     data: dict[str, Any] = {"type": MAX_COST, "spent_usd": spent, "max_cost_usd": cap_usd, "step": action.node}
     parked = Parked("approval", (Arm("approval"),), data=data, since_ms=moment.now_ms)
-    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     node = moment.graph.start if moment.turn else action.node
-    return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, parked=parked, rules=(COST,))
+    return Record(token.next_slot, Kind.WAITING, moment.by, moment.ms_after(token), node, parked=parked, rules=(COST,))
 
 
 def rejected(moment: Moment, token: Token) -> Record | None:

@@ -38,6 +38,5 @@ def permit_record(moment: Moment, token: Token, action: RunStep, throttle: Throt
         seen = token if action.undo is None else action.undo.seen
         data["key"] = key_of(throttle.key, Names(moment, seen), "throttle")
     parked = Parked(LIMIT, (Arm(LIMIT),), data=data, since_ms=moment.now_ms)
-    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     node = moment.graph.start if moment.turn else action.node
-    return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, parked=parked)
+    return Record(token.next_slot, Kind.WAITING, moment.by, moment.ms_after(token), node, parked=parked)

@@ -42,7 +42,6 @@ from stepwell.engine.waits.tasks import TASKS_WAIT
 from stepwell.engine.waits.topics import (
     branch_of,
     branch_topic,
-    callback_topic,
     event_topic,
     is_callback,
     run_of,
@@ -54,4 +53,4 @@ _KINDS = (APPROVAL, RESPONSE, EVENT, DOCUMENT, SIGNATURE, TEST, CALLBACK, DELAY,
 for _kind in _KINDS:
     register(_kind)
 
-__all__ = ["branch_of", "branch_topic", "callback_topic", "event_topic", "is_callback", "run_of", "run_topic"]
+__all__ = ["branch_of", "branch_topic", "event_topic", "is_callback", "run_of", "run_topic"]

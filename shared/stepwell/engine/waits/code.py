@@ -79,7 +79,7 @@ def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, 
         data={"type": failure.type, "message": failure.message, **own},
         since_ms=moment.now_ms,
     )
-    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    at_ms = moment.ms_after(token)
     return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, attempt=again, parked=parked,
                   rules=(*_rules_of_keys(moment), *((UNBEGUN,) if is_unbegun else ())))  # fmt: skip
 

@@ -25,7 +25,7 @@ async def branches_from(logbook: Logbook, log: Log, fork: ForkedParent, first: i
     pages = range(fork.fork.page_of(first), fork.fork.page_of(last - 1) + 1)
     read = [branch for page in pages for branch in await logbook.branches(fork, page)]
     wanted = {one.index: awaited(fork.fork, one.index) for one in read if first <= one.index < last}
-    ended = {one.index: one.token.last.at_ms for one in read if one.token.ended and one.token.last}
+    ended = {one.index: one.token.last_ms for one in read if one.token.ended}
     if len(fork.fork.pages) > 1:
         comers = await _comers(log, fork, wanted.values())
     else:

@@ -80,7 +80,7 @@ class RunForker:
         graph, records, kept = await self._kept(old, asked, None)
         await self._plan(old, kept, is_dry=True)
         given = replace(old, input=_input(old, records, asked))
-        header = self._header(graph, given, old.run_id, _last_ms(kept), asked)
+        header = self._header(graph, given, old.run_id, kept.token.last_ms, asked)
         run_id = forked_id(old.run_id, asked.key or _fingerprint(asked))
         check_held(replace(header, run_id=run_id), await self._ports.erasure.held_until_ms(run_id))
         at = Standing(header, run_info(header), graph, kept.token, -1)
@@ -123,7 +123,7 @@ class RunForker:
         graph = await self._redriver.graph_for(named, there, asked.version)
         records = tuple(await self._logbook.history(old.run_id, ROOT, -1, None))
         kept = kept_before(old.run_id, records, asked.at)
-        check_fits(await self._starter.pinned(old), graph, replace(kept, node=_node(kept)))
+        check_fits(await self._starter.pinned(old), graph, replace(kept, node=kept.token.node))
         _check_change(graph, kept, records, asked)
         if asked.input or not is_own:  # its own workflow took its input once
             given = _input(old, records, asked)
@@ -170,14 +170,6 @@ def _input(old: Header, records: Sequence[Record], asked: RunFork) -> Json:
 def _fingerprint(asked: RunFork) -> str:
     choices = [asked.at, asked.input, asked.state, asked.result, asked.workflow, asked.version]
     return hashlib.sha256(json.dumps(choices, sort_keys=True).encode()).hexdigest()
-
-
-def _node(kept: Kept) -> str:
-    return kept.token.node
-
-
-def _last_ms(kept: Kept) -> int:
-    return kept.token.last.at_ms if kept.token.last is not None else 0
 
 
 def _check_change(graph: Graph, kept: Kept, records: tuple[Record, ...], asked: RunFork) -> None:

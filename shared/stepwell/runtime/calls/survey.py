@@ -134,7 +134,7 @@ class Surveyor:
         """Returns the branches that may begin, or have begun, and since when."""
         begun = at.token.tasks.get(record.slot) if name == fork_id(at.token.id, record.slot) else None
         forked_ms = begun.at_ms if begun is not None else record.at_ms  # a redriven run resumes kept tasks later
-        ended = {index: one.last.at_ms for index, one in enumerate(branches) if one.ended and one.last}
+        ended = {index: one.last_ms for index, one in enumerate(branches) if one.ended}
         guests: dict[int, set[int]] = {}
         for page in fork.pages if fork.by_arrival and not is_one_set(fork) else ():
             guests[page] = guests_of((await self._joins.read_join(at.run_id, f"{name}@{page}")).order)

@@ -27,7 +27,7 @@ class TaskTokens:
             return action
         if self._links is None:
             raise UserError("this process has no key to sign a task token with", code="no_callback")
-        since_ms = at.token.last.at_ms if at.token.last else at.run.created_ms  # a redelivery makes the same token
+        since_ms = at.token.last_ms or at.run.created_ms  # a redelivery makes the same token
         link = CallbackLink(callback, since_ms + _good_ms(action.step))
         token = self._links.callback_token(link)
         return changed(action, input=_replaced(action.input, mark, token))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
@@ -23,6 +22,7 @@ from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
 from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import binding_of
+from stepwell.runtime.steps.context import ContextLogger
 
 _ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the handler of its update did")
 
@@ -195,15 +195,12 @@ class Outside:
         raise no_workflow()
 
 
-class Logger(logging.LoggerAdapter[logging.Logger]):
+class Logger(ContextLogger):
     """Logs nothing while the function is replayed."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
         session: Any = CURRENT.get(None)
         return super().isEnabledFor(level) and (session is None or session.tells())
-
-    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
 
 
 def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:

@@ -8,7 +8,6 @@ A session lives in one process and only saves time: whatever it knows is in the 
 from __future__ import annotations
 
 import inspect
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
@@ -52,7 +51,6 @@ from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
 
-_logger = logging.getLogger("stepwell.worker")
 _GONE = Failure("cancelled", "step", "the function that began this has begun anew")
 
 

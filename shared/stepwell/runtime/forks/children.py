@@ -105,8 +105,7 @@ class Children:
                                code="child_depth")  # fmt: skip
         try:
             graph = await self._starter.called(one.workflow, at.header, run_id)
-            called_ms = at.token.last.at_ms if at.token.last else 0
-            header = self._starter.child(graph, run_id, one.input, caller, at.header, called_ms,
+            header = self._starter.child(graph, run_id, one.input, caller, at.header, at.token.last_ms,
                                          traceparent(at.header, run_span(at.run_id)))  # fmt: skip
         except UserError:
             there = await self._ports.runs.get_run(run_id)
@@ -196,7 +195,7 @@ def _awaits(parent: Token, caller: Caller) -> bool:
 
 
 def _over(parent: Standing, caller: Caller, resumption: Resumption, ended: Sequence[Token]) -> FoundInput:
-    since_ms = max((one.last.at_ms for one in ended if one.last), default=0)
+    since_ms = max((one.last_ms for one in ended), default=0)
     return FoundInput(parent, ChildrenEnded(caller.slot, resumption, since_ms))
 
 

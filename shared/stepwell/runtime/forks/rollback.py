@@ -74,7 +74,7 @@ class Rollback:
         ended_ms: dict[int, int] = {}
         for page in fork.fork.pages:
             await before(fork, page)
-            logs = {_index(branch): (branch, records) for branch, records in await self._logbook.logs(fork, page)}
+            logs = {branch.index: (branch, records) for branch, records in await self._logbook.logs(fork, page)}
             for index in sorted(logs):
                 branch, records = logs[index]
                 line = awaited(fork.fork, index)
@@ -83,10 +83,6 @@ class Rollback:
                 ended_ms[index] = max(began_ms, records[-1].at_ms)
                 found[index] = await self._committed(branch, records, by, before, began_ms)
         return [undo for index in causal_order(fork.fork) for undo in found.get(index, ())]
-
-
-def _index(branch: Standing) -> int:
-    return branch.token.branch.index if branch.token.branch else 0
 
 
 class _TooMuchError(Exception):

@@ -189,9 +189,9 @@ def begins_ms(
     ended = sorted(last_ms(one) for one in known if one.token.ended)
     if len(ended) < before.count:
         return None
-    return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *ended[: before.count]])
+    return max([fork.parent.token.last_ms, *ended[: before.count]])
 
 
 def last_ms(at: Standing) -> int:
     """Returns when the token's last record was written, in ms; 0 if it has none."""
-    return at.token.last.at_ms if at.token.last else 0
+    return at.token.last_ms

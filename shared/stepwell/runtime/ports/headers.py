@@ -31,7 +31,6 @@ class Header:
     started_ms: int = 0
     ended_ms: int = 0
     start_at_ms: int = 0
-    deadline_ms: int | None = None
     idle: bool = False
     priority: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -168,9 +168,8 @@ class Starter:
 
     async def create(self, graph: Graph, header: Header) -> Header | None:
         """Creates the run. Returns None, or the header of the run that has its id already."""
-        limit_ms = deadline_ms(graph, run_info(header), NEW)
         await self._catalog.keep(graph, self._ports.notes)
-        return await self._ports.runs.create_run(replace(header, deadline_ms=limit_ms))
+        return await self._ports.runs.create_run(header)
 
     async def set_going(self, header: Header, wake_ms: int = 0) -> None:
         """Arms the run's deadline, then the wake that makes it run, not before `wake_ms`."""

@@ -18,7 +18,9 @@ _LONGEST_MS = SCHEMAS["callback"].longest_ms
 _logger = logging.getLogger("stepwell.step")
 
 
-class _StepLogger(logging.LoggerAdapter[logging.Logger]):
+class ContextLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the ids of its context to what the caller gives as `extra`."""
+
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
         return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
 
@@ -52,7 +54,7 @@ class StepContext:
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """Returns a logger whose entries carry the ids of run, step and attempt."""
         ids = {"run_id": self.run_id, "workflow": self.workflow, "step": self.step, "attempt": self.attempt}
-        return _StepLogger(_logger, ids)
+        return ContextLogger(_logger, ids)
 
     def callback_url(self, timeout: str | float = "24h") -> str:
         """Returns the URL to which somebody outside posts the result that `wait_for_callback` then waits for.
