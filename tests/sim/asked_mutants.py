@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine.durable import tasks
+from stepwell.engine.durable.operations import tasks
 from stepwell.engine.durable.session import Session
 from stepwell.engine.records import UPDATE
 from stepwell.runtime.calls.updates import Updates

@@ -22,6 +22,7 @@ from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.attempts import Attempts
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.loop.pausing import Pausing
@@ -116,8 +117,9 @@ def assemble(
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)
     sweeper = Sweeper(ports, logbook, stopping, at_once=sweeps_at_once)
+    attempts = Attempts(ports, logbook, performer, own, pool, TaskTokens(links).put_in)
     worker = Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing,
-                    Spending(logbook, ports.log, ports.clock, catalog).spent, TaskTokens(links).put_in)  # fmt: skip
+                    Spending(logbook, ports.log, ports.clock, catalog).spent, attempts)  # fmt: skip
     return Assembly(
         ports,
         catalog,

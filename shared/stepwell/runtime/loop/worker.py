@@ -8,28 +8,25 @@ wake -> load, fold -> stale? drop
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
 from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Hold, Outcome, PickUp, Rest, RunStep, Write
-from stepwell.engine.children import DETACHED
 from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import is_held
-from stepwell.engine.durable.turns import IN_SESSION, SENDS
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
-from stepwell.engine.names import Spent, state_of
+from stepwell.engine.names import Spent
 from stepwell.engine.pushing import is_stale
-from stepwell.engine.records import Failure, Status
+from stepwell.engine.records import Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
 from stepwell.engine.stored.token_batches import BATCH
-from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError, UserError
+from stepwell.errors import EngineFault, LeaseLost, NotFound, PortError
 from stepwell.limits import HOPS
 from stepwell.runtime.log.action_log import log_started, log_tried_again
 from stepwell.runtime.log.door import Answer, Budget, Door, needed_ms
@@ -39,15 +36,14 @@ from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.open_batch import OpenBatch
 from stepwell.runtime.log.standing import Forks, Standing, run_info
 from stepwell.runtime.log.taking import taken
-from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
-from stepwell.runtime.loop.outputs import Outputs
+from stepwell.runtime.loop.attempts import Attempts, Late, is_own
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.resting import Resting
 from stepwell.runtime.loop.sharing import Share, Sharing
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Pause, Ports
-from stepwell.runtime.steps.port import StepCall, Steps
+from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.lines import Turn
 from stepwell.runtime.waits.permits import Reply
 from stepwell.values import dataclass
@@ -55,7 +51,6 @@ from stepwell.values import dataclass
 _logger = logging.getLogger("stepwell.worker")
 
 Spending: TypeAlias = Callable[[Standing, float], Awaitable[Spent]]
-Tokens: TypeAlias = Callable[[Standing, RunStep], RunStep]
 
 
 class Worker:
@@ -74,16 +69,13 @@ class Worker:
         pool: str | None,
         sharing: Sharing,
         spending: Spending,
-        tokens: Tokens,
+        attempts: Attempts,
     ) -> None:
-        """`spending`: returns what a run has cost, given one of its tokens and its limit in USD.
-
-        `tokens`: puts the token of a step's callback into its input, right before it runs.
-        """
-        self._spending, self._tokens, self._sharing = spending, tokens, sharing
+        """`spending`: returns what a run has cost, given one of its tokens and its limit in USD."""
+        self._spending, self._attempts, self._sharing = spending, attempts, sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance, self._stopping, self._resting = door, advance, stopping, resting
-        self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)
+        self._steps, self._pool = steps, pool
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError if a port fails: the wake is to be redelivered."""
@@ -276,7 +268,7 @@ class Worker:
 
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
-        policy = self._policy(action)
+        policy = self._attempts.policy(action.step)
         left_ms = turn.budget.left_ms()  # read now: finding the policy may import a module
         has_time = left_ms is None or left_ms >= needed_ms(turn.budget, policy.timeout_ms)
         if at.is_open and not (has_time and self._may_wait_for(action, policy, at, turn)):
@@ -300,14 +292,14 @@ class Worker:
                 return await self._after(answer, turn) if answer.is_mine else None
             at = changed(answer.at, turn=at.turn)  # the function still asks for this step
         log_started(at, action)
-        outcome = await self._outcome(at, action, policy, turn)
+        outcome = await self._attempts.outcome(at, action, policy, *self._late(at, turn))
         if outcome is None:  # ask its function again
             return changed(at, turn=None)
         return await self._ended(at, action, changed(outcome, started_ms=action.at_ms), policy, turn)
 
     def _may_wait_for(self, action: RunStep, policy: Policy, at: Standing, turn: _Turn) -> bool:
         """Tells whether the open batch may wait for the step: it runs here, now, and others see nothing of it."""
-        is_seen = action.step.run.startswith((DETACHED, IN_SESSION, SENDS))
+        is_seen = is_own(action.step)
         is_due = at.batch is not None and at.batch.left_ms() == 0
         return not is_seen and not is_due and self._is_ours(policy.pool, turn.wake)
 
@@ -331,53 +323,7 @@ class Worker:
         at, is_ours = await self._load(turn), answer.at.run.started_ms > 0
         return at if at is None or is_ours or not _yields(turn) else await self._untaken(at)
 
-    def _policy(self, action: RunStep) -> Policy:
-        if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
-            return self._steps.policy(action.step)
-        own = replace(action.step, pool=self._pool)  # any worker can do it
-        return resolve_policy(own, StepDefaults())
-
-    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> Outcome | None:
-        try:
-            action = self._tokens(at, action)
-        except (UserError, PortError) as error:
-            return Outcome(failure=Failure(error.code, "transient", error.message, action.node, action.attempt))
-        if action.step.run.startswith(DETACHED):
-            return await self._performer.children.start_detached(at, action)
-        if action.step.run.startswith(SENDS):
-            return await self._performer.sending.send(at, action)
-        call = self._call(at, action, policy, turn)
-        if action.step.run.startswith(IN_SESSION):
-            return await self._steps.run_in_session(call, at, self._logbook)
-        return await self._steps.run(call)
-
-    def _call(self, at: Standing, action: RunStep, policy: Policy, turn: _Turn) -> StepCall:
-        late_ms, late = self._late(at, turn)
-        limit_ms = deadline_ms(at.graph, at.run, at.token)
-        left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
-        node = action.node if action.undo is None else f"{action.node}.compensate"
-        return StepCall(
-            run=action.step.run,
-            input=action.input,
-            run_id=at.run_id,
-            workflow=at.run.workflow,
-            token=at.token.id,
-            node=node,
-            attempt=action.attempt,
-            key=action.key,
-            timeout_ms=min(policy.timeout_ms, left_ms),
-            resumed=action.resumed,
-            state=state_of(at.token),
-            shown=at.graph.seen_as(node),
-            request=action.request,
-            trace=_trace(at),
-            emit=self._outputs.of(at, action).emit,
-            late_ms=late_ms,
-            is_shared=late is not None and not at.is_open,
-            late=late,
-        )
-
-    def _late(self, at: Standing, turn: _Turn) -> tuple[int, Callable[[], Coroutine[Any, Any, None]] | None]:
+    def _late(self, at: Standing, turn: _Turn) -> tuple[int, Late | None]:
         """Returns the ms after which a step is long, and the work to do then: other branches and the open batch."""
         share = turn.share if turn.share is not None and turn.share.has_more else None
         if at.batch is None or not at.is_open:
@@ -400,13 +346,6 @@ class Worker:
             _logger.warning("%d records wait for a step: %s", len(at.open_records), error)
         if share is not None:
             await share.beside()
-
-
-def _trace(at: Standing) -> str:
-    """Returns the `traceparent` for the step; "" if the caller gave none."""
-    if not at.header.trace:
-        return ""
-    return traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1))
 
 
 @quick
