@@ -25,7 +25,7 @@ def test_of_functions_and_of_their_forks_so_many_are_kept_and_no_more(tmp_path: 
         assert kit.start("flow").status == "waiting"
     sessions = kit._steps._real._sessions
     assert sessions is not None
-    assert (len(sessions._warm), len(sessions._forked)) == (4, 4)
+    assert (len(sessions._warm._sessions), len(sessions._warm._forked)) == (4, 4)
     kit.close()
 
 
@@ -36,10 +36,10 @@ def test_a_function_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
     assert run.status == "waiting"
     sessions = kit._steps._real._sessions
     assert sessions is not None
-    assert sessions._warm
-    assert sessions._forked
+    assert sessions._warm._sessions
+    assert sessions._warm._forked
     for _ in range(2):
         run.event("go")
     assert run.status == "completed"
-    assert (len(sessions._warm), len(sessions._forked)) == (0, 0)
+    assert (len(sessions._warm._sessions), len(sessions._warm._forked)) == (0, 0)
     kit.close()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
-from stepwell.engine.durable.operations import tasks
+from stepwell.engine.durable import tasks
 from stepwell.engine.durable.session import Session
 from stepwell.engine.records import UPDATE
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.durable.running import FunctionSession
-from stepwell.runtime.durable.sessions import Sessions, _life
+from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.waits.sending import Sending
 
@@ -117,18 +118,11 @@ def session_of_an_update_kept() -> Iterator[None]:
     real = Sessions.updated
 
     async def updated(self: Sessions, at: Any, asked: Any, write: Any) -> Any:
-        with mock.patch.object(self, "_let_go", _kept(self, at)):
+        with mock.patch.object(self._warm, "let_go", partial(self._warm.keep, at)):
             return await real(self, at, asked, write)
 
     with mock.patch.object(Sessions, "updated", updated):
         yield
-
-
-def _kept(sessions: Sessions, at: Any) -> Any:
-    def let_go(session: Any) -> None:
-        sessions._warm[_life(at), at.token.id] = session
-
-    return let_go
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from unittest import mock
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.calls import erasing
 from stepwell.runtime.calls.erasing import Eraser
-from stepwell.runtime.durable import sessions
+from stepwell.runtime.durable import warm
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.messages import Erase
 from stepwell.runtime.log.standing import Standing
@@ -54,7 +54,7 @@ def session_of_the_deleted() -> Iterator[None]:
     def life(at: Standing) -> tuple[str, int]:
         return at.run_id, 0
 
-    with mock.patch.object(sessions, "_life", life):
+    with mock.patch.object(warm, "_life", life):
         yield
 
 

@@ -7,20 +7,16 @@ A session lives in one process and only saves time: whatever it knows is in the 
 
 from __future__ import annotations
 
-import inspect
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.copying import changed
-from stepwell.engine.durable.journal import PATCH, continued_as
-from stepwell.engine.durable.turns import Asked, Completed, Failed, Result, Stuck, Suspended, Together, Turn
+from stepwell.engine.durable.journal import continued_as
+from stepwell.engine.durable.turns import Completed, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.engine.forks.branches import parent_of
 from stepwell.engine.records import ROOT, Failure, Record
 from stepwell.errors import Conflict, EngineFault, UserError
@@ -32,7 +28,6 @@ from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.parts import with_parts
 from stepwell.runtime.durable.running import FunctionSession, read_only
 from stepwell.runtime.durable.turning import (
-    NO_LONGER,
     Since,
     branches_of,
     can_go_on,
@@ -44,6 +39,7 @@ from stepwell.runtime.durable.turning import (
     only,
     turn_of,
 )
+from stepwell.runtime.durable.warm import Forked, Threads, Warm
 from stepwell.runtime.durable.watching import watch
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
@@ -57,33 +53,11 @@ _GONE = Failure("cancelled", "step", "the function that began this has begun ane
 Attempted: TypeAlias = Callable[[Callable[[], object]], Awaitable[Outcome]]  # runs an attempt of a function
 
 
-_Life: TypeAlias = tuple[str, int]  # a run's id and when it was made: the id may have been a deleted run's
-
-
 class Functions(Protocol):
     """Finds users' code."""
 
     def function(self, run: str) -> Callable[..., object]:
         """Returns the function at this path. Whatever importing the user's module raises passes through."""
-
-
-class Threads(Protocol):
-    """Runs users' code in threads."""
-
-    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
-        """Returns the function's result and its exception: an AttemptTimeoutError once the time is up."""
-
-
-@dataclass(slots=True)
-class _Forked:
-    """The branches that a function awaits: its session, and which coroutines were taken from it."""
-
-    asked: Asked
-    session: FunctionSession
-    state: Mapping[str, Any]  # as the branches see it: the function may change it later
-    taken: set[int]
-    is_kept: bool = True  # kept for its other branches
-    is_own: bool = True  # False: the session is the parent's own, which goes on
 
 
 class Sessions:
@@ -98,13 +72,10 @@ class Sessions:
         threads: Threads | None = None,
     ) -> None:
         """`url` signs callbacks. `kept`: how many sessions this process keeps; 0: it always replays."""
-        self._logbook, self._registry, self._url, self._kept = logbook, registry, url, kept
+        self._logbook, self._registry, self._url = logbook, registry, url
         self._threads: Threads = threads or StepThreads()
-        self._warm: OrderedDict[tuple[_Life, str], FunctionSession] = OrderedDict()
-        self._forked: OrderedDict[tuple[_Life, str, int], _Forked] = OrderedDict()
+        self._warm = Warm(self._threads, kept)
         self._known: set[str] = set()  # functions whose modules are imported
-        self._lock = Lock()
-        self._closed = 0  # how often all sessions were closed
 
     async def asked(self, at: Standing) -> Standing:
         """Returns the token with its function's turn."""
@@ -124,7 +95,7 @@ class Sessions:
         if isinstance(error, AttemptTimeoutError):
             raise Conflict(f"query {name} took longer than {SESSION_SECONDS} s", code="query_failed")
         if session.has_muted:  # whoever moves the run is to log that
-            self._let_go(session)
+            self._warm.let_go(session)
         else:
             self._told(at, (session, turn))  # kept from now on, not while it was busy
         if isinstance(error, UserError):
@@ -153,7 +124,7 @@ class Sessions:
             is_kept = is_written and record is made
         finally:
             if not is_kept:  # its memory differs from its log
-                self._let_go(session)
+                self._warm.let_go(session)
         if is_kept:
             session.passed(record)
             self._told(at, (session, turn))
@@ -166,13 +137,13 @@ class Sessions:
         changed.
         """
         session, turn = await self._session_of(at)
-        function, closed = function_of(turn, name), self._closed
+        function, closed = function_of(turn, name), self._warm.closed
         if session is None or function is None:
             self._told(at, (session, turn))
             return None
         outcome = await attempted(function)
-        if outcome.failure is not None or self._closed != closed:
-            self._let_go(session)
+        if outcome.failure is not None or self._warm.closed != closed:
+            self._warm.let_go(session)
         else:
             self._told(at, (session, turn))
         return outcome
@@ -182,14 +153,13 @@ class Sessions:
 
         `is_reading`: its code says nothing, however far it runs, because the caller does not move the run.
         """
-        with self._lock:
-            session = self._warm.pop((_life(at), at.token.id), None)
+        session = self._warm.take(at)
         if session is not None and not can_go_on(session, at):
-            self._let_go(session)
+            self._warm.let_go(session)
             session = None
         records = [] if session is None else await self._new_records(at, session.slot)
         if session is not None and not session.follows(records):
-            self._let_go(session)
+            self._warm.let_go(session)
             session = None
         if session is None:
             return await self._replayed(at, is_reading=is_reading)
@@ -197,14 +167,8 @@ class Sessions:
 
     def close(self) -> None:
         """Closes every session: their code has changed, or the process is about to end."""
-        with self._lock:
-            self._closed += 1
-            held = [*self._warm.values(), *(one.session for one in self._forked.values() if one.is_own)]
-            self._warm.clear()
-            self._forked.clear()
-            self._known.clear()
-        for session in held:
-            self._let_go(session)
+        self._known.clear()
+        self._warm.close()
 
     # -- replaying
 
@@ -220,7 +184,7 @@ class Sessions:
             return (None, Turn(stuck)) if stuck else self._run(at, begin, since.records)
         index = place[2]
         forked = await self._fork(at, *place[:2], anew=anew)
-        if isinstance(forked, _Forked) and not self._take(forked, index):
+        if isinstance(forked, Forked) and not self._warm.take_branch(forked, index):
             forked = await self._fork(at, *place[:2], anew=True)
         if isinstance(forked, Turn):
             return None, forked
@@ -230,27 +194,13 @@ class Sessions:
             self._no_longer(forked, index, made[0])
         return made
 
-    def _no_longer(self, forked: _Forked, index: int, session: FunctionSession | None) -> None:
+    def _no_longer(self, forked: Forked, index: int, session: FunctionSession | None) -> None:
         """Closes the parent's session, or leaves it to the branch if that needs objects of the parent's code."""
         one: object = forked.asked.branches[index]
         if session is not None and isinstance(one, Operation) and (one.asked.branches or one.asked.function):
             session.outer = forked.session
         else:
-            self._let_go(forked.session)
-
-    def _take(self, forked: _Forked, index: int) -> bool:
-        """Tells whether the branch can begin from this session. A coroutine can once, unless it was closed."""
-        branches = forked.asked.branches
-        one: object = branches[index] if index < len(branches) else None
-        if one is None or (isinstance(one, Operation) and one.asked is NO_LONGER):
-            return False  # the parent is further and has cancelled it
-        if forked.session.is_closed:
-            return False
-        with self._lock:
-            is_fresh = index not in forked.taken
-            if not isinstance(one, Operation):
-                forked.taken.add(index)
-        return is_fresh and not (inspect.iscoroutine(one) and inspect.getcoroutinestate(one) != inspect.CORO_CREATED)
+            self._warm.let_go(forked.session)
 
     async def _journal(self, at: Standing) -> Since:
         """Returns the records since the function began, or began anew, with the input and state of that time."""
@@ -268,10 +218,9 @@ class Sessions:
         path = continued_as(first) or own
         return Since(path, first.output, first.writes or {}, first.at_ms, records[1:], is_own=path == own)
 
-    async def _fork(self, at: Standing, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
+    async def _fork(self, at: Standing, parent: str, slot: int, *, anew: bool = False) -> Forked | Turn:
         """Returns the branches that the parent awaits in that slot, or the parent's turn if it cannot get there."""
-        key = (_life(at), parent, slot)
-        held = None if anew else self._held(key, at)
+        held = None if anew else self._warm.branches(at, parent, slot)
         if held is not None:
             return held
         fork = await self._logbook.fork(at.run_id, parent, slot)
@@ -283,28 +232,12 @@ class Sessions:
         asked = None if session is None else branches_of(session, slot)
         if session is None or asked is None:
             if session is not None:
-                self._let_go(session)
+                self._warm.let_go(session)
             is_stuck = isinstance(turn.result, Stuck)
             return await with_parts(self._logbook, fork.parent, turn) if is_stuck else elsewhere(turn)
-        found = _Forked(asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
+        found = Forked(asked, session, dict(session.state), set(), is_kept=not anew and self._warm.most > 0)
         if found.is_kept:
-            self._keep(self._forked, key, found)
-        return found
-
-    def _held(self, key: tuple[_Life, str, int], branch: Standing) -> _Forked | None:
-        """Returns the branches of a parent whose session this process holds; None if it holds none at that slot.
-
-        Nor does it if another worker, with code from before the session's patches, wrote the record that forked.
-        """
-        with self._lock:
-            found, parent = self._forked.get(key), self._warm.get(key[:2])
-            session = parent if found is None else found.session
-            if session is not None and not _has_all(branch, session.patches()):
-                return None
-            asked = None if found is not None or parent is None else branches_of(parent, key[2])
-            if parent is not None and asked is not None:
-                found = self._forked[key] = _Forked(asked, parent, dict(parent.state), set(), is_own=False)
-        self._drop_oldest(self._forked)
+            self._warm.keep_branches(at, parent, slot, found)
         return found
 
     # -- users' code, in a thread that can be stopped
@@ -348,7 +281,7 @@ class Sessions:
         session.begin(since.records, SESSION_RECORDS)
         return session
 
-    def _begin_branch(self, at: Standing, forked: _Forked, index: int, records: list[Record]) -> FunctionSession:
+    def _begin_branch(self, at: Standing, forked: Forked, index: int, records: list[Record]) -> FunctionSession:
         one: Awaitable[object] = forked.asked.branches[index]
         body: Any = only(one) if isinstance(one, Operation) else one
         since_ms = at.token.branch.started_ms if at.token.branch else 0
@@ -375,45 +308,14 @@ class Sessions:
     def _told(self, at: Standing, made: tuple[FunctionSession | None, Turn]) -> Standing:
         session, turn = made
         if session is not None and isinstance(turn.result, Suspended | Together):
-            self._keep(self._warm, (_life(at), at.token.id), session)
+            self._warm.keep(at, session)
         elif session is not None and isinstance(turn.result, Stuck):
-            self._let_go(session)
+            self._warm.let_go(session)
         elif session is not None and session.outer is not None:
-            self._let_go(session.outer)
+            self._warm.let_go(session.outer)
         if at.token.id == ROOT and isinstance(turn.result, Completed | Failed):
-            self._drop_branches(_life(at))
+            self._warm.drop_branches(at)
         return changed(at, turn=turn)
-
-    def _drop_branches(self, life: _Life) -> None:
-        """Closes the sessions of an ended function's branches: nobody asks for them again."""
-        with self._lock:
-            forked = [self._forked.pop(key) for key in [*self._forked] if key[0] == life]
-            branches = [self._warm.pop(key) for key in [*self._warm] if key[0] == life] if forked else []
-        for session in (*branches, *(one.session for one in forked if one.is_own)):
-            self._let_go(session)
-
-    def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-        with self._lock:
-            before, held[key] = held.get(key), value
-        if isinstance(before, FunctionSession) and before is not value:  # kept by another caller meanwhile
-            self._let_go(before)
-        self._drop_oldest(held)
-
-    def _drop_oldest(self, held: OrderedDict[Any, Any]) -> None:
-        dropped: list[Any] = []
-        with self._lock:
-            while len(held) > self._kept:
-                dropped.append(held.popitem(last=False)[1])
-        for one in dropped:
-            if not isinstance(one, _Forked):
-                self._let_go(one)
-            elif one.is_own:
-                self._let_go(one.session)
-
-    def _let_go(self, session: FunctionSession) -> None:
-        self._threads.run(session.close, SESSION_SECONDS)
-        if session.outer is not None:
-            self._let_go(session.outer)
 
 
 def _further(session: FunctionSession, records: list[Record], start: int) -> FunctionSession:
@@ -423,13 +325,3 @@ def _further(session: FunctionSession, records: list[Record], start: int) -> Fun
 
 def _with_turn(session: FunctionSession, at: Standing) -> tuple[FunctionSession, Turn]:
     return session, turn_of(session, at)
-
-
-def _has_all(branch: Standing, patches: Iterable[str]) -> bool:
-    """Tells whether the record that forked the branch has these patches."""
-    rules = branch.token.branch.rules if branch.token.branch else ()
-    return all(PATCH + name in rules for name in patches)
-
-
-def _life(at: Standing) -> _Life:
-    return at.run_id, at.run.created_ms
