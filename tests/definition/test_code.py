@@ -509,6 +509,38 @@ def test_a_name_of_import_star_is_of_the_module_that_has_it() -> None:
     )] == [("not_deterministic", "helpers.py")]  # fmt: skip
 
 
+def test_a_sleep_that_is_not_awaited_is_named() -> None:
+    text = """
+    import asyncio
+    from asyncio import wait_for as within
+    from stepwell import workflow
+    @workflow
+    async def flow(ctx):
+        asyncio.sleep(5)
+        within(ctx.event("paid"), 5)
+        later = asyncio.sleep(5)
+        await asyncio.gather(later, asyncio.sleep(5))
+    """
+    assert told(text) == [("never_awaited", 7), ("never_awaited", 8)]
+
+
+def test_a_step_that_is_called_for_ctx_run_is_named() -> None:
+    text = """
+    from functools import partial
+    from stepwell import step, workflow
+    @step
+    def pay(order): ...
+    def payer(order): return lambda: pay(order)
+    @workflow
+    async def flow(ctx, order):
+        await ctx.run(pay(order))
+        await ctx.run(lambda: pay(order))
+        await ctx.run(partial(pay, order))
+        await ctx.run(payer(order))
+    """
+    assert told(text) == [("step_called", 9)]
+
+
 def test_an_event_that_is_sent_without_await_and_a_step_that_sends_are_named() -> None:
     text = """
     from stepwell import step, workflow
@@ -556,3 +588,15 @@ def test_a_function_that_asks_as_a_workflow_does_is_no_step() -> None:
     """
     assert told(text) == [("nested_step", 10), ("nested_step", 11)]
     assert "map lambda item: leg(ctx, item)" in problems(text)[1].hint
+
+
+def test_the_functions_that_stand_in_for_resources_are_checked_against_the_code(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    tasks = "  A: {Type: Task, Resource: score, Next: B}\n  B: {Type: Task, Resource: run, End: true}\n"
+    (tmp_path / "w.asl.yaml").write_text(f"StartAt: A\nStates:\n{tasks}")
+    (tmp_path / "resources.yaml").write_text("resources:\n  score: python:shop.scroe\n  run: python:shpo.score\n")
+    found = check_path(tmp_path)[1]
+    assert [(one.code, Path(one.file).name, one.line, one.hint) for one in found] == [
+        ("unknown_function", "resources.yaml", 2, "did you mean `score`?"),
+        ("unknown_module", "resources.yaml", 3, "did you mean `shop`?"),
+    ]

@@ -43,6 +43,27 @@ def test_a_path_and_an_expression_of_step_functions_are_named_as_plain_text(text
 
 
 @pytest.mark.parametrize(
+    ("text", "quoted", "said"),
+    [
+        (WAIT.format("key: input.order_id"), "input.order_id", "write {{ input.order_id }}"),
+        (WAIT.format("key: '{ input.order_id }'"), "{ input.order_id }", "write {{ input.order_id }}"),
+        (STEP.format("lock: input.customer"), "input.customer", "write {{ input.customer }}"),
+        (STEP.format("input: {id: input.order.id}"), "input.order.id", "write {{ input.order.id }}"),
+        (STEP.format("input: {all: [{id: 'state.lines[0]'}]}"), "state.lines[0]", "write {{ state.lines[0] }}"),
+        (STEP.format("output: {paid: result.amount}"), "result.amount", "write {{ result.amount }}"),
+    ],
+)
+def test_an_expression_without_its_braces_is_named_as_plain_text(text: str, quoted: str, said: str) -> None:
+    (found,) = warnings(text)
+    assert (found.code, found.line, found.message) == (
+        "not_a_template",
+        3,
+        f"`{quoted}` is plain text, because it is no template",
+    )
+    assert found.hint == said
+
+
+@pytest.mark.parametrize(
     "written",
     [
         'input: {path: "$.order.id"}',  # the function's own argument
@@ -50,6 +71,7 @@ def test_a_path_and_an_expression_of_step_functions_are_named_as_plain_text(text
         'input: "$"',
         """input: {page: "{% if x %}a{% endif %}", include: '{% include "a" %}'}""",  # templates of a web page
         'input: {"id.$": "A-1"}',
+        "input: {file: input.csv, name: state.json, at: run.py, text: input, of: input.order is here}",
         "input: {on: [States.ALL], when: error.type == 'States.ALL'}",
         "retry: {on: [timeout, http_503, CardDeclined, stateside.Error]}",
     ],

@@ -42,6 +42,19 @@ def test_what_is_wrong_is_told_with_a_code_and_the_line(flows: Flows, text: str,
     assert (problem.code, problem.line, problem.file.rpartition("/")[2]) == (code, line, "flow.py")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("@workflow('order')\nasync def flow(ctx): ...", "@workflow(name='order'), or leave it out"),
+        ("@workflow\ndef flow(ctx): await ctx.sleep(1)", "write `async def`"),
+    ],
+)
+def test_a_mistake_of_many_has_a_hint(flows: Flows, text: str, hint: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        flows(text)
+    assert caught.value.problems[0].hint.startswith(hint)
+
+
 @pytest.mark.parametrize("option", ["retry={'max_retries': 2}", "failure_policy='compensate'", "state_schema={}",
                                     "compensate_on=['cancel']"])  # fmt: skip
 def test_options_that_only_graphs_use_are_warned_of(flows: Flows, option: str) -> None:

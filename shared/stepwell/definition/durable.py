@@ -25,6 +25,10 @@ _UNNAMED = "<module>"
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
 
+_SYNTAX_HINTS = {  # what Python says of a module, and what to do
+    f"{what} outside async function": "write `async def` for the function around it"
+    for what in ("'await'", "'async with'", "'async for'")
+}
 _WITHOUT_EFFECT = {  # keys that graphs have: of a function they do nothing, or end it as undone with nothing undone
     "retry": "give it to @step(retry=…), or to ctx.step(…, retry=…)",
     "state_schema": "check the state in the function",
@@ -133,14 +137,15 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunc
     try:
         tree = compiled(text, file)
     except SyntaxError as error:
-        message = f"Python cannot compile the module: {error.msg}"
-        return [], [Problem("bad_syntax", message, file=file, line=error.lineno or 0, column=error.offset or 0)]
+        message, hint = f"Python cannot compile the module: {error.msg}", _SYNTAX_HINTS.get(error.msg, "")
+        line, column = error.lineno or 0, error.offset or 0
+        return [], [Problem("bad_syntax", message, hint=hint, file=file, line=line, column=column)]
     found: list[FoundFunction] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
         options = _options(mark)
         name = node.name if options is None else str(options.get("name", node.name))
-        if wrong := _misfit(node, options):
+        if wrong := _misfit(node, mark, options):
             problems.append(replace(wrong, file=file, line=node.lineno, workflow=name))
             continue
         given = {key: value for key, value in (options or {}).items() if key != "name"}
@@ -150,7 +155,9 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunc
     return found, problems
 
 
-def _misfit(node: ast.AsyncFunctionDef | ast.FunctionDef, options: Mapping[str, Json] | None) -> Problem | None:
+def _misfit(
+    node: ast.AsyncFunctionDef | ast.FunctionDef, mark: ast.expr, options: Mapping[str, Json] | None
+) -> Problem | None:
     """Tells why a marked function cannot be a workflow; None if it can. `options`: None if they are no literals."""
     if not isinstance(node, ast.AsyncFunctionDef):
         return Problem("bad_workflow", f"@workflow needs an `async def`, but `{node.name}` is none",
@@ -162,6 +169,9 @@ def _misfit(node: ast.AsyncFunctionDef | ast.FunctionDef, options: Mapping[str, 
     if next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), "") != _CONTEXT:
         return Problem("missing_ctx", f"the first parameter of the workflow {node.name} is not `ctx`",
                        hint=f"async def {node.name}(ctx, …)")  # fmt: skip
+    if options is None and isinstance(mark, ast.Call) and mark.args:
+        hint = f"@workflow(name={ast.unparse(mark.args[0])}), or leave it out: the name is the function's"
+        return Problem("bad_workflow", f"@workflow at `{node.name}` takes its options by name", hint=hint)
     if options is None:
         message = f"an option of @workflow at `{node.name}` is not written as a literal"
         hint = "the module is scanned, not imported: write literal values, not names or calls"

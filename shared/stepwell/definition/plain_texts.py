@@ -14,6 +14,10 @@ from stepwell.definition.text import pointer_part
 _PLACEHOLDER = lazy(rf"\$\{{\{{?(\s*(?:{'|'.join(map(re.escape, NAMES))})\b[^{{}}]*)\}}\}}?")
 _PATH = lazy(r"\$\$?(?:\.[A-Za-z_]|\.\.|\[)\S*")  # JSONPath, as `$.order.id` or `$$.Execution.Id`
 _NAMES = lazy(r"\$(?:\.[A-Za-z_]\w*)*")  # a path that reads the same after `input`
+_BARE = lazy(  # a whole text such as `input.order.id`, also in one pair of braces; the name of a file is none
+    r"\{?\s*((?:input|state|steps|result|event|branch|run)(?:\.[A-Za-z_]\w*|\[\d+\]|\['[^']*'\])+)\s*\}?"
+    r"(?<!\.csv)(?<!\.json)(?<!\.jsonl)(?<!\.log)(?<!\.txt)(?<!\.xml)(?<!\.yaml)(?<!\.pdf)(?<!\.html)(?<!\.parquet)(?<!\.py)"
+)
 _ERROR = lazy(
     r"(?<![\w.])(?:States\.[A-Z]\w+|Sandbox\.Timedout|Lambda\.(?:ServiceException|AWSLambdaException|SdkClientException"
     r"|TooManyRequestsException|ClientExecutionTimeoutException))(?![\w.])"
@@ -32,7 +36,7 @@ _OF_LAMBDA = "the category of throttling and of Lambda's faults is transient, wh
 
 
 def lint_texts(context: Context, document: Mapping[str, Json]) -> None:
-    """Warns of `${input.x}`, of paths and expressions of Step Functions, and of the names of its errors."""
+    """Warns of `${input.x}`, `input.x`, paths and expressions of Step Functions, and of the names of its errors."""
     for key, value in document.items():
         if key not in _NO_TEMPLATES:
             _lint(context, key, value, f"/{pointer_part(key)}", own=True)
@@ -43,6 +47,8 @@ def _lint(context: Context, key: str, value: Json, path: str, own: bool) -> None
     if isinstance(value, str):
         if "$" in value or "States." in value or "Lambda." in value or "Sandbox." in value:
             _lint_text(context, key, value, path, own)
+        elif (key in _TEMPLATES or not own) and (found := _BARE.fullmatch(value)) is not None:
+            _warn(context, value, path, f"write {{{{ {found[1]} }}}}")
     elif isinstance(value, dict):
         own = own and key not in _OF_USERS
         for name, item in value.items():

@@ -12,11 +12,11 @@ from stepwell.definition.code.context_calls import Wrong, wrong_calls
 from stepwell.definition.code.context_forms import operation_of, wrong_forms
 from stepwell.definition.code.context_names import lacking_in_context
 from stepwell.definition.code.full_names import FullNames
-from stepwell.definition.code.modules import Code, Def, Function
+from stepwell.definition.code.modules import Code, Def, Function, is_property
 from stepwell.definition.code.objects import variables_of
 from stepwell.definition.code.set_loops import loops_over_sets
 from stepwell.definition.code.signatures import misfit
-from stepwell.definition.code.unawaited import returned_unawaited, used_unawaited
+from stepwell.definition.code.unawaited import COROUTINES, returned_unawaited, used_unawaited
 from stepwell.definition.context_options import OPTIONS
 from stepwell.definition.kept_outside import Inner, changes, is_container, is_object, lost_of, rebound, shared_defaults
 from stepwell.definition.nondeterminism import source_of
@@ -30,7 +30,6 @@ _OPERATIONS = frozenset({
 _AT_ONCE = frozenset({"start", "lock", "limit"})  # they are no operations that would be awaited themselves
 _READERS = frozenset({"query", "validator"})
 _CALLS_WHAT_IT_IS_GIVEN = re.compile(r"map|filter|sorted|min|max|(functools|itertools)\.\w+")
-_PROPERTIES = frozenset({"property", "cached_property"})
 
 
 def check_code(code: Code) -> list[Problem]:
@@ -123,7 +122,7 @@ class _Body:
             return
         if self._meaning(node) == "os.environ" and not (isinstance(node, ast.Name) and node.id in self._locals):
             yield self._not_the_same("environment", "os.environ reads the environment", "pass it as input", node)
-        elif isinstance(node, ast.Attribute) and (read := self._called(node)) and _is_property(read.node):
+        elif isinstance(node, ast.Attribute) and (read := self._called(node)) and is_property(read.node):
             yield from _Body(self._names, read, self._seen).problems()
 
     def _value_elsewhere(self, node: ast.expr) -> ast.expr | None:
@@ -149,7 +148,9 @@ class _Body:
             yield self._problem("never_awaited", f"{what} is made, and neither awaited nor started", hint, node)
 
     def _is_async(self, target: ast.expr) -> bool:
-        """Whether it names a coroutine function of the folder, or of the function's own, that is no step."""
+        """Whether it names a coroutine function: of the folder and no step, of the function's own, or of asyncio."""
+        if self._meaning(target) in COROUTINES:
+            return True
         called = self._called(target)
         return isinstance(self._inner(target) or (called and not called.mark and called.node), ast.AsyncFunctionDef)
 
@@ -223,6 +224,9 @@ class _Body:
             yield from self._of_target(node, node.args[0], operation)
         elif operation == "child" and node.args:
             yield from self._of_child(node, node.args[0])
+        elif operation == "run" and node.args and isinstance(made := node.args[0], ast.Call):
+            if (called := self._called(made.func)) is not None and called.mark == "step":
+                yield from self._of_called(called, made)
         elif not operation:
             yield from self._of_plain_call(node)
             for one in choices(Choice(self._function.module, node.func, self._variables), self._given_to):
@@ -381,11 +385,6 @@ def _replayed(function: Def) -> Iterator[ast.AST]:
 def _problem(code: str, message: str, hint: str, function: Function, node: ast.AST) -> Problem:
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1
     return Problem(code, message, hint=hint, file=function.module.file, line=line, column=column)
-
-
-def _is_property(method: Def) -> bool:
-    marks = (one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in method.decorator_list)
-    return not _PROPERTIES.isdisjoint(marks)
 
 
 def _reader_of(handler: Def) -> str:

@@ -13,6 +13,7 @@ from stepwell.values import dataclass
 
 Def: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKS = frozenset({"step", "workflow"})
+_PROPERTIES = frozenset({"property", "cached_property"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +163,9 @@ def _mark(node: Def) -> str:
         if name in _MARKS:
             return name
     return ""
+
+
+def is_property(method: Def) -> bool:
+    """Tells whether a method is called when it is read."""
+    marks = (one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in method.decorator_list)
+    return not _PROPERTIES.isdisjoint(marks)

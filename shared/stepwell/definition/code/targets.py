@@ -12,6 +12,7 @@ from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import Problem
 
 _SCHEME = "python:"
+_KEYS = ("run", "function")
 
 
 def check_targets(loaded: Loaded, file: str, code: Code, is_installed: Callable[[str], bool]) -> list[Problem]:
@@ -33,11 +34,11 @@ def target_functions(loaded: Loaded) -> set[str]:
 
 
 def _targets(value: Json, path: str) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
-    """Each `run:` or `function:` of a Python function: its place, its key and the mapping around it."""
+    """Each Python function of a `run:`, a `function:` or the `resources`: its place, its key, the mapping around it."""
     if isinstance(value, dict):
         for key, part in value.items():
             here = f"{path}/{pointer_part(key)}"
-            if key in {"run", "function"} and isinstance(part, str) and part.startswith(_SCHEME):
+            if (key in _KEYS or path == "/resources") and isinstance(part, str) and part.startswith(_SCHEME):
                 yield here, key, value
             yield from _targets(part, here)
     elif isinstance(value, list):

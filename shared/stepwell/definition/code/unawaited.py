@@ -11,6 +11,7 @@ from stepwell.definition.code.context_forms import AWAITED, operation_of
 from stepwell.definition.code.context_names import may_be_workflows
 from stepwell.definition.code.modules import Def, Function
 
+COROUTINES = frozenset({"asyncio.sleep", "asyncio.wait", "asyncio.wait_for"})  # they do nothing unless awaited
 _OF_OPERATIONS = frozenset({"cancel", "close", "done", "send", "throw", "url"})  # attributes that are no result's
 
 
@@ -21,7 +22,9 @@ def used_unawaited(function: Function) -> Iterator[Wrong]:
     nodes = list(ast.walk(function.node))
     values = [one for node in nodes for one in _values_in(node)]
     used = {id(one) for one in values}
-    in_vain = (made for name, made in _kept(nodes) if all(id(one) in used for one in _loads(nodes, name)))
+    failing = {id(one) for node in nodes for one in _parts_in(node)}
+    loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in _kept(nodes))
+    in_vain = (made for made, read in loads if used.issuperset(read) or not failing.isdisjoint(read))
     for made in (*values, *in_vain):
         if (name := operation_of(made)) in AWAITED:
             what = f"the operation ctx.{name}(…) is not awaited, and has no result"
@@ -65,12 +68,20 @@ def _loads(nodes: Iterable[ast.AST], name: str) -> Iterator[ast.AST]:
     return (one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load))
 
 
-def _values_in(node: ast.AST) -> Iterator[ast.expr]:
-    """Yields the expressions whose values the node needs: an operation that nobody has awaited has none."""
+def _parts_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Yields the expressions of which the node needs a part: an operation has none, also once somebody awaited it."""
     match node:
-        case ast.Subscript(value=value) | ast.FormattedValue(value=value) | ast.AugAssign(value=value):
+        case ast.Subscript(value=value):
             yield value
         case ast.Attribute(value=value, attr=attr) if attr not in _OF_OPERATIONS:
+            yield value
+
+
+def _values_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Yields the expressions whose values the node needs: an operation that nobody has awaited has none."""
+    yield from _parts_in(node)
+    match node:
+        case ast.FormattedValue(value=value) | ast.AugAssign(value=value):
             yield value
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
             yield from test.values if isinstance(test, ast.BoolOp) else [test]

@@ -16,6 +16,7 @@ from stepwell.definition.code.steps import wrong_steps_of
 from stepwell.definition.code.targets import check_targets, target_functions
 from stepwell.definition.code.typed_dicts import typed_dicts_of
 from stepwell.definition.loader import load_document
+from stepwell.definition.resources import FILES as RESOURCE_FILES
 from stepwell.errors import Problem
 from stepwell.project import project_of, this_python
 from stepwell.runtime.starts.folder import definition_files, load_folder, load_limits
@@ -36,7 +37,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     problems += wrong_steps_of(code)
     limits = load_limits(path)
     problems += [] if limits.problems else unknown_limits_of(code, limits.document)
-    for file in definition_files(path):
+    for file in (*definition_files(path), *_resource_files(path)):
         text, _ = read_text(file)
         if text is not None:
             loaded = load_document(text)
@@ -46,6 +47,11 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     problems += _unknown_children(path, code, own)
     problems += typed_dicts_of(code, targets, _oldest_python(path))
     return (*problems, *check_imports(code, texts, {one.rpartition(".")[0] for one in targets}))
+
+
+def _resource_files(path: Path) -> list[Path]:
+    """Returns the file that says what runs in place of the resources of state machines, if there is one."""
+    return [file for name in RESOURCE_FILES if (file := path / name).is_file()]
 
 
 def _unknown_children(path: Path, code: Code, own: Collection[str]) -> list[Problem]:
