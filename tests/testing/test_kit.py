@@ -111,6 +111,14 @@ def test_files_of_other_tools_do_not_make_a_workflow_folder(tmp_path: Path) -> N
     assert workflow_folder(tmp_path / "tests" / "test_one.py", tmp_path, "") == tmp_path / "tests"
 
 
+def test_a_folder_called_workflows_comes_before_the_definitions_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "exported.json").write_text('{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}')
+    folder = tmp_path / "workflows"
+    folder.mkdir()
+    (folder / "one.py").write_text("from stepwell import workflow\n\n@workflow\nasync def one(ctx): pass\n")
+    assert workflow_folder(tmp_path / "tests" / "test_one.py", tmp_path, "") == folder
+
+
 def test_a_workflow_may_be_built_of_models(stepwell: Stepwell) -> None:
     ask = NodeDef(wait=WaitDef(for_="approval", timeout="2h"), transitions=[TransitionDef(to="end")])
     stepwell.define(WorkflowDef(workflow="built", nodes={"ask": ask}))

@@ -42,7 +42,7 @@ def workflow_folder(test: Path, root: Path, named: str) -> Path:
     for folder in (test.parent, *test.parent.parents):
         if project and folder == project.root:
             return project.folder
-        for candidate in (folder, folder / "workflows"):
+        for candidate in (folder / "workflows", folder):  # as the commands choose
             if _has_workflows(candidate):
                 return candidate
         if folder == root:
