@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Write
@@ -187,7 +186,11 @@ class Redriver:
 
     async def copy(self, run_id: str, plan: Plan) -> None:
         """Writes the records that a run keeps, each into a free slot, in no order: nobody reads them yet."""
-        await for_all(plan.logs, partial(self._write, run_id), self._at_once)
+
+        async def write(kept: tuple[str, Record]) -> None:
+            await self._write(run_id, *kept)
+
+        await for_all(plan.logs, write, self._at_once)
 
     async def mark_all(self, many: Sequence[Standing], given: Redriven, by: str) -> None:
         """Records that these branches go on."""
@@ -259,8 +262,7 @@ class Redriver:
             changed_ms=now_ms,
         )
 
-    async def _write(self, run_id: str, kept: tuple[str, Record]) -> None:
-        token, record = kept
+    async def _write(self, run_id: str, token: str, record: Record) -> None:
         body = await stow(encode_record(changed(record, together=0)), self._ports.blobs, run_id)
         await self._ports.log.append(run_id, token, record.slot, body)
 
