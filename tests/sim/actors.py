@@ -27,6 +27,7 @@ class Envelope:
     deliveries: int = 0
     number: int = 0
     is_left: bool = False  # to newer code, by old code that took it
+    is_late: bool = False  # due before, but the queue is backed up
 
     def __str__(self) -> str:
         inner = {key: value for key, value in self.body.items() if key not in {"type", "run_id", "payload"}}
@@ -52,6 +53,7 @@ class Actor:
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
     since_ms: int = 0  # when it took its envelope
+    delivery: int = 1  # which delivery of that it was
     since: int = 0  # how many records the world had then
     is_behind: bool = False  # another was first while its step ran: what comes of that is dropped
     doom: tuple[str, bool] | None = None  # the call to a port where it dies, and whether behind it

@@ -18,6 +18,7 @@ from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.starts.starting import Signal, Start
 from tests.sim.actors import START_MS, Envelope
 from tests.sim.answered_programs import failure_of, note_answer
+from tests.sim.backlog_programs import STILL_MS
 from tests.sim.gather_programs import GATHERS
 from tests.sim.programs import Program
 from tests.sim.seen import Read, Told
@@ -116,6 +117,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "unpause": lambda: service.unpause(run_id),
         "stop": lambda: world.parts.workflow_pauses.pause("*", "wait", "kim"),
         "resume": lambda: world.parts.workflow_pauses.unpause("*"),
+        "sweep": lambda: world.parts.sweeper.sweep(STILL_MS),
         "redrive": lambda: service.redrive(run_id, who="kim"),
         "signal": lambda: service.start(_start_of(world.program, Signal(body["name"], body["input"], body["id"]))),
         "update": lambda: service.update(run_id, body["name"], body["input"], body["id"]),

@@ -121,9 +121,11 @@ def _check_end_of(world: World) -> None:
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    if any(envelope.is_left for envelope in world.envelopes):
+    if any(envelope.is_left or envelope.is_late for envelope in world.envelopes):
         return
     to_come = {envelope.body["type"].partition(" ")[0] for envelope in world.envelopes if envelope.kind == "client"}
+    if not (world.main.backlog and world.main.backlog.loses_start):
+        to_come.discard("sweep")  # it mends nothing here
     if to_come:
         if to_come <= {"unpause", "resume"}:  # amid a pause: what is paused stands, and holds up nobody
             for broken in laws_of_quiet_limits(world, _under_way(world)):
@@ -170,7 +172,8 @@ def _check_quiet_of(world: World) -> None:
     logs = world.logs.look()
     if ROOT not in logs.tokens:
         return
-    under_way = {name for envelope in world.envelopes for name in _names_of(envelope.body, world.run_id)}
+    messages = [envelope.body for envelope in world.envelopes if envelope.kind != "client"]
+    under_way = {name for body in messages for name in _names_of(body, world.run_id)}
     for broken in laws_of_quiet_callers(world):
         raise BrokenLawError(broken)
     for broken in laws_of_quiet_code(world, logs.tokens, under_way):

@@ -12,6 +12,7 @@ from stepwell.engine.records import Record, Topic
 from stepwell.engine.stored.token_batches import decode_records
 from stepwell.runtime.ports import Blobs, Saved
 from tests.sim.actors import Actor
+from tests.sim.backlog_laws import note_pick_up
 from tests.sim.erased_programs import note_deletion
 from tests.sim.pace_laws import note_turns
 from tests.sim.programs import SUFFIX
@@ -28,6 +29,7 @@ def note(world: World, name: str, args: tuple[Any, ...], made: Any) -> None:
     """What the laws want to know of a call that has happened."""
     note_deletion(world, name, args, made)
     note_turns(world, name, args, made)
+    note_pick_up(world, name, args, made)
     if name in {"append", "consume"} and world.current:
         _note_attempts(world, world.current, args, is_written=made is None)
     if name == "append" and '"kind":"undone"' in args[3] and world.current and world.current.undid:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from stepwell.errors import PortError
 from stepwell.runtime.ports import Lane
 from tests.sim.actors import Envelope, stop
+from tests.sim.backlog_laws import watch_send
+from tests.sim.backlog_programs import delivered_ms, is_lost
 from tests.sim.batch_laws import watch_call
 from tests.sim.called_programs import overtake, stall
 from tests.sim.code_laws import watch_code
@@ -90,7 +92,12 @@ class StoppingQueue:
         taken = world.current.envelope.body if world.current else None
         world.has_left |= message is taken
         count_wake(world, message)
-        world.post(Envelope(str(lane), message, at_ms or world.now_ms, is_left=message is taken))
+        if not is_lost(world, lane):
+            watch_send(world, message)
+            due_ms = at_ms or world.now_ms
+            comes_ms = delivered_ms(world, lane, due_ms)
+            is_left, is_late = message is taken, comes_ms > due_ms
+            world.post(Envelope(str(lane), message, comes_ms, is_left=is_left, is_late=is_late))
         await after(what)
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.errors import ExpressionError, PortError
 
 if TYPE_CHECKING:
+    from tests.sim.backlog_programs import Backlog
     from tests.sim.snags import Snag
 
 TOPICS = ("a", "b")
@@ -99,6 +100,7 @@ class Program:
     asks: tuple[Mapping[str, Any], ...] = ()  # of clients, of a durable function; `after_s`: when
     emits: int = 0  # pieces of live output of each try of a step
     snags: tuple[Snag, ...] = ()  # at which calls who is held up
+    backlog: Backlog | None = None  # how short invocations are, and how late their messages
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

@@ -17,6 +17,7 @@ from stepwell.runtime.ports import Lane
 from stepwell.runtime.waits.paces import Paces
 from tests.sim.actors import Actor, Envelope
 from tests.sim.asked_programs import make_asked
+from tests.sim.backlog_programs import make_backlog, with_backlog
 from tests.sim.batch_programs import make_batched, with_batches
 from tests.sim.called_programs import STALLS, post_calls, with_calls
 from tests.sim.child_programs import DEEPEST, make_family
@@ -62,6 +63,7 @@ _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+BACKED_UP_FROM = 16_000_000_000  # seeds from here on are of short invocations, behind a queue that is backed up
 SNAGGED_FROM = 14_000_000_000  # seeds from here on are of actors that are held up at a call
 EACH_SNAGGED = 100_000_000  # seeds are of each of these programs, in this order
 (
@@ -125,7 +127,7 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
-    if seed >= SNAGGED_FROM:
+    if SNAGGED_FROM <= seed < BACKED_UP_FROM:
         return SNAGGED[(seed - SNAGGED_FROM) // EACH_SNAGGED](random.Random(f"snags {seed}"))
     for begin, families, changes, name in _CHANGED:
         if seed >= begin:
@@ -172,7 +174,13 @@ _PAUSED = (
 )  # fmt: skip
 
 
+_BACKED_UP = (
+    HELD_FROM, 0, HELD_FROM, FAMILIES, HELD_FROM, PARTS_FROM, LOCKED_FROM, LIMITED_FROM, THROTTLED_FROM, GATHERED_FROM,
+    DURABLE_FROM, TASKS_FROM, BATCHES_FROM, SHOWN_FROM, RELEASED_FROM, ASKED_FROM, OVERLAPS_FROM, FIRST_FROM,
+)  # fmt: skip
+
 _CHANGED = (  # programs of other families, of which more is asked
+    (BACKED_UP_FROM, _BACKED_UP, with_backlog, "backlogs"),
     (PAUSED_FROM, _PAUSED, with_pauses, "pauses"),
     (ERASED_FROM, _ERASED, with_deletions, "deletions"),
     (CALLED_FROM, _CALLED, with_calls, "calls"),
@@ -238,6 +246,8 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
             make_zombies(world, are_held=HELD_FROM <= seed < OVERLAPS_FROM)
         if program.snags:
             make_snags(world)
+        if program.backlog:
+            make_backlog(world)
         if CALLED_FROM <= seed < ERASED_FROM:
             world.chances.stalls = STALLS
         if program.takes_time:
@@ -389,7 +399,7 @@ def _deliver(world: World, envelope: Envelope) -> None:
     worker = world.fate.randrange(60) + 100 * is_old
     work = _work(world, envelope)
     actor = Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms)
-    actor.since = world.written
+    actor.since, actor.delivery = world.written, envelope.deliveries
     world.actors.append(actor)
     if world.tell:
         world.say(f"{name}: takes {envelope}{' with old code' if is_old else ''}")

@@ -40,6 +40,7 @@ from stepwell.runtime.waits.paces import Paces
 from stepwell.runtime.waits.permits import Reply
 from stepwell.runtime.waits.throttling import Throttling
 from tests.sim import endless, undo_laws
+from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.pause_mutants import abandoned_left_at_rest
 
 MANY = 1_000_000  # tries
@@ -355,5 +356,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (later_turn_dropped, (3_820_000_247,)),
     (woken_by_all, (9_000_700_184,)),
     (forgotten_once_cancelled, (13_083_005_275,)),
+    (spare_by_its_header, (16_000_001_838, 16_000_003_386)),
+    (spare_after_another, (16_000_001_269, 16_000_003_771)),
 )
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -18,6 +18,8 @@ from stepwell.runtime.loop.outputs import Output
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.actors import START_MS, Actor, stop
 from tests.sim.answered_programs import post_answers
+from tests.sim.backlog_laws import watch_spare, watch_time
+from tests.sim.backlog_programs import duration_ms
 from tests.sim.batch_laws import watch_begin, watch_end
 from tests.sim.cost_programs import watch_cost
 from tests.sim.fn_code import CANNOT_IMPORT
@@ -96,11 +98,13 @@ class Steps:
         if not undoes(call):
             world.seen_of[call.run_id].given.setdefault((call.key, call.attempt), []).append(call.input)
             watch_begin(world, call)
+            watch_spare(world, call)
             watch_cost(world, call)
             post_answers(world, call)
         if actor:
             actor.is_behind = False
-        await _pass_time(world, call, took_ms := world.main.duration_ms(call))
+        watch_time(world, call, took_ms := duration_ms(world, call))
+        await _pass_time(world, call, took_ms)
         watch_end(world, call, took_ms)
         outcome = program.outcome(call, world.now_ms, world.seen)
         await self._emit(call, actor.worker if actor else 0)

@@ -26,6 +26,7 @@ from tests.sim.hunting import FEW_SCHEDULES, MOST_SCHEDULES, MUTANTS, RARE, caug
 from tests.sim.rows import MET, counted, expected, met
 from tests.sim.schedule import (
     ASKED_FROM,
+    BACKED_UP_FROM,
     BATCHES_FROM,
     CALLED_FROM,
     COSTLY_FROM,
@@ -91,6 +92,7 @@ OF_PAUSED = 50  # schedules of runs and workflows that are paused for a while
 OF_RUNS_THROTTLED = 40  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
+OF_BACKLOGS = 84  # schedules of short invocations, behind a queue that is backed up
 OF_BATCHES = 60  # schedules of chains, and of all families, whose records are gathered
 OF_LANES = 54  # schedules of all families, with lanes
 OF_WAITS = 80  # schedules of waits for several things
@@ -278,6 +280,11 @@ def test_every_law_holds_where_steps_are_written_together() -> None:
     assert lawful(range(BATCHES_FROM, BATCHES_FROM + OF_BATCHES)) is None
 
 
+def test_every_law_holds_where_invocations_are_short_and_messages_wait_until_the_sweeper_sends_more() -> None:
+    """No step is cut off, and a message that came in vain leaves a run to the worker that has it."""
+    assert lawful(range(BACKED_UP_FROM, BACKED_UP_FROM + OF_BACKLOGS)) is None
+
+
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
     """One holder at a time, everybody has his turn, and nothing is held for good."""
     assert lawful(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
@@ -384,7 +391,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips"
         r"|the engine met|throttle|turns|retriers|batches|keys|costs|starts|compensation|functions|tasks|callers"
-        r"|streams|transactions|replay|ids|messages|\w+ attempt",
+        r"|streams|transactions|replay|ids|messages|budgets|\w+ attempt",
         found.why,
     ), found.why
     assert run_schedule(found.seed) is None  # it is the mutant that was caught, and it left nothing behind
