@@ -94,9 +94,9 @@ class Plan:
 
     def _check(self) -> None:
         if len(self.logs) + len(self.branches) + len(self.finished) + self.arrived > REDRIVE_WRITES:
-            raise Conflict(f"a redrive writes at most {REDRIVE_WRITES:,} times, and this one would write more: "
-                           "once for each record that it keeps, and for each branch",
-                           code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
+            raise Conflict(f"a redrive or a fork writes at most {REDRIVE_WRITES:,} times, and this one needs more: "
+                           "once for each record that it keeps, and for each branch", code="log_too_long",
+                           hint="go on `from` an earlier step or `at` an earlier slot, or rerun it")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
