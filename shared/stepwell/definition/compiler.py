@@ -25,6 +25,7 @@ from stepwell.definition.formats.timeline import compile_timeline
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
 from stepwell.definition.plain_texts import lint_texts
+from stepwell.definition.state_names import check_state_read
 from stepwell.definition.states_language import named_by, with_resources
 from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import DefinitionError, Problem
@@ -49,6 +50,7 @@ COMPILERS = {
     "function": compile_function,
     "States": _compile_states,
 }
+_WITH_STATE = frozenset({"nodes", "timeline", "steps"})  # an agent's variables may come from anywhere
 _OF_ONE_FORMAT = {  # keys that the other formats do not have
     "StartAt": ("States", "write `start` in `nodes`; else a run begins at the first"),
     "resources": ("States", "write at each step what it runs"),
@@ -241,6 +243,8 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     made = replace(made, nodes={**made.nodes, **check_forks(context, nodes, start, paths)})
     if context.failed:
         return None
+    if written_as in _WITH_STATE:
+        check_state_read(context, nodes, document)
     if written_as != "States":
         lint(context, nodes, paths)
         lint_compensation(context, made, paths)
