@@ -20,14 +20,14 @@ from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumptio
 from stepwell.engine.token import NEW
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
-from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound, RunDeleted
+from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.branches import branches_from
 from stepwell.runtime.calls.callbacks import Callbacks
-from stepwell.runtime.calls.gathering import Gatherer, check_gathered
+from stepwell.runtime.calls.gathering import Gatherer
 from stepwell.runtime.calls.givens import Givens
 from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
@@ -36,6 +36,7 @@ from stepwell.runtime.calls.narration import Narrator
 from stepwell.runtime.calls.polling import poll
 from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.run_forks import RunForker
+from stepwell.runtime.calls.starts import Starts
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Answer, Door
@@ -48,8 +49,7 @@ from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
 from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
-from stepwell.runtime.starts.keys import header_of
-from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_start
+from stepwell.runtime.starts.starting import Start, Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
@@ -83,7 +83,8 @@ class Service:
         self._approvals = Approvals(advance, self._standing, logbook.with_branches, performer.permits)
         self.callbacks = Callbacks(ports, logbook, coordinator, door)
         self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking, copies_at_once)
-        self._gatherer = Gatherer(ports, logbook, starter, door, advance, new_id)
+        gatherer = Gatherer(ports, logbook, starter, door, advance, new_id)
+        self._starts = Starts(ports, starter, gatherer, performer.sending, new_id)
         self.forker = RunForker(ports, logbook, starter, self._redriver)
 
     # -- starting
@@ -97,51 +98,13 @@ class Service:
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
-        started = await self._start(graph, request)
+        started = await self._starts.start(graph, request)
         return replace(started, warnings=self._starter.warnings(graph, request.input))
 
     async def batch(self, batch: Batch, key: str = "") -> Started:
         """Starts a run that acts on all runs of a filter. Raises InvalidInput, Conflict (key with another body)."""
         check_batch(batch)
-        return await self._start(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
-
-    async def _start(self, graph: Graph, request: Start) -> Started:
-        check_start(request)
-        header = header_of(graph, request, self._new_id, self.ports.clock.now_ms())
-        if graph.gathering is not None and not request.origin:
-            check_gathered(graph, request)
-            return await self._gatherer.take(graph, header, is_keyed=bool(request.key or request.run_id))
-        there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
-        if there is not None and run_info(there).gathers and (led := await self._gatherer.before(header)) is not None:
-            return led
-        if there is None:  # else the first run answers, whatever today's schema says of its input
-            self._starter.check(graph, header)
-        event = None if request.event is None else replace(
-            request.event, id=request.event.id or f"evt_{self._new_id()}")  # fmt: skip
-        if event is not None:  # before the run: a caller that dies in between asks again
-            await self._signal(graph, there, header.run_id, event)
-        there = there or await self._created(graph, header, event)
-        if there is not None and there.fingerprint != header.fingerprint and request.event is None:
-            what = "idempotency key" if request.key else "run id"
-            raise Conflict(f"this {what} started another run, with another body", code="already_used",
-                           hint="repeat the first body, or take a new one")  # fmt: skip
-        kept = there or header
-        if not kept.idle and not kept.started_ms and not kept.status.terminal:
-            await self._starter.set_going(kept)  # also for a repeated call: the first may have died right here
-        return Started(kept, there is None)
-
-    async def _created(self, graph: Graph, header: Header, event: Signal | None) -> Header | None:
-        try:
-            return await self._starter.create(graph, header)
-        except RunDeleted:  # and the next run of this id is not to find the event
-            if event is not None:
-                await self.ports.erasure.erase_event(run_topic(event.name, header.run_id), event.id)
-            raise
-
-    async def _signal(self, graph: Graph, there: Header | None, run_id: str, event: Signal) -> None:
-        if there is not None and there.workflow != graph.name:
-            raise Conflict(f"run {run_id} is one of {there.workflow}", code="already_used")
-        await self._performer.sending.signal(there, run_id, event)
+        return await self._starts.start(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
 
     async def start_idle(self, run_id: str, who: str = "") -> Header:
         """Starts a run that was only created. Raises NotFound, Conflict."""
