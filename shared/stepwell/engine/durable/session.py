@@ -358,21 +358,22 @@ class Session:
     def _claim(self, entry: Entry) -> None:
         """These operations of the tasks have begun."""
         result, fresh = self.result(), self._runner.fresh
-        begun = [str(one.asked) for one in fresh[: len(entry.begun)]]
+        claimed = fresh[: len(entry.begun)]
+        begun = [str(one.asked) for one in claimed]
         if not isinstance(result, Together) or begun != list(entry.begun):
             instead = str(result.asked) if isinstance(result, Suspended) else None
             actual = shown(begun) if isinstance(result, Together) else instead
             self._result = asks_for_another(entry, actual, self._runner.place, shown(entry.begun))
             return
-        asked = [one.asked for one in fresh[: len(begun)]]
+        asked = [one.asked for one in claimed]
         if self._has_other_arguments(entry, asked):
             place = self._runner.place
             self._result = of_other_arguments(entry, shown(begun), place, asked, shown(entry.begun))
             return
-        for index, pending in enumerate(fresh[: len(entry.begun)]):
+        for index, pending in enumerate(claimed):
             pending.place = (entry.slot, index)
             self.open[entry.slot, index] = pending
-        del fresh[: len(entry.begun)]
+        del fresh[: len(claimed)]
         for pending in self._runner.cancelled:
             if pending.place is not None:
                 self.open.pop(pending.place, None)
@@ -405,14 +406,9 @@ class Session:
             self._ahead = ([], 0)
 
     def _hold_back(self) -> None:
-        runner = self._runner
-        if not self._locks.waiting:
-            for one in runner.fresh:
-                if one.asked.kind in OF_LOCKS:
-                    break
-            else:  # as for nearly all operations
-                return
-        self._locks.hold_back(runner.fresh, self.open.values(), runner.cancelled, has_timer=runner.due_ms is not None)
+        runner, locks = self._runner, self._locks
+        if locks.waiting or any(one.asked.kind in OF_LOCKS for one in runner.fresh):
+            locks.hold_back(runner.fresh, self.open.values(), runner.cancelled, has_timer=runner.due_ms is not None)
 
     def _result_of(self, value: object, error: BaseException | None) -> Result:
         if issubclass(type(error), Cancelled):  # isinstance would read `__class__`, which may raise
