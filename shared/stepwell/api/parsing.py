@@ -7,7 +7,6 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from stepwell.definition.graph import Json
-from stepwell.definition.text import closest
+from stepwell.definition.text import closest, did_you_mean, pointer
 from stepwell.errors import InvalidInput, Problem, UserError
 from stepwell.limits import BODY_BYTES, JSON_DEPTH
 from stepwell.runtime.admission import check_json
@@ -94,7 +93,7 @@ def _validated(model: type[M], value: Json, what: str) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        problems = tuple(Problem(one["type"], _message(one, model), path=_pointer(one["loc"])) for one in found)
+        problems = tuple(Problem(one["type"], _message(one, model), path=pointer(one["loc"])) for one in found)
         flaws = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
         raise InvalidInput(f"the {what} is wrong: {flaws}", hint=_takes(model, what), problems=problems) from error
 
@@ -123,12 +122,8 @@ def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _not_one_of(given: Json, words: list[str]) -> str:
-    near = get_close_matches(given, words, 1) if isinstance(given, str) else []
-    return f"it must be one of {', '.join(words)}{f'; did you mean `{near[0]}`?' if near else ''}"
-
-
-def _pointer(place: tuple[int | str, ...]) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+    near = did_you_mean(given, words) if isinstance(given, str) else ""
+    return "; ".join(filter(None, (f"it must be one of {', '.join(words)}", near)))
 
 
 def _refuse_constant(name: str) -> Json:

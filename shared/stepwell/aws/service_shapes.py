@@ -11,14 +11,14 @@ stream    text, or base64                            bytes to read
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from stepwell.aws.service_names import java_name
+from stepwell.aws.service_names import java_name, operation
 from stepwell.definition.graph import Json
+from stepwell.definition.text import compact_json
 from stepwell.limits import ANSWER_BYTES
 
 _UNTOLD = "ResponseMetadata"
@@ -42,9 +42,9 @@ def request_of(shape: Any, given: Json, *, takes_json: bool = False) -> Any:
         case "list" if isinstance(given, list):
             return [request_of(shape.member, value, takes_json=takes_json) for value in given]
         case "blob":
-            return given.encode() if isinstance(given, str) else _written(given).encode()
+            return given.encode() if isinstance(given, str) else compact_json(given).encode()
         case "string" if not isinstance(given, str):
-            return _written(given) if takes_json or not isinstance(given, dict | list) else given
+            return compact_json(given) if takes_json or not isinstance(given, dict | list) else given
         case "integer" | "long" if isinstance(given, float) and given.is_integer():
             return int(given)
         case _:
@@ -56,13 +56,9 @@ def names_of(shape: Any) -> dict[str, str]:
     return {written.lower(): name for name in shape.members for written in (java_name(name), name)}
 
 
-def _written(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def answer_of(shape: Any, answer: Any, *, is_native: bool) -> Json:
     """Returns an answer as JSON, with names in capital letters. `is_native`: as the model writes them otherwise."""
-    named = _capital if is_native else java_name
+    named = operation if is_native else java_name
     if shape is None:
         return {}
     told = {name: value for name, value in answer.items() if name != _UNTOLD}
@@ -101,7 +97,3 @@ def _text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return base64.b64encode(value).decode()
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
 from stepwell.definition.graph import NEVER_RETRIED
+from stepwell.definition.text import did_you_mean
 from stepwell.errors import Problem
 
 CATEGORIES = ("transient", "step", "timeout", "external", "worker_lost", "validation", "governance")
@@ -20,8 +19,8 @@ def doubtful_category(name: str, path: str = "") -> Problem | None:
         message = f"errors of the category `{name}` are never retried, so that `on: {name}` has no effect"
         hint = "remove it, or name a type of errors" if name == "validation" else "remove it"
         return Problem("never_retried", message, path, hint, severity="warning")
-    near = difflib.get_close_matches(name, CATEGORIES, n=1, cutoff=_NEAR)
+    near = did_you_mean(name, CATEGORIES, _NEAR)
     if name in CATEGORIES or not name.islower() or not near:
         return None
     message = f"no category of errors is called `{name}`, so that only errors of this type are retried"
-    return Problem("unknown_category", message, path, f"did you mean `{near[0]}`?", severity="warning")
+    return Problem("unknown_category", message, path, near, severity="warning")

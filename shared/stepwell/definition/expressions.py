@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from stepwell.definition.cel.compile import STRINGS, bare, compile_source, shown
+from stepwell.definition.cel.compile import STRINGS, bare, compile_source
 from stepwell.definition.formats.variables import SOURCES, Lookup, lookup_of, variable, words_of
 from stepwell.definition.graph import Collection, Expression, Json
-from stepwell.definition.text import pointer_part
+from stepwell.definition.text import compact_json, one_line, pointer_part
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
 
@@ -70,9 +70,9 @@ class CelExpression:
             scope |= {name: variable(scope, name) for name in self._variables}
             return finish(self._code(Frame(scope, budget, self._given)))
         except ExpressionError as error:
-            raise ExpressionError(f"{error.message}, in {shown(self.text)}", hint=error.hint) from None
+            raise ExpressionError(f"{error.message}, in {one_line(self.text)}", hint=error.hint) from None
         except Exception as error:  # any error must fail the node, not the worker
-            raise ExpressionError(f"{type(error).__name__} while evaluating {shown(self.text)}") from error
+            raise ExpressionError(f"{type(error).__name__} while evaluating {one_line(self.text)}") from error
 
 
 Part: TypeAlias = CelExpression | Lookup  # the content of {{ }}
@@ -250,7 +250,7 @@ def _pieces(text: str, variables: bool = False) -> Iterator[str | Part]:
             yield text[at:start]
         end = _end_of_expression(text, start + 2)
         if end < 0:
-            raise ExpressionError(f"{shown(text)} has {{{{ without }}}}", hint="close the template with }}")
+            raise ExpressionError(f"{one_line(text)} has {{{{ without }}}}", hint="close the template with }}")
         whole, source = text[start : end + 2], text[start + 2 : end].strip()
         lookup = lookup_of(whole, source, NAMES) if variables else None
         yield lookup or _expression(whole, source, variables=variables)
@@ -276,4 +276,4 @@ def _end_of_expression(text: str, at: int) -> int:
 def _as_text(value: Json, nothing_is_empty: bool = False) -> str:
     if value is None and nothing_is_empty:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else compact_json(value)

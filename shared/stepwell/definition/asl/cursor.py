@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from stepwell.definition.text import one_line
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
 
@@ -78,15 +79,9 @@ class Cursor:
     def wrong(self, message: str, hint: str, at: int | None = None) -> ExpressionError:
         place = (self.at if at is None else at) + 1
         return ExpressionError(
-            f"{message}, at character {place} of {shown(self.text)}", code="bad_expression", hint=hint
+            f"{message}, at character {place} of {one_line(self.text)}", code="bad_expression", hint=hint
         )
 
 
 def unescaped(text: str) -> str:
     return _ESCAPE.sub(r"\1", text) if "\\" in text else text
-
-
-def shown(text: str) -> str:
-    """Shortens a text to one line for a message."""
-    line = " ".join(text.split())
-    return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"

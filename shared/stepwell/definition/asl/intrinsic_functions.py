@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from stepwell.definition.asl.cursor import shown
 from stepwell.definition.asl.path_steps import kind
 from stepwell.definition.asl.weights import has_half_a_pair, is_number, key_of
 from stepwell.definition.graph import Json
+from stepwell.definition.text import compact_json, one_line
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
 
@@ -51,10 +51,6 @@ def holes(template: str) -> int:
     return sum(found[0] == "{}" for found in _HOLE.finditer(template))
 
 
-def compact(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def _format(template: Json, *values: Json) -> str:
     text = _text(template, "the template")
     if holes(text) != len(values):
@@ -71,7 +67,7 @@ def _shown(value: Json) -> str:
         return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}={_shown(item)}' for key, item in value.items())}}}"
-    return compact(value)
+    return compact_json(value)
 
 
 def _string_to_json(text: Json) -> Json:
@@ -211,7 +207,7 @@ def _integer(value: Json, what: str) -> int:
 def _described(value: Json) -> str:
     if value is None or isinstance(value, (bool, list, dict)):
         return kind(value)
-    return shown(value if isinstance(value, str) and value else compact(value))
+    return one_line(value if isinstance(value, str) and value else compact_json(value))
 
 
 def _listed(*items: Json) -> Json:
@@ -225,7 +221,7 @@ def _length(items: Json) -> int:
 FUNCTIONS: dict[str, Function] = {
     "States.Format": Function(1, None, _format),
     "States.StringToJson": Function(1, 1, _string_to_json),
-    "States.JsonToString": Function(1, 1, compact),
+    "States.JsonToString": Function(1, 1, compact_json),
     "States.Array": Function(0, None, _listed),
     "States.ArrayPartition": Function(2, 2, _partition),
     "States.ArrayContains": Function(2, 2, _contains),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from stepwell.definition.graph import Json
-from stepwell.definition.text import closest
+from stepwell.definition.text import closest, compact_json
 
 ALL = "States.ALL"
 EXECUTION = "execution"  # the tag that has the name which StartExecution gave a run
@@ -95,7 +94,7 @@ def cause_of(error: Mapping[str, Json]) -> str:
     message, child = str(error.get("message") or ""), error.get("data")
     if error.get("is_thrown"):
         kind = _NAMED.get(error["type"], error["type"])
-        return _json({"errorMessage": message, "errorType": kind, "stackTrace": []})
+        return compact_json({"errorMessage": message, "errorType": kind, "stackTrace": []})
     if error["type"] != "child_failed" or not isinstance(child, dict) or "run_id" not in child:
         return message
     failed, workflow, run_id = child.get("error"), child["workflow"], child["run_id"]
@@ -107,11 +106,7 @@ def cause_of(error: Mapping[str, Json]) -> str:
         "StateMachineArn": f"arn:aws:states:::stateMachine:{workflow}",
         "Status": _CHILD_STATUS.get(child["status"], "FAILED"),
     }
-    return _json(told)
-
-
-def _json(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return compact_json(told)
 
 
 def takes(error_equals: Sequence[str], failure_type: str, category: str, data: Json = None) -> bool:

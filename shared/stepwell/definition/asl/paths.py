@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from stepwell.definition.asl.cursor import Cursor, shown
+from stepwell.definition.asl.cursor import Cursor
 from stepwell.definition.asl.path_parse import PATH_HINT, Path, parse_path
 from stepwell.definition.asl.path_steps import NothingError, follow, is_single, kind, select
 from stepwell.definition.asl.weights import check_weight
 from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
-from stepwell.definition.text import closest
+from stepwell.definition.text import closest, one_line
 from stepwell.errors import ExpressionError
 from stepwell.limits import JSON_DEPTH
 from stepwell.values import dataclass
@@ -55,7 +55,7 @@ class Compiled:
         except ExpressionError:
             raise
         except Exception as error:  # any error must fail the state, not the worker
-            raise ExpressionError(f"{type(error).__name__} while evaluating {shown(self.text)}") from error
+            raise ExpressionError(f"{type(error).__name__} while evaluating {one_line(self.text)}") from error
 
 
 def compile_path(text: str) -> Query:
@@ -117,7 +117,7 @@ def read_path(cursor: Cursor) -> Code:
             return value if compute is None else compute(value)
         except NothingError as nothing:
             hint = "check what the state before gives, or test with IsPresent before"
-            message = f"{shown(text)} selects nothing: {nothing}"
+            message = f"{one_line(text)} selects nothing: {nothing}"
             raise ExpressionError(message, code="parameter_path_failure", hint=hint) from None
 
     return evaluate
@@ -145,7 +145,7 @@ def _root(name: str, text: str) -> Callable[[Scope], Json]:
     def variable(scope: Scope) -> Json:
         if name in scope.variables:
             return scope.variables[name]
-        message = f"there is no variable ${name}, which {shown(text)} reads"
+        message = f"there is no variable ${name}, which {one_line(text)} reads"
         hint = closest(name, scope.variables) or "assign it in a state before"
         raise ExpressionError(message, code="unknown_variable", hint=hint)
 
@@ -165,7 +165,7 @@ def _opened(found: Json, place: Sequence[str | int], at: int) -> Json:
         problem = f"there is {kind(found)} where {'an object' if isinstance(key, str) else 'a list'} is needed"
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     raise ExpressionError(
-        f"the result cannot be put at {shown('$' + where)}: {problem}",
+        f"the result cannot be put at {one_line('$' + where)}: {problem}",
         code="result_path_failure",
         hint="choose another ResultPath, or make the object in a state before",
     )

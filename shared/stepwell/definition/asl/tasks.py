@@ -21,7 +21,7 @@ from stepwell.definition.asl.frames import Frame
 from stepwell.definition.asl.names import is_thrown
 from stepwell.definition.graph import Json, Throws
 from stepwell.definition.states_language import is_named
-from stepwell.definition.text import closest
+from stepwell.definition.text import closest, compact_json
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
 
@@ -150,7 +150,7 @@ def _started(given: Json, mapped: Mapping[str, str], call: str) -> Target | Unsu
 
     def execution(frame: Frame, brought: Json) -> Json:
         is_parsed = call.endswith(":2")
-        output = brought if is_parsed else json.dumps(brought, ensure_ascii=False, separators=(",", ":"))
+        output = brought if is_parsed else compact_json(brought)
         return {"Name": name, "Output": output, "StateMachineArn": arn, "Status": "SUCCEEDED"}
 
     def begun(frame: Frame, brought: Json) -> Json:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from stepwell.definition.asl.cursor import shown
 from stepwell.definition.asl.intrinsics import HINT, value_code
 from stepwell.definition.asl.paths import Code, Compiled, Query, Scope
 from stepwell.definition.asl.weights import check_weight
 from stepwell.definition.cel.values import Budget
 from stepwell.definition.graph import Json
-from stepwell.definition.text import pointer_part
+from stepwell.definition.text import one_line, pointer_part
 from stepwell.errors import ExpressionError
 from stepwell.limits import JSON_DEPTH
 
@@ -89,10 +88,10 @@ def _field(holder: dict[str, Json], key: str, place: str) -> Code:
     if not name:
         raise ExpressionError("the key has no name before .$", code="bad_expression", hint="write name.$")
     if name in holder:
-        message = f"both {shown(name)} and {shown(key)} are given"
+        message = f"both {one_line(name)} and {one_line(key)} are given"
         raise ExpressionError(message, code="bad_expression", hint="leave one of them out")
     if not isinstance(text, str):
-        message = f"{shown(key)} must hold a string"
+        message = f"{one_line(key)} must hold a string"
         raise ExpressionError(message, code="bad_expression", hint=f"{HINT}; or name the key {name}, without .$")
     return value_code(text, place)
 

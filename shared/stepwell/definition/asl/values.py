@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -15,6 +14,7 @@ from stepwell.definition.asl.parts import Computed
 from stepwell.definition.asl.paths import compile_path
 from stepwell.definition.asl.templates import compile_payload
 from stepwell.definition.graph import Json
+from stepwell.definition.text import compact_json
 from stepwell.errors import ExpressionError
 from stepwell.limits import YEAR_MS
 
@@ -180,7 +180,7 @@ def _batches(items: Sequence[Json], most: float, most_bytes: float) -> Iterator[
     batch: list[Json] = []
     size = 0
     for item in items:
-        item_bytes = len(json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()) if most_bytes else 0
+        item_bytes = len(compact_json(item).encode()) if most_bytes else 0
         is_full = most and len(batch) >= most
         if batch and (is_full or (most_bytes and size + item_bytes > most_bytes)):
             yield batch

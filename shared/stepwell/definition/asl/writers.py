@@ -9,7 +9,6 @@ The writing is a step. Its retries write the same files again. What it fails wit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stepwell.definition.asl import services
@@ -22,7 +21,7 @@ from stepwell.definition.asl.outside import Outside
 from stepwell.definition.asl.parts import Computed
 from stepwell.definition.asl.tasks import Unsupported, mapped_to
 from stepwell.definition.graph import KEPT, Json, Step
-from stepwell.definition.text import closest
+from stepwell.definition.text import closest, compact_json
 from stepwell.errors import ExpressionError, KeptFailure, Problem
 from stepwell.values import dataclass
 
@@ -104,10 +103,13 @@ class _Files:
         for name, one in zip(files, objects, strict=True):
             listed[name] = [{"Key": one["Key"], "Size": len(one["Body"].encode())}]
         manifest = {"DestinationBucket": bucket, "MapRunArn": self._arn(frame), "ResultFiles": listed}
-        return {"Bucket": bucket, "Objects": [*objects, {"Key": f"{folder}manifest.json", "Body": _json(manifest)}]}
+        return {
+            "Bucket": bucket,
+            "Objects": [*objects, {"Key": f"{folder}manifest.json", "Body": compact_json(manifest)}],
+        }
 
     def _text(self, results: Sequence[Json]) -> str:
-        return _json(results) if self._ending == "json" else "".join(f"{_json(one)}\n" for one in results)
+        return compact_json(results) if self._ending == "json" else "".join(f"{compact_json(one)}\n" for one in results)
 
     def told(self, frame: Frame, brought: Json) -> Json:
         """Returns the state's result. `brought`: where the manifest was written; else where it was to be.
@@ -142,12 +144,12 @@ class _Files:
         error = outcome.get("error")
         status, name = _SUCCESS if error is None else _FAILURE, f"{frame.kept('id')}.{outcome['index']}"
         machine = f"{frame.names['run']['workflow']}/{self._label}"
-        came = {"Output": _json(outcome.get("output")), "OutputDetails": {"Included": True}}
+        came = {"Output": compact_json(outcome.get("output")), "OutputDetails": {"Included": True}}
         if error is not None:
             came = {"Error": name_of(error), "Cause": cause_of(error)}
         return {
             "ExecutionArn": f"arn:aws:states:::execution:{machine}:{name}",
-            "Input": _json(outcome.get("given")),
+            "Input": compact_json(outcome.get("given")),
             "InputDetails": {"Included": True},
             "Name": name,
             **came,
@@ -160,10 +162,6 @@ class _Files:
 
     def _arn(self, frame: Frame) -> str:
         return f"arn:aws:states:::mapRun:{frame.names['run']['workflow']}/{self._label}:{frame.kept('id')}"
-
-
-def _json(value: Json | Sequence[Json]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 # -- mistakes

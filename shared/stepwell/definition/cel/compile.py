@@ -7,13 +7,13 @@ without: it would be half of their package.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stepwell.definition.patterns import lazy
+from stepwell.definition.text import did_you_mean, one_line
 from stepwell.errors import ExpressionError
 from stepwell.values import dataclass
 
@@ -94,12 +94,6 @@ def _parse(source: str, names: tuple[str, ...]) -> Tree:
     return tree
 
 
-def shown(text: str) -> str:
-    """Shortens a source to one line for a message."""
-    line = " ".join(text.split())
-    return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"
-
-
 def bare(source: str) -> str:
     """Replaces the strings of a source by empty ones."""
     return STRINGS.sub("''", source)
@@ -109,19 +103,18 @@ def _compile_error(source: str, message: str, names: tuple[str, ...]) -> Express
     if (match := _UNDECLARED.search(message)) and not re.search(rf"\b{match[1]}\s*\(", source):
         return _unknown_name(match[1], names)
     if "recursion" in message:
-        return ExpressionError(f"{shown(source)} is nested too deeply", hint="split it, or compute it in a step")
+        return ExpressionError(f"{one_line(source)} is nested too deeply", hint="split it, or compute it in a step")
     first = re.sub(r"^<input>:\d+:", "column ", library_message(message)).replace("Syntax error: ", "")
     first = re.sub(r" expecting \{.*", ", which is not allowed here", first).replace("'<EOF>'", "the end")
-    return ExpressionError(f"{shown(source)} is not a CEL expression: {first}", hint=_syntax_hint(source, message))
+    return ExpressionError(f"{one_line(source)} is not a CEL expression: {first}", hint=_syntax_hint(source, message))
 
 
 def _unknown_name(name: str, names: tuple[str, ...]) -> ExpressionError:
     if name in _SPELLINGS:
         return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=f"CEL writes {_SPELLINGS[name]}")
-    close = difflib.get_close_matches(name, names, n=1)
     known = f"the names are {', '.join(names)}"
     other = f"for a variable write state.{name}; {known}" if "state" in names else known
-    hint = f"did you mean `{close[0]}`?" if close else other
+    hint = did_you_mean(name, names) or other
     return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=hint)
 
 

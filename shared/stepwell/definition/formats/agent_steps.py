@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from stepwell.definition.clauses.calls import SCHEME
 from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Json
+from stepwell.definition.text import did_you_mean
 
 WAITS = {  # the types that wait, with their rows in the table of waits
     "wait_for_response": "response",
@@ -31,9 +31,9 @@ def as_step(context: Context, action: Mapping[str, Json], path: str) -> dict[str
         hint = "write trigger_agent" if kind.startswith(SCHEME) else "write a function that makes the request"
         context.add("bad_action_type", f"`{kind[:80]}` cannot be an action", f"{path}/action_type", hint)
         return {}
-    if close := difflib.get_close_matches(kind, BUILT_IN, n=1, cutoff=0.85):
+    if hint := did_you_mean(kind, BUILT_IN, 0.85):
         message = f"`{kind}` is not a known type, so it names a function"
-        context.add("unknown_action_type", message, f"{path}/action_type", f"did you mean `{close[0]}`?", "warning")
+        context.add("unknown_action_type", message, f"{path}/action_type", hint, "warning")
     step = {key: action[key] for key in OF_A_STEP if key in action and key != "compensate"}
     given = {"input": action["parameters"]} if "parameters" in action else {}
     return {"run": kind, **given, **step}

@@ -6,7 +6,6 @@ import inspect
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from io import IOBase
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from pydantic_core import to_json as json_text
 
 from stepwell.definition.graph import Json
-from stepwell.definition.text import STEP_OPTIONS, option_hint
+from stepwell.definition.text import STEP_OPTIONS, did_you_mean, option_hint
 from stepwell.errors import InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.values import dataclass
@@ -73,8 +72,7 @@ class Binding:
         """What a name that no parameter has may mean."""
         missing = [one.name for one in self.parameters if one.name not in values]
         others = sorted(values.keys() - {one.name for one in self.parameters})
-        near = ((name, get_close_matches(name, missing, n=1)) for name in others)
-        return "".join(f"; {name}: did you mean `{found[0]}`?" for name, found in near if found)
+        return "".join(f"; {name}: {near}" for name in others if (near := did_you_mean(name, missing)))
 
     def _as_handler(self) -> str:
         """What to do about a handler of Lambda, which takes its input as one event."""
