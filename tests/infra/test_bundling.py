@@ -9,7 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -329,3 +329,22 @@ def test_a_wheel_for_a_newer_c_library_than_that_of_lambdas_python_is_refused(tm
     assert refusal.value.code == "no_wheel"
     (info / "WHEEL").write_text("Tag: cp311-cp311-manylinux_2_17_aarch64\nTag: cp311-cp311-manylinux_2_28_aarch64\n")
     bundling.check_glibc(tmp_path, "3.11")
+
+
+@pytest.mark.parametrize(("language", "asked"), [("JSONata", {"asl", "otel"}), ("JSONPath", {"otel"})])
+def test_what_evaluates_jsonata_is_asked_for_where_a_state_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str, asked: set[str]
+) -> None:
+    """Neither package had it, so that each run of such a machine failed on Lambda with `missing_extra`."""
+    found: list[set[str]] = []
+
+    def no_lock(*_: object, asked: Iterable[str]) -> Path:
+        found.append(set(asked))
+        raise BundlingError("not locked here")
+
+    state = f"{{Type: Pass, QueryLanguage: {language}, End: true}}"
+    (tmp_path / "a.asl.yaml").write_text(f"StartAt: A\nStates:\n  A: {state}\n")
+    monkeypatch.setattr(bundling, "lock", no_lock)
+    with pytest.raises(BundlingError, match="not locked here"):
+        bundling.build(Project(tmp_path, tmp_path), tmp_path, pools={"default"}, platform="lambda", asked=["otel"])
+    assert found == [asked]

@@ -270,3 +270,26 @@ def test_traces_need_one_package_more(tmp_path: Path) -> None:
     assert "aws-xray-sdk" in locked(project(tmp_path, "stepwell"), tmp_path, asked=["tracing"])
     spans = locked(project(tmp_path, "stepwell"), tmp_path, asked=["otel"])
     assert {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= {*spans}
+
+
+def test_a_lock_file_without_what_an_extra_brings_is_refused(tmp_path: Path) -> None:
+    """It was packed without, and each run of a state machine with JSONata failed on Lambda."""
+    assert "jsonatapy" in locked(project(tmp_path, "stepwell[asl]"), tmp_path, asked=["asl"])
+    for name, text, add in (("uv.lock", uv_lock("stepwell"), "uv"), ("poetry.lock", poetry_lock(), "poetry")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BundlingError, match=f"{name} has no jsonatapy, which the functions import") as refused:
+            locking.lock(project(tmp_path, "stepwell"), tmp_path, HERE, asked=["asl"])
+        assert refused.value.code == "stepwell_not_locked"
+        assert (refused.value.hint or "").startswith(f'{add} add "stepwell[asl]"')
+        (tmp_path / name).unlink()
+
+
+def test_what_uv_locked_for_an_extra_is_packed(tmp_path: Path) -> None:
+    head, typer, tail = uv_lock("stepwell").partition('[[package]]\nname = "typer"')
+    needs = head.replace('{ name = "stepwell" }', '{ name = "stepwell", extra = ["asl"] }', 1)
+    wheel = f'{{ url = "https://files.example.org/jsonatapy-2.3-py3-none-any.whl", hash = "{HASH}", size = 1 }}'
+    brought = f'source = {{ registry = "https://pypi.org/simple" }}\nwheels = [\n    {wheel},\n]\n'
+    extra = '[package.optional-dependencies]\nasl = [\n    { name = "jsonatapy" },\n]\n'
+    entry = f'[[package]]\nname = "jsonatapy"\nversion = "2.3"\n{brought}'
+    made = project(tmp_path, "stepwell[asl]", uv_lock="\n".join((needs, extra, entry, typer + tail)))
+    assert locked(made, tmp_path, asked=["asl"])["jsonatapy"] == "2.3"

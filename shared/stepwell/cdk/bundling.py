@@ -23,7 +23,7 @@ from uv import find_uv_bin
 import stepwell
 from stepwell.cdk.bytecode import UNDOCUMENTED, compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.locking import engine_requirements, lock
+from stepwell.cdk.locking import ASL, engine_requirements, lock
 from stepwell.cdk.tools import Target, run
 from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, open_to_all, remove, remove_stubs, trim_compiled
 from stepwell.definition.targets import parse_hosts
@@ -134,6 +134,7 @@ def build(
     if has_console:
         _check_console()
     packed = pack(project, pools, http_hosts)  # first, because it is quick and reports the user's mistakes
+    asked = (*asked, ASL) if has_jsonata(packed["definitions"]) else asked
     python = python or project.python
     target = target_of(platform, python)
     install(worker, lock(project, into, target, asked=asked), target)
@@ -178,6 +179,15 @@ def pack(project: Project, pools: Collection[str], http_hosts: Collection[str] =
         "functions": function_facts(project.folder, project.sources[1:]),
         "paths": [f"{PROJECT}/{_inside(project, path)}" for path in project.paths],
     }
+
+
+def has_jsonata(definitions: Any) -> bool:
+    """Tells whether one of these is a state machine, or has a state, whose expressions are JSONata."""
+    if isinstance(definitions, list):
+        return any(map(has_jsonata, definitions))
+    if not isinstance(definitions, dict):
+        return False
+    return definitions.get("QueryLanguage") == "JSONata" or any(map(has_jsonata, definitions.values()))
 
 
 @cache
