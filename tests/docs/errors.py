@@ -128,21 +128,29 @@ def _in_function(
 ) -> Iterator[Told]:
     """`calls`: of this function, in its module. `texts`: those of the module."""
     nodes, given = list(ast.walk(function)), _given(function, calls)
-    made = sorted((node for node in nodes if isinstance(node, ast.Assign)), key=lambda node: node.lineno)
+    named = ast.Assign | ast.NamedExpr
+    made = sorted((node for node in nodes if isinstance(node, named)), key=lambda node: node.lineno)
     for call in nodes:
         if isinstance(call, ast.Call):
             names = (
                 dict(texts)
                 | given
                 | {
-                    target.id: node.value
+                    name: value
                     for node in made
-                    for target in node.targets
-                    if isinstance(target, ast.Name) and node.lineno <= call.lineno  # a later one is another error's
+                    if node.lineno <= call.lineno  # a later one is another error's
+                    for name, value in _assigned(node)
                 }
             )
             if one := _of_call(call, names):
                 yield one
+
+
+def _assigned(node: ast.Assign | ast.NamedExpr) -> Iterator[tuple[str, ast.expr]]:
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        parts = _parts(target)
+        values = [node.value] if len(parts) == 1 else _parts(node.value)
+        yield from ((one.id, value) for one, value in zip(parts, values, strict=False) if isinstance(one, ast.Name))
 
 
 def _given(function: ast.FunctionDef | ast.AsyncFunctionDef, calls: Iterable[ast.Call]) -> dict[str, ast.expr]:
@@ -290,6 +298,10 @@ def _text(node: ast.expr | None, names: Mapping[str, ast.expr]) -> str:
         return _text(node.left, names) + _text(node.right, names)
     if isinstance(node, ast.IfExp):
         return _text(node.body, names) or _text(node.orelse, names)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "did_you_mean":
+        return "did you mean `…`?"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return _text(node.func.value, names).replace("{}", "…")
     if isinstance(node, ast.BoolOp):
         return next(filter(None, (_text(one, names) for one in node.values)), "")
     return ""
