@@ -28,8 +28,8 @@ from typing import Any
 import boto3
 
 from stepwell.aws.clients import Clients
-from stepwell.aws.keys import record_key
-from stepwell.aws.table import Table
+from stepwell.aws.store.keys import record_key
+from stepwell.aws.store.table import Table
 from stepwell.aws.thin.opening import open_thin
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.settings import read_aws

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from time import perf_counter
 
-from stepwell.aws.items import size_of
-from stepwell.aws.keys import run_partition
+from stepwell.aws.store.items import size_of
+from stepwell.aws.store.keys import run_partition
 from stepwell.limits import FORK_LANE
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.s3_blobs import S3Blobs
-from stepwell.aws.table import Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.definition.expressions import compile_expression
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.ports import Ports

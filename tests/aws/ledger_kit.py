@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.table import Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.loop.driving import run_now

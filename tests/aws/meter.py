@@ -15,9 +15,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stepwell.aws.items import size_of
 from stepwell.aws.protocols import DynamoClient, Item
-from stepwell.aws.table import SHAPE
+from stepwell.aws.store.items import size_of
+from stepwell.aws.store.table import SHAPE
 
 KILOBYTE = 1_024
 

@@ -12,10 +12,10 @@ from ministack.services import dynamodb, eventbridge
 
 from stepwell.api.views import view_of
 from stepwell.aws.bus import Bus
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.notifications import NotificationQueue, Outgoing
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
+from stepwell.aws.store.store import DynamoStore
 from stepwell.aws.streaming import Stream, Taken
 from stepwell.definition.graph import Json
 from stepwell.runtime.calls.snapshots import Snapshots

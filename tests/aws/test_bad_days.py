@@ -12,8 +12,8 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.scheduler_timers import NEAR_MS
+from stepwell.aws.store.store import DynamoStore
 from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import ITEM_BYTES

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.failures import NoAnswer
-from stepwell.aws.table import Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.definition.graph import Json
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ministack.services import dynamodb
 
-from stepwell.aws.emulator_server import keep_expressions
+from stepwell.aws.emulation.server import keep_expressions
 from tests.contract.emulated import Cloud, table_of
 
 ITEMS = 50

@@ -18,8 +18,8 @@ from botocore.exceptions import (
 )
 
 from stepwell.aws.calls import Retry
-from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.table import Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.engine.records import Status
 from stepwell.errors import EngineFault, InvalidInput, PortError
 from stepwell.runtime.ports import Appended, EventTaken, Lane, Saved

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from stepwell.aws.items import size_of
+from stepwell.aws.store.items import size_of
 from stepwell.engine.forks.join import packed
 from stepwell.engine.records import Tally
 from stepwell.limits import FORK_LANE, FORK_WIDTH, PAGE_BRANCHES

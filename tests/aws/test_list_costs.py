@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws import listing
-from stepwell.aws.items import header_item
-from stepwell.aws.keys import STATE_SHARDS
-from stepwell.aws.listing import ENTRIES
+from stepwell.aws.store import listing
+from stepwell.aws.store.items import header_item
+from stepwell.aws.store.keys import STATE_SHARDS
+from stepwell.aws.store.listing import ENTRIES
 from stepwell.engine.records import Status
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now

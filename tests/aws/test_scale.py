@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws.keys import BY_DUE, BY_STATE, BY_WORKFLOW, STATE_SHARDS, run_partition
+from stepwell.aws.store.keys import BY_DUE, BY_STATE, BY_WORKFLOW, STATE_SHARDS, run_partition
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 from tests.aws.fork_costs import NESTED

@@ -12,8 +12,8 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 
 from stepwell.aws.clients import Clients
-from stepwell.aws.service_calls import ServiceCalls
-from stepwell.aws.service_models import find_service
+from stepwell.aws.services.calls import ServiceCalls
+from stepwell.aws.services.models import find_service
 from stepwell.limits import ANSWER_BYTES
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.services import ServiceCall

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws import service_checks
-from stepwell.aws.service_checks import check_services
-from stepwell.aws.service_models import NO_STREAMS, find_service, java_prefix
-from stepwell.aws.service_names import java_name
+from stepwell.aws.services import checks as service_checks
+from stepwell.aws.services.checks import check_services
+from stepwell.aws.services.models import NO_STREAMS, find_service, java_prefix
+from stepwell.aws.services.names import java_name
 
 OF = "arn:aws:states:::"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws.service_calls import ServiceCalls
-from stepwell.aws.service_reads import read_list, read_object
+from stepwell.aws.services.calls import ServiceCalls
+from stepwell.aws.services.reads import read_list, read_object
 from stepwell.limits import READ_BYTES
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.services import ServiceCall

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.aws.items import header_item, size_of
-from stepwell.aws.table import SHAPE
+from stepwell.aws.store.items import header_item, size_of
+from stepwell.aws.store.table import SHAPE
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws import keys
-from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.table import RECORDS_KEPT_MS, Table
+from stepwell.aws.store import keys
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import RECORDS_KEPT_MS, Table
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import PortError
 from stepwell.runtime.ports import BROKEN_BLOB, Saved
@@ -248,7 +248,7 @@ def test_a_definition_that_is_there_is_read_and_not_written(cloud: Cloud, store:
 def test_the_adapters_can_be_imported_without_boto3() -> None:
     script = """
 import sys
-import stepwell.aws.clients, stepwell.aws.dynamodb_store, stepwell.aws.s3_blobs, stepwell.aws.scheduler_timers
+import stepwell.aws.clients, stepwell.aws.store.store, stepwell.aws.s3_blobs, stepwell.aws.scheduler_timers
 import stepwell.aws.sqs_queue
 print([name for name in ("boto3", "botocore.session", "stepwell.local") if name in sys.modules])
 """

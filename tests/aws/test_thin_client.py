@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from stepwell.aws.calls import Meaning, Retry, meaning_of
 from stepwell.aws.failures import AwsError, BadRequest, NoAnswer, ServiceError, code_of
 from stepwell.aws.protocols import Item
-from stepwell.aws.table import Table
+from stepwell.aws.store.table import Table
+from stepwell.aws.store.values import typed
 from stepwell.aws.thin import credentials
 from stepwell.aws.thin.client import (
     DYNAMODB,
@@ -45,7 +46,6 @@ from stepwell.aws.thin.opening import endpoint_of, open_thin
 from stepwell.aws.thin.signer import Key, Signer
 from stepwell.aws.thin.wire import Place, Reply
 from stepwell.aws.thin.wire import Wire as RealWire
-from stepwell.aws.values import typed
 from stepwell.errors import PortError, UserError
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.settings import read_aws

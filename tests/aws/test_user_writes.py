@@ -13,8 +13,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ReadTimeoutError
 
 from stepwell.aws.calls import Retry
-from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.table import Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.engine.durable.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.errors import PortError
 from stepwell.memory.blobs import MemoryBlobs

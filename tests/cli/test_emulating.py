@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from stepwell.aws.deployment import Stack
+from stepwell.aws.emulation.deployment import Stack
 from stepwell.cli.emulate import api_key_of, gateway_to
 
 PAGE = "https://shop.example.com"

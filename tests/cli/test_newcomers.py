@@ -33,7 +33,7 @@ PROJECT = {
 }
 # Stands for the app of the project, and stops where its packages are installed.
 APP = """import sys
-from stepwell.cdk.bundling import install, target_of
+from stepwell.cdk.packaging.bundling import install, target_of
 from stepwell.cdk.errors import BundlingError
 from stepwell.reports import report
 from pathlib import Path

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stepwell.aws.service_calls import ServiceCalls
+from stepwell.aws.services.calls import ServiceCalls
 from stepwell.cli import checking
 from stepwell.cli.exits import NOT_REACHED
 from stepwell.errors import Problem

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from stepwell.api.console import is_built
-from stepwell.aws.emulator import ACCOUNT, ANY_SECRET, REGION
+from stepwell.aws.emulation.emulator import ACCOUNT, ANY_SECRET, REGION
 from tests.console.kit import Deployed, frames_of, is_fed, take_to_its_end
 from tests.contract.live_kit import FLOW, STEPS
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from stepwell.aws.deployment import deploy
-from stepwell.aws.emulator import Emulator
+from stepwell.aws.emulation.deployment import deploy
+from stepwell.aws.emulation.emulator import Emulator
 from stepwell.cli.emulate import API, LIVE
 from stepwell.cli.synthesis import synthesise
 from tests.console.chromium import Chromium

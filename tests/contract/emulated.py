@@ -27,15 +27,15 @@ from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmana
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
-from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.emulator_server import keep_expressions
+from stepwell.aws.emulation.server import keep_expressions
 from stepwell.aws.failures import NoAnswer, NotSent
 from stepwell.aws.protocols import Item
 from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
 from stepwell.aws.sqs_queue import SqsQueue
-from stepwell.aws.table import SHAPE, Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import SHAPE, Table
 from stepwell.aws.thin.opening import Thin
 from stepwell.aws.thin.signer import Key
 from stepwell.aws.thin.wire import Place, Reply

@@ -21,8 +21,8 @@ import boto3
 from moto import mock_aws
 
 from stepwell.aws.clients import Clients
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.s3_blobs import S3Blobs
+from stepwell.aws.store.store import DynamoStore
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.ports import Lane
 from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, table_of

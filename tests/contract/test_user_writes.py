@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.store.store import DynamoStore
 from stepwell.engine.durable.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.durable.transacting import checked

@@ -18,7 +18,7 @@ from typing import Any
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ReadTimeoutError
 
-from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.store.store import DynamoStore
 from tests.contract.emulated import Cloud, answer, table_of
 
 PAGE_ITEMS = 2

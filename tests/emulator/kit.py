@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from stepwell.aws.deployment import Stack
-from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.emulator import ACCOUNT, Emulator
-from stepwell.aws.table import Table
+from stepwell.aws.emulation.deployment import Stack
+from stepwell.aws.emulation.emulator import ACCOUNT, Emulator
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.client import Client, RunFailed, run_calls
 from stepwell.engine.records import ROOT as ROOT_TOKEN
 from stepwell.memory.blobs import MemoryBlobs

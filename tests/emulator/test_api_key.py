@@ -12,7 +12,7 @@ import pytest
 from botocore import UNSIGNED
 from botocore.exceptions import ClientError
 
-from stepwell.aws.deployment import deploy
+from stepwell.aws.emulation.deployment import deploy
 from stepwell.cli.emulate import api_key_of, gateway_to
 from stepwell.cli.synthesis import synthesise
 from stepwell.client import Client

@@ -97,7 +97,7 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
 
 def test_an_emulator_ends_with_its_parent_however_that_one_ends(tmp_path: Path) -> None:
     parent = (
-        "import sys, time; from pathlib import Path; from stepwell.aws.emulator import Emulator\n"
+        "import sys, time; from pathlib import Path; from stepwell.aws.emulation.emulator import Emulator\n"
         "with Emulator(Path(sys.argv[1])) as emulator: print(emulator.url, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", parent, str(tmp_path / "emulator")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.aws.deployment import deploy
+from stepwell.aws.emulation.deployment import deploy
 from stepwell.cli.emulate import gateway_to
 from stepwell.cli.synthesis import synthesise
 from stepwell.client import Client

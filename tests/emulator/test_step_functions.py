@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws.emulator import ACCOUNT
+from stepwell.aws.emulation.emulator import ACCOUNT
 from tests.emulator.kit import World, until
 from tests.step_functions.kit import REGION, machine_arn, sfn
 

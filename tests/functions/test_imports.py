@@ -27,12 +27,12 @@ NO_CALLS_OVER_HTTP = {"pydantic", "stepwell.api"} | NO_RESOLVER
 NO_USER_CODE = {"stepwell.runtime.executor", "stepwell.runtime.steps.registry"}
 UNUSED = {
     "api": NO_USER_CODE | NO_RESOLVER | {"stepwell.api.drawing.picture", "stepwell.api.openapi"},
-    "authorizer": NO_CALLS_OVER_HTTP | NO_USER_CODE | {"stepwell.aws.dynamodb_store", "stepwell.definition.compiler"},
+    "authorizer": NO_CALLS_OVER_HTTP | NO_USER_CODE | {"stepwell.aws.store.store", "stepwell.definition.compiler"},
     "coordinator": NO_CALLS_OVER_HTTP | NO_USER_CODE,
     "sender": NO_CALLS_OVER_HTTP
     | NO_USER_CODE
     | {
-        "stepwell.aws.dynamodb_store",
+        "stepwell.aws.store.store",
         "stepwell.definition.compiler",
         "stepwell.runtime.notify.telling",
     },

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from stepwell.aws.deployment import Stack, deploy
-from stepwell.aws.emulator import ANY_SECRET, Emulator
+from stepwell.aws.emulation.deployment import Stack, deploy
+from stepwell.aws.emulation.emulator import ANY_SECRET, Emulator
 from stepwell.cli.synthesis import synthesise
 from tests.contract.live_socket import Socket
 from tests.emulator.kit import DEADLINE_SECONDS
@@ -103,7 +103,9 @@ class Guarded:
 def guarded(data: Path, patch: pytest.MonkeyPatch) -> Iterator[Guarded]:
     """Deployed, until the end of the block."""
     certificate = data / "tmp" / "ministack-tls" / "server.crt"
-    patch.setattr("stepwell.aws.emulator.STOP_SECONDS", 1)  # it would wait for the functions' connections, which stay
+    patch.setattr(
+        "stepwell.aws.emulation.emulator.STOP_SECONDS", 1
+    )  # it would wait for the functions' connections, which stay
     synthesise(ROOT, CONTEXT, data / "cdk.out")
     for variable in ("AWS_CA_BUNDLE", "SSL_CERT_FILE"):
         patch.setenv(variable, str(certificate))

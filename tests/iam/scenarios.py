@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 from unittest import mock
 
-from stepwell.aws.keys import header_key
+from stepwell.aws.store.keys import header_key
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.stores.blobs import of_run, place_of, reference_of
 from tests.contract.emulated import answer

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from ministack.services import dynamodb, eventbridge
 
-from stepwell.aws.table import SHAPE
+from stepwell.aws.store.table import SHAPE
 from stepwell.runtime.starts.pack import pack_folder
 from stepwell.runtime.steps.http_call import Network
 from tests.contract.emulated import AwsQueue, answer, aws_queue

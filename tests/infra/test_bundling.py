@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cdk import bundling
-from stepwell.cdk.bundling import Bundles
 from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.packaging import bundling
+from stepwell.cdk.packaging.bundling import Bundles
 from stepwell.project import Project, project_of
 from tests.infra.kit import ORDER, ROOT
 
@@ -176,8 +176,8 @@ def imports(file: Path) -> Iterator[str]:
 def test_nothing_of_ours_that_is_left_out_is_imported_by_what_is_not(bundles: Bundles) -> None:
     assert not (bundles.engine / "stepwell" / "aws" / "emulator.py").exists()
     left_out = {
-        "stepwell.aws.emulator",
-        "stepwell.aws.deployment",
+        "stepwell.aws.emulation.emulator",
+        "stepwell.aws.emulation.deployment",
         "stepwell.project",
         "stepwell.definition.code.at_import",
     }
@@ -208,7 +208,7 @@ def test_what_only_workers_have_is_imported_by_nothing_of_the_others(bundles: Bu
     theirs = {module_of(file, bundles.worker) for file in (bundles.worker / "stepwell").rglob("*.py")}
     engines = {module_of(file, bundles.engine): file for file in (bundles.engine / "stepwell").rglob("*.py")}
     only_theirs = theirs - engines.keys()
-    assert {"stepwell.runtime.executor", "stepwell.aws.service_calls"} <= only_theirs
+    assert {"stepwell.runtime.executor", "stepwell.aws.services.calls"} <= only_theirs
     for name, file in engines.items():
         assert name == "stepwell.functions.worker" or not only_theirs & set(imports(file)), name
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cdk import bundling, bytecode
-from stepwell.cdk.bundling import Bundles
+from stepwell.cdk.packaging import bundling, bytecode
+from stepwell.cdk.packaging.bundling import Bundles
 from stepwell.project import Project
 from tests.infra.kit import ORDER, ROOT
 

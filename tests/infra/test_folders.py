@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from stepwell.cdk import bundling, folders, locking
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.trimming import UNREAD, remove
-from stepwell.cdk.wheels import Wheels, needs_of
+from stepwell.cdk.packaging import bundling, folders, locking
+from stepwell.cdk.packaging.trimming import UNREAD, remove
+from stepwell.cdk.packaging.wheels import Wheels, needs_of
 from stepwell.project import Project
 from tests.infra.test_locking import HERE, LAMBDA, poetry_lock, project, uv_lock
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.cdk import locking
-from stepwell.cdk.bundling import target_of
-from stepwell.cdk.entries import COMMAND_ONLY
 from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.packaging import locking
+from stepwell.cdk.packaging.bundling import target_of
+from stepwell.cdk.packaging.entries import COMMAND_ONLY
 from stepwell.project import Project, find_project, name_of
 
 HERE = target_of("local", "3.13")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.aws import keys
-from stepwell.aws.items import EXPIRES
-from stepwell.aws.table import RECORDS_KEPT_MS, SHAPE
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import EXPIRES
+from stepwell.aws.store.table import RECORDS_KEPT_MS, SHAPE
 from stepwell.limits import BLOB_DAYS, BLOB_SPARE_MS, DAY_MS
 from stepwell.runtime.stores.blobs import for_time, of_run
 from tests.infra.kit import GUARDED, KEY_ARN, PLAIN, VARIANTS, Json, listed, made

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cdk import bundling, trimming
+from stepwell.cdk.packaging import bundling, trimming
 from stepwell.project import Project
 from tests.functions.kit import environment_of
 from tests.infra.kit import ORDER, ROOT

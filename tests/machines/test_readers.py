@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws.service_calls import ServiceCalls
+from stepwell.aws.services.calls import ServiceCalls
 from stepwell.limits import READ_BYTES
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.services import ServiceSteps

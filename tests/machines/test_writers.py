@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.aws.service_calls import ServiceCalls
+from stepwell.aws.services.calls import ServiceCalls
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.services import ServiceSteps
 from stepwell.testing.kit import Stepwell

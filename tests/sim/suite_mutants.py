@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.aws.logs import Logs
 from stepwell.aws.protocols import Item
+from stepwell.aws.store.logs import Logs
 from stepwell.engine import decide
 from stepwell.engine import effects as engine_effects
 from stepwell.engine.actions import Action, Rest

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.store.store import DynamoStore
 from stepwell.engine.effect_kinds import Close
 from tests.api import test_callbacks
 from tests.aws import test_faults

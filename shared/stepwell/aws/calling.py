@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwell.aws.clients import Clients
 from stepwell.aws.invoker import LambdaInvoker
 from stepwell.aws.secrets import secrets_of
-from stepwell.aws.service_calls import ServiceCalls
+from stepwell.aws.services.calls import ServiceCalls
 from stepwell.definition.targets import parse_hosts
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.calls import Calls

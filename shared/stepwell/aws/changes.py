@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from stepwell.aws import keys
-from stepwell.aws.items import HELD, header_of
 from stepwell.aws.protocols import Item
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import HELD, header_of
 from stepwell.runtime.ports.headers import Header
 from stepwell.values import dataclass
 

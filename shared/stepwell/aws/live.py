@@ -14,11 +14,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from stepwell.aws import keys
 from stepwell.aws.failures import code_of
-from stepwell.aws.items import EXPIRES, text, ttl
 from stepwell.aws.protocols import Item, LiveClient
-from stepwell.aws.table import Table
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import EXPIRES, text, ttl
+from stepwell.aws.store.table import Table
 from stepwell.aws.wiring import Deployed
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, SECOND_MS

@@ -15,10 +15,10 @@ from typing import Any
 
 from stepwell.aws.bus import Bus, batches
 from stepwell.aws.changes import Appended, Change, Deleted, Expired, HeaderChanged, change_of, place_of
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.live import Feed, open_feed
 from stepwell.aws.notifications import NotificationQueue, Outgoing, tens
 from stepwell.aws.s3_snapshots import S3Snapshots
+from stepwell.aws.store.store import DynamoStore
 from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, NewerFormat, PortError, UserError

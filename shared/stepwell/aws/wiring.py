@@ -12,7 +12,6 @@ from pathlib import Path
 from stepwell.aws.calls import jitter
 from stepwell.aws.clients import Clients, open_clients
 from stepwell.aws.dead_letters import AwsDeadQueue
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.packed import read_packed
 from stepwell.aws.queues import Queues
 from stepwell.aws.run_logs import CloudWatchLogs
@@ -22,7 +21,8 @@ from stepwell.aws.scheduler_schedules import SchedulerSchedules
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
 from stepwell.aws.secrets import links_of
 from stepwell.aws.sqs_queue import SqsQueue
-from stepwell.aws.table import Table
+from stepwell.aws.store.store import DynamoStore
+from stepwell.aws.store.table import Table
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json, Step

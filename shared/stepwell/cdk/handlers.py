@@ -16,7 +16,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from stepwell.cdk import bundling, metrics
+from stepwell.cdk import metrics
 from stepwell.cdk.called import arns_of, tell_ungranted
 from stepwell.cdk.functions import (
     COORDINATOR_BATCH,
@@ -28,7 +28,8 @@ from stepwell.cdk.functions import (
     Shape,
 )
 from stepwell.cdk.live import Live
-from stepwell.cdk.locking import OTEL, TRACING
+from stepwell.cdk.packaging import bundling
+from stepwell.cdk.packaging.locking import OTEL, TRACING
 from stepwell.cdk.permissions import OF_BATCHES, Resources
 from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
 from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues

@@ -88,7 +88,7 @@ def _check_module(path: Path) -> tuple[int, Sequence[Problem]]:
 
 
 def _check_definition(path: Path) -> Sequence[Problem]:
-    from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
+    from stepwell.aws.services.checks import check_services  # noqa: PLC0415 - with the compiler
     from stepwell.cli.file_checks import check_code_of, check_limits_of  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
@@ -132,7 +132,7 @@ def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
 
     Raises NotFound if there is no such folder.
     """
-    from stepwell.aws.service_checks import check_services  # noqa: PLC0415 - with the compiler
+    from stepwell.aws.services.checks import check_services  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 

@@ -85,7 +85,7 @@ def _start_run(workflow: str, content: Json, url: str) -> None:
 def _local(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int:
     require("dev", "the local server")
     from stepwell.aws.clients import Clients  # noqa: PLC0415 - as below
-    from stepwell.aws.service_calls import ServiceCalls  # noqa: PLC0415 - as below
+    from stepwell.aws.services.calls import ServiceCalls  # noqa: PLC0415 - as below
     from stepwell.local.dev import serve  # noqa: PLC0415 - a server, only for this command
 
     services = ServiceCalls(Clients().service)  # boto3 is loaded by the first call

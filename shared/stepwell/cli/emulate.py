@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 from watchfiles import watch
 
-from stepwell.aws.deployment import Stack, deploy
-from stepwell.aws.emulator import HOST, Emulator
+from stepwell.aws.emulation.deployment import Stack, deploy
+from stepwell.aws.emulation.emulator import HOST, Emulator
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.cdk import place_of_app
 from stepwell.cli.folders import EMULATOR

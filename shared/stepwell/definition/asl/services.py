@@ -4,7 +4,7 @@ dynamodb:putItem               an API that Step Functions has an integration of 
 aws-sdk:SERVICE:ACTION         any API; the service is named as in the SDK for Java, which has lower-case letters alone
 http:invoke                    a host that HTTP steps may call
 
-Nothing here knows the services' models. `stepwell.aws.service_models` checks parameters where botocore is installed.
+Nothing here knows the services' models. `stepwell.aws.services.models` checks parameters where botocore is installed.
 """
 
 from __future__ import annotations

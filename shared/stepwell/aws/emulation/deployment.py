@@ -15,7 +15,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stepwell.aws.emulator import ACCOUNT, REGION, Emulator
+from stepwell.aws.emulation.emulator import ACCOUNT, REGION, Emulator
 from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
 from stepwell.values import dataclass

@@ -17,10 +17,10 @@ from dataclasses import replace
 from heapq import merge
 from itertools import islice
 
-from stepwell.aws import keys
-from stepwell.aws.listing import LOOKED_AT, Listing
-from stepwell.aws.notes import Notes
 from stepwell.aws.protocols import Item
+from stepwell.aws.store import keys
+from stepwell.aws.store.listing import LOOKED_AT, Listing
+from stepwell.aws.store.notes import Notes
 from stepwell.engine.records import Status
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.rounds import NOTE, Rounds

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from stepwell.aws import keys
 from stepwell.aws.calls import CONDITION, Cancelled, Refused
-from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
-from stepwell.aws.table import OnTable, numbers
-from stepwell.aws.user_writes import action_of, not_held, reason_of
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import EXPIRES, number, text
+from stepwell.aws.store.table import OnTable, numbers
+from stepwell.aws.store.user_writes import action_of, not_held, reason_of
 from stepwell.engine.durable.transact import Refusal
 from stepwell.engine.records import Topic
 from stepwell.engine.stored.formats import MARK

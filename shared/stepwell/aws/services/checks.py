@@ -96,8 +96,8 @@ def _problems(resource: str, state: Mapping[str, Json], place: str) -> Iterator[
 
 
 def _of_model(call: str, given: Json, place: str, path: str) -> Iterator[Problem]:
-    from stepwell.aws import service_models as models  # noqa: PLC0415 - botocore, only where a machine calls a service
-    from stepwell.aws.service_names import operation  # noqa: PLC0415 - as above
+    from stepwell.aws.services import models  # noqa: PLC0415 - botocore, only where a machine calls a service
+    from stepwell.aws.services.names import operation  # noqa: PLC0415 - as above
 
     service, action = in_sdk(call)
     name = models.find_service(service)
@@ -122,7 +122,7 @@ def _of_model(call: str, given: Json, place: str, path: str) -> Iterator[Problem
 
 def _of_shape(shape: Any, given: Json, call: str, path: str) -> Iterator[Problem]:
     """Yields the unknown names in parameters that are written out."""
-    from stepwell.aws.service_shapes import names_of  # noqa: PLC0415 - as above
+    from stepwell.aws.services.shapes import names_of  # noqa: PLC0415 - as above
 
     kind = "" if shape is None else shape.type_name
     if isinstance(given, list) and kind == "list":

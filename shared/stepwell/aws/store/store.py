@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stepwell.aws.deadlines import Deadlines
-from stepwell.aws.logs import Logs
-from stepwell.aws.mailbox import Mailbox
-from stepwell.aws.table import Table
+from stepwell.aws.store.deadlines import Deadlines
+from stepwell.aws.store.logs import Logs
+from stepwell.aws.store.mailbox import Mailbox
+from stepwell.aws.store.table import Table
 
 
 class DynamoStore(Logs, Mailbox, Deadlines):

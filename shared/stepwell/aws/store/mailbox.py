@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Sequence
 
 from stepwell import limits
-from stepwell.aws import keys
-from stepwell.aws.items import EXPIRES, event_item, event_of, text, ttl, waiter_item, waiter_key, waiter_of
 from stepwell.aws.protocols import Item
-from stepwell.aws.table import OnTable, Table, numbers
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import EXPIRES, event_item, event_of, text, ttl, waiter_item, waiter_key, waiter_of
+from stepwell.aws.store.table import OnTable, Table, numbers
 from stepwell.engine.records import Topic
 from stepwell.engine.waits import branch_of, branch_topic, run_topic
 from stepwell.runtime.ports import Event, Waiter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from stepwell.aws.service_names import OTHERS, botocore_service, java_name
+from stepwell.aws.services.names import OTHERS, botocore_service, java_name
 
 STREAMS = "takes or answers with a stream of events, which no task can have"
 NO_STREAMS = "map the resource in resources.yaml to a Python function that calls it"

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from stepwell.aws.service_names import java_name, operation
+from stepwell.aws.services.names import java_name, operation
 from stepwell.definition.graph import Json
 from stepwell.definition.text import compact_json
 from stepwell.limits import ANSWER_BYTES

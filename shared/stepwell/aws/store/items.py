@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from stepwell.aws import keys
 from stepwell.aws.protocols import Item
+from stepwell.aws.store import keys
 from stepwell.engine.records import Topic
 from stepwell.engine.stored.formats import KEY, OLDEST
 from stepwell.limits import SECOND_MS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from stepwell.aws import keys
-from stepwell.aws.items import text
-from stepwell.aws.table import OnTable
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import text
+from stepwell.aws.store.table import OnTable
 
 _NEW = "attribute_not_exists(pk)"
 

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any
 
 from stepwell import limits
-from stepwell.aws import keys
 from stepwell.aws.calls import Refused, Retry
-from stepwell.aws.items import EXPIRES, number, text, ttl, units_of_bytes
 from stepwell.aws.protocols import Answer, DynamoClient, Item
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import EXPIRES, number, text, ttl, units_of_bytes
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.errors import PortError
 from stepwell.runtime.ports import Blobs

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from stepwell.cdk.entries import Entry, Lock, Need, closure, index_lines, read_entries, refuse_source
 from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.packaging.entries import Entry, Lock, Need, closure, index_lines, read_entries, refuse_source
 from stepwell.project import Project, name_of
 
 _OWN = "the project"  # which has no entry in Poetry's lock file

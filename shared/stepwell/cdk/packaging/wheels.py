@@ -11,7 +11,7 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.tools import Target, run
+from stepwell.cdk.packaging.tools import Target, run
 from stepwell.project import FILE, name_of, read_document
 
 WHEEL = ".whl"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from stepwell.cdk.entries import STEPWELL, refuse_source
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.wheels import ARCHIVES, WHEEL, Wheels, name_of_file, needs_of
+from stepwell.cdk.packaging.entries import STEPWELL, refuse_source
+from stepwell.cdk.packaging.wheels import ARCHIVES, WHEEL, Wheels, name_of_file, needs_of
 from stepwell.project import FILE, Project, name_of, read_document
 
 _LINE = re.compile(

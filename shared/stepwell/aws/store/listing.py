@@ -19,9 +19,9 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from stepwell.aws import keys
-from stepwell.aws.headers import Headers
 from stepwell.aws.protocols import Item
+from stepwell.aws.store import keys
+from stepwell.aws.store.headers import Headers
 from stepwell.definition.graph import Json
 from stepwell.engine.records import TERMINAL, Status
 from stepwell.runtime.ports.headers import Header, RunPage, RunQuery

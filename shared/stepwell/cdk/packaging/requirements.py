@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwell.cdk.entries import COMMAND_ONLY, STEPWELL
+from stepwell.cdk.packaging.entries import COMMAND_ONLY, STEPWELL
 from stepwell.project import name_of
 
 _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.!+-]+)")

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.aws import keys
 from stepwell.aws.calls import Refused
-from stepwell.aws.items import (
+from stepwell.aws.protocols import Item
+from stepwell.aws.store import keys
+from stepwell.aws.store.items import (
     HELD,
     change_request,
     header_item,
@@ -41,8 +42,7 @@ from stepwell.aws.items import (
     text,
     watch_request,
 )
-from stepwell.aws.protocols import Item
-from stepwell.aws.table import OnTable, Table
+from stepwell.aws.store.table import OnTable, Table
 from stepwell.errors import NewerFormat, PortError, RunDeleted
 from stepwell.runtime.ports import BROKEN_BLOB, Pause
 from stepwell.runtime.ports.headers import Header, StatusChange, check_held

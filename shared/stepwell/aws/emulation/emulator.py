@@ -48,7 +48,7 @@ class Emulator:
         self.url = f"http://{HOST}:{self.port}"
         self._clients: dict[str, Any] = {}
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "stepwell.aws.emulator_server"],
+            [sys.executable, "-m", "stepwell.aws.emulation.server"],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

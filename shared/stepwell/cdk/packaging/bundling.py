@@ -21,11 +21,11 @@ from typing import Any
 from uv import find_uv_bin
 
 import stepwell
-from stepwell.cdk.bytecode import UNDOCUMENTED, compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.locking import ASL, engine_requirements, lock
-from stepwell.cdk.tools import Target, run
-from stepwell.cdk.trimming import UNREAD, UNREAD_BY_OURS, open_to_all, remove, remove_stubs, trim_compiled
+from stepwell.cdk.packaging.bytecode import UNDOCUMENTED, compile_tree, interpreter_of
+from stepwell.cdk.packaging.locking import ASL, engine_requirements, lock
+from stepwell.cdk.packaging.tools import Target, run
+from stepwell.cdk.packaging.trimming import UNREAD, UNREAD_BY_OURS, open_to_all, remove, remove_stubs, trim_compiled
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, StepwellError
 from stepwell.project import Project, name_of
@@ -53,9 +53,8 @@ NOT_DEPLOYED = (
     "reports.py",
     "api/webhooks/sending.py",
     "aws/alarm_states.py",
-    "aws/emulator*.py",
-    "aws/deployment.py",
-    "aws/service_checks.py",
+    "aws/emulation",
+    "aws/services/checks.py",
     "definition/code",
     "definition/editor_schema.py",
     "project.py",
@@ -73,7 +72,7 @@ NOT_DEPLOYED = (
 # Parts of stepwell that workers alone import: they run steps, and call other systems.
 OF_WORKERS = (
     "aws/calling.py",
-    "aws/service_*.py",
+    "aws/services",
     "client",
     "runtime/executor.py",
     "runtime/steps/calls.py",

@@ -36,7 +36,7 @@ class ServiceCalls:
 
     def call(self, call: ServiceCall) -> Json:
         """Calls the service and returns its answer. Raises CallError."""
-        from stepwell.aws import service_shapes as shapes  # noqa: PLC0415 - only where a machine calls a service
+        from stepwell.aws.services import shapes  # noqa: PLC0415 - only where a machine calls a service
 
         told = self._asked(
             call,
@@ -50,7 +50,7 @@ class ServiceCalls:
 
     def read(self, call: ServiceCall) -> Json:
         """Reads a dataset whole. Raises CallError."""
-        from stepwell.aws import service_reads as reads  # noqa: PLC0415 - only where a machine reads items
+        from stepwell.aws.services import reads  # noqa: PLC0415 - only where a machine reads items
 
         read = reads.read_list if call.action == "listObjectsV2" else reads.read_object
         return self._asked(call, lambda ask, request, model: read(ask, request))
@@ -66,7 +66,7 @@ class ServiceCalls:
 
     def _asked(self, call: ServiceCall, then: Callable[[Callable[..., Any], Any, Any], Json]) -> Json:
         """Returns what `then` makes of the method that calls the service, the request and the operation's model."""
-        from stepwell.aws.service_shapes import request_of  # noqa: PLC0415 - only where a machine calls a service
+        from stepwell.aws.services.shapes import request_of  # noqa: PLC0415 - only where a machine calls a service
 
         try:
             client, model = self._modelled(call)
@@ -82,8 +82,8 @@ class ServiceCalls:
 
     def _modelled(self, call: ServiceCall) -> tuple[Any, Any]:
         """Returns the client and the operation's model. Raises CallError if there is no such operation."""
-        from stepwell.aws.service_models import NO_STREAMS, STREAMS, find_service, is_streaming  # noqa: PLC0415 - as above
-        from stepwell.aws.service_names import operation  # noqa: PLC0415 - as above
+        from stepwell.aws.services.models import NO_STREAMS, STREAMS, find_service, is_streaming  # noqa: PLC0415 - as above
+        from stepwell.aws.services.names import operation  # noqa: PLC0415 - as above
 
         name = find_service(call.service)
         if name is None:
@@ -118,7 +118,7 @@ def _what(call: ServiceCall) -> str:
 def _prefix(call: ServiceCall) -> str:
     if call.is_native:
         return _NATIVE[call.service]
-    from stepwell.aws.service_models import java_prefix  # noqa: PLC0415 - only where a machine calls a service
+    from stepwell.aws.services.models import java_prefix  # noqa: PLC0415 - only where a machine calls a service
 
     return java_prefix(call.service)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from uv import find_uv_bin
 
-from stepwell.cdk.entries import (
+from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.packaging.entries import (
     COMMAND_ONLY,
     STEPWELL,
     Entry,
@@ -24,12 +25,11 @@ from stepwell.cdk.entries import (
     read_entries,
     refuse_source,
 )
-from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.folders import wheels_below, with_sources, with_wheels, without_stepwell
-from stepwell.cdk.poetry import poetry_entries, poetry_lines
-from stepwell.cdk.requirements import joined_lines, wanted_lines, with_given_hashes
-from stepwell.cdk.tools import Target, run
-from stepwell.cdk.wheels import Wheels, write_stub
+from stepwell.cdk.packaging.folders import wheels_below, with_sources, with_wheels, without_stepwell
+from stepwell.cdk.packaging.poetry import poetry_entries, poetry_lines
+from stepwell.cdk.packaging.requirements import joined_lines, wanted_lines, with_given_hashes
+from stepwell.cdk.packaging.tools import Target, run
+from stepwell.cdk.packaging.wheels import Wheels, write_stub
 from stepwell.project import Project, name_of
 
 # Sources of uv's lock file that are neither a release on an index nor on this machine.

@@ -15,7 +15,7 @@ from typing import Any
 from stepwell.aws.calls import BAD_VALUES, CONDITION
 from stepwell.aws.failures import code_of, response_of
 from stepwell.aws.protocols import Item
-from stepwell.aws.values import typed
+from stepwell.aws.store.values import typed
 from stepwell.engine.durable.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
 from stepwell.errors import PortError
 

@@ -1,0 +1,1 @@
+"""The emulator of AWS on this machine, and what is deployed to it."""

@@ -1,0 +1,1 @@
+"""The store on DynamoDB: one table of runs, logs, the mailbox and notes, and how their items look."""
