@@ -66,6 +66,7 @@ NOT_DEPLOYED = (
     "runtime/starts/imports.py",
     "runtime/starts/own_names.py",
     "runtime/starts/pack.py",
+    "runtime/starts/placing.py",
     "runtime/starts/sources.py",
     "simulation/history.py",
 )
