@@ -36,11 +36,11 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane, Ports
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.registry import Registry

@@ -22,9 +22,9 @@ from stepwell.engine.records import Status
 from stepwell.limits import MINUTE_MS, PAGE_ITEMS
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import DATABASE_FILE, Local, open_local
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import RunQuery
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 STEPS = 5

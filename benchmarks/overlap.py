@@ -19,8 +19,8 @@ from typing import Any
 from stepwell.limits import MINUTE_MS
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 STEPS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.simulation import parse_assumptions, simulate
 from stepwell.testing.verify import Verdict, verify
 

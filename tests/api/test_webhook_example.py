@@ -11,7 +11,7 @@ import pytest
 from stepwell.api.resolver import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.testing.backend import START
 from stepwell.testing.kit import Stepwell

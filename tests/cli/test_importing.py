@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from tests.cli.conftest import Cli
 
 MACHINE = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.runtime.starts.code import check_folder_code
+from stepwell.runtime.folder.code import check_folder_code
 
 STEP = "from stepwell import step\n"
 G = "\n@step\ndef g(n): return n\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.errors import Problem
-from stepwell.runtime.starts.code import check_folder_code
+from stepwell.runtime.folder.code import check_folder_code
 
 CODE = """
 from stepwell import workflow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.durable import FunctionFacts
-from stepwell.runtime.starts.facts import function_facts
+from stepwell.runtime.folder.facts import function_facts
 
 HEAD = """
 from __future__ import annotations

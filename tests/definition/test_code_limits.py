@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.runtime.starts.code import check_folder_code
+from stepwell.runtime.folder.code import check_folder_code
 
 LIMITS = "limits: {stripe: {concurrency: 5}, mail: {concurrency: 1}}"
 CODE = """

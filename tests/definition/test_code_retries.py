@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepwell.runtime.starts.code import check_folder_code
+from stepwell.runtime.folder.code import check_folder_code
 
 CODE = """
 import stepwell as sw

@@ -12,7 +12,7 @@ from stepwell.definition.authoring import STEP_DEFAULTS, defaults_of, step
 from stepwell.definition.code.modules import read_code
 from stepwell.definition.code.steps import wrong_steps_of
 from stepwell.errors import Problem
-from stepwell.runtime.starts.code import check_folder_code
+from stepwell.runtime.folder.code import check_folder_code
 from stepwell.testing.kit import Stepwell
 
 

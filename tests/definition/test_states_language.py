@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.cli.checking import check_path
 from stepwell.definition.compiler import compile_definition
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 
 MACHINE: dict[str, Any] = {"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}
 

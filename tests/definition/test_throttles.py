@@ -9,9 +9,9 @@ import pytest
 from stepwell.definition.clauses.throttles import check_limits, limits_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Limit, RateLimit
-from stepwell.runtime.starts.folder import load_folder
-from stepwell.runtime.starts.pack import pack_folder
-from stepwell.runtime.starts.unpack import unpack_limits
+from stepwell.runtime.folder.loading import load_folder
+from stepwell.runtime.folder.pack import pack_folder
+from stepwell.runtime.folder.unpack import unpack_limits
 
 LIMITS = "limits:\n  stripe: {concurrency: 5, rate_limit: {limit: 100, per: 1m, burst: 10}}\n"
 FLOW = "workflow: flow\ntimeline:\n  - {name: charge, run: python:m.charge, throttle: %s}\n"

@@ -9,7 +9,7 @@ import pytest
 
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.errors import Problem
-from stepwell.runtime.starts.folder import load_folder, load_webhooks
+from stepwell.runtime.folder.loading import load_folder, load_webhooks
 
 GOOD = """
 sources:

@@ -18,8 +18,8 @@ from stepwell.cli.checking import check_path
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.loader import load_document
 from stepwell.definition.webhooks import check_webhooks
+from stepwell.runtime.folder.pricing import check_prices
 from stepwell.runtime.notify.telling import TOLD
-from stepwell.runtime.starts.pricing import check_prices
 from stepwell.simulation import parse_assumptions
 from stepwell.testing.verify.answers import parse_answers
 from tests.docs.commands import commands, wrong

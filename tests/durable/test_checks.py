@@ -8,7 +8,7 @@ from stepwell.definition.authoring import workflow
 from stepwell.definition.compiler import compile_document
 from stepwell.errors import DefinitionError, NotFound
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from tests.durable.conftest import Flows
 
 GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"

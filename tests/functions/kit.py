@@ -18,9 +18,9 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
 from stepwell.memory.clocks import VirtualClock
+from stepwell.runtime.folder.pack import pack_folder
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import Header
-from stepwell.runtime.starts.pack import pack_folder
 from tests.contract.emulated import AwsQueue
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ import pytest
 from ministack.services import dynamodb, eventbridge
 
 from stepwell.aws.store.table import SHAPE
-from stepwell.runtime.starts.pack import pack_folder
+from stepwell.runtime.folder.pack import pack_folder
 from stepwell.runtime.steps.http_call import Network
 from tests.contract.emulated import AwsQueue, answer, aws_queue
 from tests.functions.kit import POOLS, ROOT, Deployment, Invocation, event_of

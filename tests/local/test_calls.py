@@ -9,9 +9,9 @@ import pytest
 from stepwell.local.wiring import Local, open_local
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 from tests.runtime.http_kit import Server, as_json
 

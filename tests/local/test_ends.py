@@ -16,8 +16,8 @@ from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import StoppableClock, open_local
 from stepwell.runtime.calls import polling
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.loop.driving import Pause, run_now
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 from tests.local.kit import DEADLINE_SECONDS
 from tests.local.test_gateway import call, scope

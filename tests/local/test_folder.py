@@ -12,7 +12,7 @@ from stepwell.definition.compiler import compile_document
 from stepwell.errors import NotFound
 from stepwell.limits import DEFINITION_BYTES
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 
 GOOD = "workflow: {name}\nnodes:\n  a: {{}}\n"
 

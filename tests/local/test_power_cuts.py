@@ -14,10 +14,10 @@ from stepwell.local.database import Database, Execute, Values
 from stepwell.local.wiring import DATABASE_FILE, Local, open_local
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_apart, run_now
 from stepwell.runtime.ports.headers import RunQuery
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 LEASE_MS = 60_000

@@ -11,7 +11,7 @@ import pytest
 from stepwell.cli.folders import chosen_folder
 from stepwell.errors import UserError
 from stepwell.project import find_project, project_of, this_python
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.steps.registry import Registry, UnknownStepError
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.plugin import workflow_folder

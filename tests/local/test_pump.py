@@ -21,10 +21,10 @@ from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps import batons

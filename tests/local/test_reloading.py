@@ -13,7 +13,7 @@ from watchfiles import Change
 from stepwell.local import reloading
 from stepwell.local.reloading import Reloader, stamps
 from stepwell.local.wiring import Local, open_local
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from tests.local.kit import until
 
 GOOD = "workflow: order\ntimeline: [{name: nap, run: python:shop.nap}]\n"

@@ -12,9 +12,9 @@ from stepwell.definition.graph import Json
 from stepwell.local.wiring import Local, open_local
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 WAITS = "workflow: waits\nsnapshot: on_wait\ntimeline: [{name: ok, wait: {for: approval}}]"

@@ -12,8 +12,8 @@ from stepwell.local.pump import Held
 from stepwell.local.wiring import Local, open_local
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 STEPS = "def nothing():\n    return None\n"

@@ -11,8 +11,8 @@ from stepwell.local.dev import _sweep
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
 from stepwell.memory.inbox import ALL_LANES
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 from tests.local.kit import until
 

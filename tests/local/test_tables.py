@@ -9,10 +9,10 @@ from stepwell.local.tables import open_table
 from stepwell.local.wiring import DATABASE_FILE, open_local
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Notice
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 SHOP = """

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stepwell.errors import InvalidInput, UserError
 from stepwell.limits import JSON_DEPTH, KEY_CHARACTERS, NAME_CHARACTERS, TAGS
-from stepwell.runtime.admission import check_event_key, check_json, check_name, check_run_id, check_tags
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.admission import check_event_key, check_json, check_name, check_run_id, check_tags
 from tests.runtime.kit import World
 
 FLOW = "workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}]"

@@ -14,12 +14,12 @@ from stepwell.local.pump import LEASE_MS
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 
 STEPS = """

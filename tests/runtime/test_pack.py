@@ -11,9 +11,9 @@ import pytest
 
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, NotFound
-from stepwell.runtime.starts.folder import load_folder
-from stepwell.runtime.starts.pack import pack_folder
-from stepwell.runtime.starts.unpack import unpack
+from stepwell.runtime.folder.loading import load_folder
+from stepwell.runtime.folder.pack import pack_folder
+from stepwell.runtime.folder.unpack import unpack
 
 FLOW = """
 workflow: flow
@@ -62,7 +62,7 @@ def test_reading_what_was_packed_imports_neither_yaml_nor_pydantic(folder: Path)
     packed = folder / "out.json"
     packed.write_text(json.dumps(pack_folder(folder)))
     code = (
-        "import json, sys; from stepwell.runtime.starts.unpack import unpack; unpack(json.load(open(sys.argv[1])));"
+        "import json, sys; from stepwell.runtime.folder.unpack import unpack; unpack(json.load(open(sys.argv[1])));"
         "print(sorted({'yaml', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(packed)], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter

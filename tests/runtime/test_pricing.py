@@ -8,10 +8,10 @@ import pytest
 
 from stepwell.errors import DefinitionError
 from stepwell.prices import Prices
-from stepwell.runtime.starts.folder import load_folder
-from stepwell.runtime.starts.pack import pack_folder
-from stepwell.runtime.starts.pricing import check_prices
-from stepwell.runtime.starts.unpack import unpack_prices
+from stepwell.runtime.folder.loading import load_folder
+from stepwell.runtime.folder.pack import pack_folder
+from stepwell.runtime.folder.pricing import check_prices
+from stepwell.runtime.folder.unpack import unpack_prices
 
 TABLE = 'as_of: "2027-01-31"\nmillion_write_units: 0.7\n'
 FLOW = "workflow: flow\ntimeline:\n  - {name: charge, run: python:m.charge}\n"

@@ -12,7 +12,7 @@ from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.errors import UserError
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.executor import FunctionSteps
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.simulation import Simulation, parse_assumptions, simulate
 
 

@@ -13,8 +13,8 @@ from stepwell.api.problems import problem
 from stepwell.definition.graph import Json
 from stepwell.errors import NotFound
 from stepwell.limits import ANSWERED_BYTES, LARGE_VALUE_BYTES, LINK_SECONDS, SECOND_MS, SENT_BYTES
-from stepwell.runtime.admission import place_in
 from stepwell.runtime.ports import Blobs
+from stepwell.runtime.starts.admission import place_in
 from stepwell.runtime.stores.blobs import for_time, of_run
 from stepwell.runtime.stores.jsontext import encode
 

@@ -17,7 +17,7 @@ from stepwell.definition.graph import Json
 from stepwell.definition.text import closest, did_you_mean, pointer
 from stepwell.errors import InvalidInput, Problem, UserError
 from stepwell.limits import BODY_BYTES, JSON_DEPTH
-from stepwell.runtime.admission import check_json
+from stepwell.runtime.starts.admission import check_json
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -16,7 +16,7 @@ from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import LogsClient
 from stepwell.errors import InvalidInput
 from stepwell.limits import LOG_CALLS
-from stepwell.runtime.admission import place_in
+from stepwell.runtime.starts.admission import place_in
 from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 _TRIES = 3  # the caller waits

@@ -33,12 +33,12 @@ from stepwell.errors import EngineFault, UserError
 from stepwell.limits import COPIES_AT_ONCE, SWEEPS_AT_ONCE
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.folder.unpack import unpack, unpack_limits, unpack_prices
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
-from stepwell.runtime.starts.unpack import unpack, unpack_limits, unpack_prices
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment

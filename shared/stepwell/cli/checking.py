@@ -19,7 +19,7 @@ from stepwell.errors import NotFound, Problem
 from stepwell.project import WORKFLOWS, Project, find_project, project_of
 
 if TYPE_CHECKING:
-    from stepwell.runtime.starts.folder import Folder
+    from stepwell.runtime.folder.loading import Folder
 
 EXCERPT_CHARACTERS = 160  # of a longer line
 
@@ -78,8 +78,8 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
 
 
 def _check_module(path: Path) -> tuple[int, Sequence[Problem]]:
-    from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
-    from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.code import check_folder_code  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import check_module  # noqa: PLC0415 - with the compiler
 
     count, problems = check_module(path)
     folder, here = _folder_of(path), path.resolve()
@@ -92,10 +92,10 @@ def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.cli.file_checks import check_code_of, check_limits_of  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
-    from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
-    from stepwell.runtime.starts.placing import with_lines  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.placing import with_lines  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.sources import without_timed  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.starts.scheduled import schedule_problems  # noqa: PLC0415 - the same
-    from stepwell.runtime.starts.sources import without_timed  # noqa: PLC0415 - with the compiler
 
     folder, text = _folder_of(path), read_definition(path)
     is_known = _is_workflow_folder(folder)
@@ -133,8 +133,8 @@ def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
     Raises NotFound if there is no such folder.
     """
     from stepwell.aws.services.checks import check_services  # noqa: PLC0415 - with the compiler
-    from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
-    from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.code import check_folder_code  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded, project = load_folder(path), project_of(path)
     code = check_folder_code(path, project.sources[1:])

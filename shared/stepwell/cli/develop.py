@@ -195,7 +195,7 @@ def graph(
 def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:
     """Draws a file, else a workflow of the API, else a run of this id."""
     from stepwell.definition.compiler import compile_definition, compile_document  # noqa: PLC0415 - 100 ms
-    from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler
 
     path = Path(target)
     if path.suffix == ".py":

@@ -32,7 +32,7 @@ from stepwell.local.dev import Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.project import project_of
-from stepwell.runtime.starts.folder import load_webhooks
+from stepwell.runtime.folder.loading import load_webhooks
 from stepwell.runtime.steps.secrets import Secrets, SecretsByKind
 from stepwell.runtime.stores.clocks import RealClock
 

@@ -38,7 +38,7 @@ def estimate(
 ) -> None:
     """Estimate what 1,000 runs of a workflow cost on AWS. Reads its last runs that ended."""
     from stepwell.cli.finding import ended_runs  # noqa: PLC0415 - httpx
-    from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.pricing import prices_for  # noqa: PLC0415 - with the compiler
 
     table = prices_for(prices or read_settings().prices, default_folder())
     with connect(url) as client:

@@ -13,9 +13,9 @@ from stepwell.definition.graph import Graph
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
 from stepwell.project import project_of
-from stepwell.runtime.starts.code import check_folder_code
-from stepwell.runtime.starts.folder import check_module, load_limits
-from stepwell.runtime.starts.sources import read_texts
+from stepwell.runtime.folder.code import check_folder_code
+from stepwell.runtime.folder.loading import check_module, load_limits
+from stepwell.runtime.folder.sources import read_texts
 
 _ELSEWHERE = "it may be in a folder above; check the whole folder"
 

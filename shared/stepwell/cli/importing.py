@@ -90,7 +90,7 @@ def _checked(name: str) -> str:
 
 def _problems(text: str, path: Path) -> Sequence[Problem]:
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
-    from stepwell.runtime.starts.folder import load_resources  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler
 
     return compile_definition(text, str(path), load_resources(path.parent).document).errors
 

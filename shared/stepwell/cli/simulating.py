@@ -64,8 +64,8 @@ def simulate(
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """
     from stepwell.cli.simulated_names import refuse_unknown  # noqa: PLC0415
-    from stepwell.runtime.starts.folder import load_workflow  # noqa: PLC0415 - with the compiler
-    from stepwell.runtime.starts.pricing import prices_for  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_workflow  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.pricing import prices_for  # noqa: PLC0415 - with the compiler
     from stepwell.simulation import simulate as simulated  # noqa: PLC0415
 
     own = assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)

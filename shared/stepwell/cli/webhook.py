@@ -80,7 +80,7 @@ def _told(answer: Mapping[str, object]) -> str:
 
 def _source(folder: Path, name: str) -> Source:
     from stepwell.api.webhooks.sources import sources_of  # noqa: PLC0415
-    from stepwell.runtime.starts.folder import load_webhooks  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_webhooks  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind  # noqa: PLC0415 - with the API
 
     loaded = load_webhooks(folder)

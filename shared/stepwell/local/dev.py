@@ -41,10 +41,10 @@ from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
 from stepwell.project import Project, project_of
+from stepwell.runtime.folder.loading import Folder, load_folder
+from stepwell.runtime.folder.pricing import read_prices
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import UNREADABLE
-from stepwell.runtime.starts.folder import Folder, load_folder
-from stepwell.runtime.starts.pricing import read_prices
 from stepwell.runtime.steps.services import Services
 from stepwell.settings import environment, read_settings
 

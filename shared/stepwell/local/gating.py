@@ -21,7 +21,7 @@ from stepwell.engine.stored.codec import decode_record
 from stepwell.errors import Conflict, StepwellError
 from stepwell.local.replaying import Difference, Export, is_function, replay
 from stepwell.project import project_of
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.steps.registry import Registry
 from stepwell.values import dataclass
 

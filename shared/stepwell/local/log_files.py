@@ -21,7 +21,7 @@ from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
 from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
 from stepwell.local.run_logs import OwnFrames, Printed, about_of
-from stepwell.runtime.admission import place_in
+from stepwell.runtime.starts.admission import place_in
 from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
 
 RunIds: TypeAlias = set[str]

@@ -17,14 +17,14 @@ from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
 from stepwell.project import project_of
+from stepwell.runtime.folder.code import check_folder_code
+from stepwell.runtime.folder.facts import function_facts
+from stepwell.runtime.folder.loading import Folder, is_definition, load_folder
+from stepwell.runtime.folder.placing import with_lines
+from stepwell.runtime.folder.pricing import FILES as PRICE_FILES
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.starts.code import check_folder_code
 from stepwell.runtime.starts.deploys import tell_deployed
-from stepwell.runtime.starts.facts import function_facts
-from stepwell.runtime.starts.folder import Folder, is_definition, load_folder
 from stepwell.runtime.starts.ids import new_id
-from stepwell.runtime.starts.placing import with_lines
-from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
 from stepwell.scan import walk
 from stepwell.settings import read_settings
 

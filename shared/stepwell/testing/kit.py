@@ -28,11 +28,11 @@ from stepwell.local.user_items import LocalTable
 from stepwell.memory.inbox import Inbox
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.links import Links
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.deploys import tell_deployed
-from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.driver import MOST_MESSAGES, Driver

@@ -24,10 +24,10 @@ from stepwell.project import project_of
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.folder.facts import function_facts
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import Pause
-from stepwell.runtime.starts.facts import function_facts
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError

@@ -18,7 +18,7 @@ from stepwell.definition.text import closest
 from stepwell.engine.children import DETACHED
 from stepwell.errors import UserError
 from stepwell.project import project_of
-from stepwell.runtime.starts.reading import read_text
+from stepwell.runtime.folder.reading import read_text
 from stepwell.scan import modules
 
 

@@ -26,7 +26,7 @@ def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
 
 
 def _has_workflows(folder: Path) -> bool:
-    from stepwell.runtime.starts.folder import is_definition  # noqa: PLC0415  as above
+    from stepwell.runtime.folder.loading import is_definition  # noqa: PLC0415  as above
 
     if any(path.is_file() and is_definition(path) for path in folder.glob("*")):
         return True

@@ -11,7 +11,7 @@ import pytest
 from stepwell.definition.compiler import Compiled, compile_definition, compile_document
 from stepwell.definition.graph import Retrier
 from stepwell.definition.states_language import is_named
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.folder.loading import load_folder
 
 Machine = dict[str, Any]
 TASK: Machine = {"Type": "Task", "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}

@@ -10,7 +10,7 @@ from stepwell.api.requests import NoQuery, RerunBody, StartBody, StartIdleBody, 
 from stepwell.api.views import RunView, read_run, view_of
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
-from stepwell.runtime.admission import check_run_id
+from stepwell.runtime.starts.admission import check_run_id
 from stepwell.runtime.starts.starting import Signal, Start
 
 KEY_HEADER = "idempotency-key"

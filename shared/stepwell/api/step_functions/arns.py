@@ -16,9 +16,9 @@ from stepwell.api.step_functions.refusals import Refused
 from stepwell.credentials import credential_of
 from stepwell.definition.asl.names import EXECUTION
 from stepwell.errors import NotFound
-from stepwell.runtime.admission import RUN_ID
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.ports.headers import Header
+from stepwell.runtime.starts.admission import RUN_ID
 from stepwell.runtime.starts.keys import id_of_key
 from stepwell.values import dataclass
 

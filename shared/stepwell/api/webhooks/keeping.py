@@ -15,8 +15,8 @@ from stepwell.api.webhooks.taking import Taken
 from stepwell.definition.webhook_schemes import Signing
 from stepwell.engine.records import Topic
 from stepwell.errors import Conflict, UserError
-from stepwell.runtime.admission import check_event_key
 from stepwell.runtime.notify.deliveries import Deliveries, Delivery, Outcome, day_topic
+from stepwell.runtime.starts.admission import check_event_key
 
 log = logging.getLogger("stepwell.webhooks")
 

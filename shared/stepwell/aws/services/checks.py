@@ -16,8 +16,8 @@ from stepwell.definition.loader import load_document
 from stepwell.definition.states_language import is_named, with_resources
 from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import Problem
-from stepwell.runtime.starts.folder import definition_files, load_resources
-from stepwell.runtime.starts.reading import read_text
+from stepwell.runtime.folder.loading import definition_files, load_resources
+from stepwell.runtime.folder.reading import read_text
 
 _WRITTEN = ("Bucket", "Prefix")  # of a ResultWriter
 _START = ("StateMachineArn", "Input", "Name", "TraceHeader")

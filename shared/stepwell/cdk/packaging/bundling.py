@@ -29,8 +29,8 @@ from stepwell.cdk.packaging.trimming import UNREAD, UNREAD_BY_OURS, open_to_all,
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, StepwellError
 from stepwell.project import Project, name_of
-from stepwell.runtime.starts.facts import function_facts
-from stepwell.runtime.starts.pack import pack_folder
+from stepwell.runtime.folder.facts import function_facts
+from stepwell.runtime.folder.pack import pack_folder
 from stepwell.scan import is_hidden
 
 PACKAGE = Path(stepwell.__file__).parent
@@ -58,16 +58,16 @@ NOT_DEPLOYED = (
     "definition/code",
     "definition/editor_schema.py",
     "project.py",
-    "runtime/starts/circles.py",
-    "runtime/starts/code.py",
+    "runtime/folder/circles.py",
+    "runtime/folder/code.py",
+    "runtime/folder/facts.py",
+    "runtime/folder/imports.py",
+    "runtime/folder/loading.py",
+    "runtime/folder/own_names.py",
+    "runtime/folder/pack.py",
+    "runtime/folder/placing.py",
+    "runtime/folder/sources.py",
     "runtime/starts/deploys.py",
-    "runtime/starts/facts.py",
-    "runtime/starts/folder.py",
-    "runtime/starts/imports.py",
-    "runtime/starts/own_names.py",
-    "runtime/starts/pack.py",
-    "runtime/starts/placing.py",
-    "runtime/starts/sources.py",
     "simulation/history.py",
 )
 # Parts of stepwell that workers alone import: they run steps, and call other systems.

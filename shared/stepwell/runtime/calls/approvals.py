@@ -23,9 +23,9 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import split_name
 from stepwell.engine.waits.aside import is_for_limit, is_limit
 from stepwell.errors import Conflict, InvalidInput
-from stepwell.runtime.admission import check_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.starts.admission import check_json
 from stepwell.runtime.waits.permits import Permits
 
 SHOWN = 10  # branches that a message names

@@ -23,7 +23,6 @@ from stepwell.engine.waits.callback import CALLBACK, heartbeat_of, last_beat_ms
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import Conflict
 from stepwell.limits import BEATS, EVENT_KEPT_MS
-from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.approvals import refused
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.log.door import Door
@@ -32,6 +31,7 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.starts.admission import check_json
 
 EVENT_ID = "callback"  # each callback's topic holds this event alone
 

@@ -25,7 +25,6 @@ from stepwell.engine.run_forks import kept_before
 from stepwell.engine.starts import with_input
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
-from stepwell.runtime.admission import check_json
 from stepwell.runtime.calls.keeping import Keeper, Plan
 from stepwell.runtime.calls.kin import tell_original
 from stepwell.runtime.calls.redriving import Redriver, check_fits
@@ -33,6 +32,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import FORK, Header, check_held
+from stepwell.runtime.starts.admission import check_json
 from stepwell.runtime.starts.starting import Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.values import dataclass

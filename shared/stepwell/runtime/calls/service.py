@@ -22,7 +22,6 @@ from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, DefinitionError, EngineFault, NotFound
 from stepwell.limits import LOCK_OWNERS
-from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.branches import branches_from
@@ -49,6 +48,7 @@ from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Pause, PauseUntil, Ports
 from stepwell.runtime.ports.headers import RERUN, Header, RunPage, RunQuery
+from stepwell.runtime.starts.admission import check_event_key, check_event_name, check_json, check_run_id
 from stepwell.runtime.starts.starting import Start, Started, Starter
 from stepwell.runtime.starts.versions import PIN, asked_of
 from stepwell.runtime.steps.output import Emitted, read_output

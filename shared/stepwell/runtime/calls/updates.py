@@ -24,7 +24,6 @@ from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS
-from stepwell.runtime.admission import check_event_key, check_json, check_name
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
@@ -32,6 +31,7 @@ from stepwell.runtime.log.messages import Update, to_json
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.starts.admission import check_event_key, check_json, check_name
 from stepwell.runtime.steps.port import Steps
 from stepwell.values import dataclass
 

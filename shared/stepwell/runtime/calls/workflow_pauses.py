@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from stepwell.definition.built_in import BUILT_IN
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import WORKFLOW_PAUSES
-from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
 from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import EVERY, Ports
 from stepwell.runtime.ports.headers import RunQuery
+from stepwell.runtime.starts.admission import check_json
 
 
 class WorkflowPauses:

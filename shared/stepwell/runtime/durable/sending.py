@@ -10,10 +10,10 @@ from stepwell.engine.durable.runner import Pending
 from stepwell.engine.durable.session import CURRENT
 from stepwell.engine.durable.turns import SENDS, Asked, Given
 from stepwell.errors import InvalidInput
-from stepwell.runtime.admission import check_event_key, check_event_name, check_run_id
 from stepwell.runtime.durable.arguments import check_plain_key, checked_name
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.tasks import Task
+from stepwell.runtime.starts.admission import check_event_key, check_event_name, check_run_id
 from stepwell.runtime.steps.binding import copy_of
 from stepwell.values import dataclass
 

@@ -1,1 +1,1 @@
-"""Starts runs: by a call, an event or a schedule; and reads the folder of workflows."""
+"""Starts runs: by a call, an event or a schedule."""

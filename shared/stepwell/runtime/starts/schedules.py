@@ -18,10 +18,10 @@ from stepwell.engine.gathering import alone
 from stepwell.engine.records import RunInfo
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
-from stepwell.runtime.admission import check_json
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
+from stepwell.runtime.starts.admission import check_json
 from stepwell.runtime.starts.places import gathering_key
 from stepwell.runtime.starts.starting import check_input, check_keys
 from stepwell.runtime.starts.versions import Versions

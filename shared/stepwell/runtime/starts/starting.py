@@ -16,13 +16,13 @@ from stepwell.engine.token import NEW
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import ExpressionError, InvalidInput, Problem
 from stepwell.prices import Prices
-from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.messages import Deadline, Wake
 from stepwell.runtime.log.standing import pool_at, run_info
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.ports.headers import Header
+from stepwell.runtime.starts.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.starts.versions import Versions
 from stepwell.values import dataclass
 

@@ -20,10 +20,10 @@ from stepwell.engine.names import iso
 from stepwell.engine.waits import event_topic, run_of
 from stepwell.errors import ExpressionError, InvalidInput, RunDeleted, UserError
 from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
-from stepwell.runtime.admission import check_event_key
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Publish, Scheduled, to_json
 from stepwell.runtime.ports import Event, Lane, Ports, Schedule
+from stepwell.runtime.starts.admission import check_event_key
 from stepwell.runtime.starts.scheduled import input_at
 from stepwell.runtime.starts.schedules import (
     FIRING,

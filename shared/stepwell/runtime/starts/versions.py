@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from stepwell.definition.graph import Graph
 from stepwell.errors import Conflict, EngineFault, InvalidInput, NotFound
 from stepwell.limits import ALIASES, OPEN_RUNS, PAGE_ITEMS_MAX
-from stepwell.runtime.admission import check_name
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import Header, RunQuery
+from stepwell.runtime.starts.admission import check_name
 from stepwell.runtime.starts.draining import open_runs
 
 LATEST, PIN = "latest", "pin"

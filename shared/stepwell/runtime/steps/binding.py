@@ -18,7 +18,7 @@ from pydantic_core import to_json as json_text
 from stepwell.definition.graph import Json
 from stepwell.definition.text import STEP_OPTIONS, did_you_mean, option_hint
 from stepwell.errors import InvalidInput
-from stepwell.runtime.admission import check_json
+from stepwell.runtime.starts.admission import check_json
 from stepwell.values import dataclass
 
 CONTEXT = "ctx"  # the parameter that gets the step's context

@@ -10,7 +10,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
 from stepwell.errors import StepError, Transient, UserError
 from stepwell.limits import STEP_TIMEOUT_MS
-from stepwell.runtime.admission import check_json
+from stepwell.runtime.starts.admission import check_json
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
 from stepwell.runtime.steps.secrets import READ, masked_text, without_credentials

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stepwell.definition.graph import Json
 from stepwell.errors import UserError
-from stepwell.runtime.starts.folder import load_workflow
+from stepwell.runtime.folder.loading import load_workflow
 from stepwell.testing.names import step_names
 from stepwell.testing.verify.answers import Answer, parse_answers
 from stepwell.testing.verify.chaos import Plan, Written

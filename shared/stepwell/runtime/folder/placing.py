@@ -9,8 +9,8 @@ from pathlib import Path
 
 from stepwell.definition.loader import Loaded, load_document
 from stepwell.errors import Problem
-from stepwell.runtime.starts.folder import is_definition
-from stepwell.runtime.starts.reading import read_text
+from stepwell.runtime.folder.loading import is_definition
+from stepwell.runtime.folder.reading import read_text
 
 _ENVELOPE = "/spec"  # a definition may stand in one, which its own pointers do not have
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from stepwell.definition.code.modules import Code, Module
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
-from stepwell.runtime.starts.circles import circular_imports
-from stepwell.runtime.starts.own_names import wrong_own_names
+from stepwell.runtime.folder.circles import circular_imports
+from stepwell.runtime.folder.own_names import wrong_own_names
 
 
 def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Collection[str]) -> list[Problem]:

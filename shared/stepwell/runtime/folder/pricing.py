@@ -12,7 +12,7 @@ from stepwell.definition.side_files import SideFile, check_side_file
 from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import UserError
 from stepwell.prices import Prices
-from stepwell.runtime.starts.reading import only_side_file, read_text
+from stepwell.runtime.folder.reading import only_side_file, read_text
 
 FILES = ("prices.yaml", "prices.yml", "prices.json")
 _TEXTS = ("as_of", "source")

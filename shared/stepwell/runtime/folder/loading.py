@@ -25,12 +25,12 @@ from stepwell.definition.states_language import is_machine, is_named_as_machine
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import DefinitionError, NotFound, Problem
 from stepwell.prices import Prices
+from stepwell.runtime.folder.pricing import FILES as PRICE_FILES
+from stepwell.runtime.folder.pricing import load_prices, prices_of
+from stepwell.runtime.folder.reading import only_file, only_side_file, read_text
+from stepwell.runtime.folder.sources import without_timed
 from stepwell.runtime.notify.telling import TOLD
-from stepwell.runtime.starts.pricing import FILES as PRICE_FILES
-from stepwell.runtime.starts.pricing import load_prices, prices_of
-from stepwell.runtime.starts.reading import only_file, only_side_file, read_text
 from stepwell.runtime.starts.scheduled import schedule_problems
-from stepwell.runtime.starts.sources import without_timed
 from stepwell.scan import module_name, modules, walk
 from stepwell.values import dataclass
 
@@ -135,7 +135,7 @@ def _placed(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
     """Returns the problems with their lines. Some were found in graphs, and have only a pointer."""
     if all(one.line or not one.path for one in problems):
         return problems
-    from stepwell.runtime.starts.placing import with_lines  # noqa: PLC0415 - YAML takes 50 ms
+    from stepwell.runtime.folder.placing import with_lines  # noqa: PLC0415 - YAML takes 50 ms
 
     return with_lines(problems)
 

@@ -10,10 +10,10 @@ from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger
 from stepwell.definition.targets import Hosts, parse_url
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem
+from stepwell.runtime.folder.loading import Folder, load_folder, load_limits
+from stepwell.runtime.folder.pricing import load_prices
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.notify.endpoints import endpoints_of
-from stepwell.runtime.starts.folder import Folder, load_folder, load_limits
-from stepwell.runtime.starts.pricing import load_prices
 
 FORMAT = 1
 

@@ -11,7 +11,7 @@ from stepwell.definition.code.names import timed_steps
 from stepwell.definition.graph import Graph
 from stepwell.errors import Problem
 from stepwell.project import project_of
-from stepwell.runtime.starts.reading import read_text
+from stepwell.runtime.folder.reading import read_text
 from stepwell.scan import module_name, modules
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stepwell.definition.code.inputs import facts_of
 from stepwell.definition.durable import FunctionFacts
-from stepwell.runtime.starts.sources import read_folder_code
+from stepwell.runtime.folder.sources import read_folder_code
 
 
 def function_facts(path: Path, packages: Collection[Path] = ()) -> Mapping[str, FunctionFacts]:

@@ -11,7 +11,7 @@ from stepwell.definition.clauses.throttles import limits_of
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.prices import Prices
-from stepwell.runtime.starts.pricing import prices_of
+from stepwell.runtime.folder.pricing import prices_of
 
 
 def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:

@@ -19,10 +19,10 @@ from stepwell.definition.loader import load_document
 from stepwell.definition.resources import FILES as RESOURCE_FILES
 from stepwell.errors import Problem
 from stepwell.project import project_of, this_python
-from stepwell.runtime.starts.folder import definition_files, load_folder, load_limits
-from stepwell.runtime.starts.imports import check_imports
-from stepwell.runtime.starts.reading import read_text
-from stepwell.runtime.starts.sources import read_texts
+from stepwell.runtime.folder.imports import check_imports
+from stepwell.runtime.folder.loading import definition_files, load_folder, load_limits
+from stepwell.runtime.folder.reading import read_text
+from stepwell.runtime.folder.sources import read_texts
 from stepwell.scan import module_name, modules
 
 
