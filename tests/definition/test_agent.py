@@ -119,6 +119,7 @@ actions:
 """
 FIRST_OF_A_GRAPH = """
 workflow: g
+state_schema: {type: object, properties: {thread: {type: string}}}
 nodes:
   heard:
     wait:
