@@ -9,7 +9,6 @@ from stepwell.limits import KEY_CHARACTERS
 _ENDED = "stepwell show RUN shows how it ended; stepwell rerun RUN starts it anew"
 _RUNS = "stepwell runs lists the runs"
 _BRANCHES = "stepwell show RUN --branches all lists the branches"
-_VERSIONS = "stepwell versions WORKFLOW lists the versions and aliases"
 _SMALLER = "keep what is large elsewhere, such as in S3, and give its address"
 _FUNCTION = "correct the workflow's code; python -m pydoc stepwell.WorkflowContext says what it takes"
 _JSON_VALUE = "give plain JSON: text, numbers, true, false, null, lists and objects"

@@ -31,9 +31,9 @@ _logger = logging.getLogger("stepwell.traces")
 class Traces:
     """Sends the spans of runs that have ended. A run's spans may be sent twice: their ids are the same."""
 
-    def __init__(self, service: Service, exporter: SpanExporter, name: str = "stepwell") -> None:
+    def __init__(self, service: Service, exporter: SpanExporter) -> None:
         self._service, self._exporter = service, exporter
-        self._resource = Resource.create({"service.name": name})
+        self._resource = Resource.create({"service.name": "stepwell"})
 
     async def send(self, header: Header) -> bool:
         """Whether the run has ended and is sampled. Raises PortError if nobody takes the spans."""

@@ -15,6 +15,7 @@ from stepwell.limits import LINK_SECONDS
 from stepwell.runtime.ports import BROKEN_BLOB
 from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
+_PREFIX = "blobs/"
 _NOT_THERE = {"NoSuchKey", "AccessDenied"}  # S3 answers the latter to a reader who may not list the bucket
 _MAY_NOT_READ = ("kms:", "s3:GetObject")  # what it then names instead, if a policy or the key refuses what is there
 
@@ -22,10 +23,8 @@ _MAY_NOT_READ = ("kms:", "s3:GetObject")  # what it then names instead, if a pol
 class S3Blobs:
     """The Blobs port on a bucket, with a prefix for each owner. The lifecycle expires the prefixes `days-…`."""
 
-    def __init__(
-        self, bucket: str, client: Callable[[], S3Client], prefix: str = "blobs/", retry: Retry | None = None
-    ) -> None:
-        self._bucket, self._client, self._prefix, self._retry = bucket, client, prefix, retry or Retry()
+    def __init__(self, bucket: str, client: Callable[[], S3Client], retry: Retry | None = None) -> None:
+        self._bucket, self._client, self._retry = bucket, client, retry or Retry()
 
     async def put(self, data: bytes, owner: str = "") -> str:
         reference = reference_of(data, owner)
@@ -45,7 +44,7 @@ class S3Blobs:
 
     async def drop(self, owner: str) -> None:
         """Lists and deletes a thousand blobs with each two requests; deletes are free."""
-        prefix = f"{self._prefix}{checked_owner(owner)}/"
+        prefix = f"{_PREFIX}{checked_owner(owner)}/"
         while self._drop_page(prefix):
             pass
 
@@ -80,4 +79,4 @@ class S3Blobs:
         return data
 
     def _key(self, reference: str) -> str:
-        return f"{self._prefix}{place_of(reference)}"
+        return f"{_PREFIX}{place_of(reference)}"

@@ -158,7 +158,6 @@ NETWORK = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
-TRACES = ("xray:PutTraceSegments", "xray:PutTelemetryRecords")
 _CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "bucket": {"StringLike": {"s3:prefix": "blobs/run-*"}},
     "schedule_role": {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},

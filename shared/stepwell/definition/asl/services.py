@@ -30,7 +30,6 @@ READS = ("s3:getObject", LIST)  # what an ItemReader calls
 WRITE = "s3:putObject"  # what a ResultWriter calls
 HTTP = "http:invoke"
 INVOKE = "lambda:invoke"  # of a function that is computed, or that is not waited for
-SDK = "aws-sdk:"
 Uses: TypeAlias = tuple[tuple[str, str], ...]  # kind and name of what a step calls
 
 _SDK_CALL = re.compile(r"aws-sdk:[a-z0-9]{1,60}:[a-z][A-Za-z0-9]{0,80}")

@@ -15,7 +15,7 @@ def misfit(function: Def, positional: int, named: Collection[str]) -> str:
     """Why a call with so many arguments, and these by name, does not fit. Empty: it fits."""
     names, required = _parameters(function)
     if positional > len(names) and function.args.vararg is None:
-        return f"{function.name} takes {_count(len(names), 'argument')}, not {positional}"
+        return f"{function.name} takes {len(names)} argument{'' if len(names) == 1 else 's'}, not {positional}"
     given = [*names[:positional], *named]
     if twice := next((name for name in named if name in names[:positional]), None):
         return f"{function.name} gets {twice!r} twice"
@@ -55,7 +55,3 @@ def _takes_whole(function: Def, name: str) -> bool:
 
 def _all(function: Def) -> Iterator[ast.arg]:
     yield from (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

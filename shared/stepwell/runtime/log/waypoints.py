@@ -18,8 +18,8 @@ KEPT = 128
 class Waypoints:
     """A cache of folded tokens: a token at a slot never changes, so a reader folds one stride at most."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._tokens: Lately[tuple[str, str, int], Token] = Lately(kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
+    def __init__(self) -> None:
+        self._tokens: Lately[tuple[str, str, int], Token] = Lately(KEPT, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
 
     def keep(self, run_id: str, token: Token, now_ms: int) -> None:
         """Keeps the token if its slot ends a stride."""
