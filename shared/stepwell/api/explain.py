@@ -29,6 +29,7 @@ from stepwell.api.states import (
     waiting_tokens,
 )
 from stepwell.definition.graph import Json
+from stepwell.definition.text import counted
 from stepwell.engine import gathering
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
@@ -229,8 +230,8 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     since_ms = at.token.last_ms
     retries = _retries(at.branches, now_ms)
     whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
-    count = sum(len(one.open) for one in at.token.tasks.values())
-    texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys[:_TOLD])]
+    count = at.token.open_tasks
+    texts = [f"Its tasks wait for {counted(count, 'operation')}.", *(why.text for why in whys[:_TOLD])]
     if len(whys) > _TOLD:
         texts.append(f"So do {len(whys) - _TOLD} more: GET /runs/{at.run_id} lists them as `tokens`.")
     wakers = [waker for why in whys[:_TOLD] for waker in why.wakers] + _own_timer(at.token)

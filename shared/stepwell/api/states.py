@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
 from stepwell.definition.graph import Graph
+from stepwell.definition.text import counted
 from stepwell.engine.decide import can_be_held
 from stepwell.engine.durable.tasks import wait_shown
 from stepwell.engine.forks.lines import awaited
@@ -266,7 +267,7 @@ def cancelled_by(token: Token, status: Status) -> tuple[str, str]:
 
 
 def _rolled_back(token: Token, undoing: Undoing) -> str:
-    steps = f"{len(undoing.undone)} step{'' if len(undoing.undone) == 1 else 's'} undone"
+    steps = f"{counted(len(undoing.undone), 'step')} undone"
     if token.end is not None and token.end.status is Status.COMPENSATED:
         return f"rolled back, {steps if undoing.undone else 'nothing was to be undone'}"
     failure = failed_compensation(token)

@@ -24,6 +24,11 @@ def pointer(path: Sequence[str | int]) -> str:
     return "".join(f"/{pointer_part(part)}" for part in path)
 
 
+def counted(number: int, thing: str) -> str:
+    """Returns `1 step`, `2 steps`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def compact_json(value: Any) -> str:
     """Returns the value as JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from stepwell.definition.patterns import lazy
+from stepwell.definition.text import counted
 from stepwell.errors import InvalidInput
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 from stepwell.values import dataclass
@@ -154,7 +155,7 @@ def _rate(value: int, unit: str) -> Rate:
     period_ms = value * UNITS_MS[unit]
     if not 0 < period_ms <= LONGEST_MS:
         raise _bad(f"rate({value} {unit}s) is not between 1 minute and 10 years")
-    return Rate(f"rate({value} {unit}{'' if value == 1 else 's'})", period_ms)
+    return Rate(f"rate({counted(value, unit)})", period_ms)
 
 
 def _of_aws(fields: list[str], zone: ZoneInfo) -> Cron:

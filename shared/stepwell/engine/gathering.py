@@ -9,6 +9,7 @@ the run, none can come.
 from __future__ import annotations
 
 from stepwell.definition.graph import Gathering, Graph, Json
+from stepwell.definition.text import counted
 from stepwell.engine.actions import Action, Drop, Refuse, Rest, Write
 from stepwell.engine.names import Moment, iso
 from stepwell.engine.records import Kind, RunInfo, Status
@@ -69,7 +70,7 @@ def over(moment: Moment, token: Token) -> Action:
 def progress(graph: Graph, run: RunInfo, token: Token) -> str:
     """Says what the run waits for, for people."""
     count = token.gathered.count if token.gathered is not None else 0
-    starts = "1 start" if count == 1 else f"{count} starts"
+    starts = counted(count, "start")
     rules, begins = _rules(graph), f"begins at {iso(due_ms(graph, run, token))}"
     if is_full(graph, token):
         return f"{rules.mode}: {starts}, which is the most, {begins}"

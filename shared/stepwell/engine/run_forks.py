@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stepwell.definition.text import counted
 from stepwell.engine.durable.redriven import before_aside, is_amid_tasks
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Kind, Record
@@ -22,8 +23,7 @@ from stepwell.errors import InvalidInput
 def kept_before(run_id: str, records: Sequence[Record], at: int) -> Kept:
     """Returns what a fork of this run in slot `at` keeps. Raises Conflict, InvalidInput."""
     if not 0 <= at <= len(records):
-        count = "1 record" if len(records) == 1 else f"{len(records)} records"
-        raise InvalidInput(f"the run has no slot {at}: it has {count}", code="unknown_slot",
+        raise InvalidInput(f"the run has no slot {at}: it has {counted(len(records), 'record')}", code="unknown_slot",
                            hint="GET /runs/{id}/history: the slot of an entry is in its id, 2 in 0@2.0")  # fmt: skip
     ended = fold(records, Token())
     check_undoing(ended)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from stepwell.definition.code.modules import Def
+from stepwell.definition.text import counted
 
 CONTEXT = "ctx"  # the parameter that a step's or workflow's context goes to
 _PLAIN = frozenset({"int", "str", "float", "bool", "bytes", "Decimal", "datetime", "date", "UUID", "list", "tuple"})
@@ -15,7 +16,7 @@ def misfit(function: Def, positional: int, named: Collection[str]) -> str:
     """Why a call with so many arguments, and these by name, does not fit. Empty: it fits."""
     names, required = _parameters(function)
     if positional > len(names) and function.args.vararg is None:
-        return f"{function.name} takes {len(names)} argument{'' if len(names) == 1 else 's'}, not {positional}"
+        return f"{function.name} takes {counted(len(names), 'argument')}, not {positional}"
     given = [*names[:positional], *named]
     if twice := next((name for name in named if name in names[:positional]), None):
         return f"{function.name} gets {twice!r} twice"

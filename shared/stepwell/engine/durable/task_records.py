@@ -80,7 +80,7 @@ def ended(moment: Moment, token: Token, slot: int, arrival: Arrival) -> Action:
     begun = token.tasks.get(slot)
     if begun is None or arrival.index not in begun.open:
         return Drop()
-    is_last = sum(len(one.open) for one in token.tasks.values()) == 1
+    is_last = token.open_tasks == 1
     kind = Kind.RESUMED if is_last and token.phase is Phase.WAITING_AT_FAN_IN else Kind.RECEIVED
     at_ms = max(moment.now_ms, arrival.at_ms, token.last_ms)
     resumption = Resumption(ENDED, part=named((slot, arrival.index)))

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 
+from stepwell.definition.text import counted
 from stepwell.engine.effect_kinds import ReleaseLocks, TakeLocks
 from stepwell.engine.inputs import LocksAnswered
 from stepwell.engine.limits.locks import LOCKED, REFUSED, Claim, asks, waits
@@ -107,7 +108,7 @@ class Locks:
             count += await self.let_go(Claim(at.run_id, at.token.id, locks.slot), locks.names)
         if count:
             ids = {"run_id": at.run_id, "token": at.token.id, "locks": count}
-            _logger.info("%s released %d lock%s", at.run_id, count, "" if count == 1 else "s", extra=ids)
+            _logger.info("%s released %s", at.run_id, counted(count, "lock"), extra=ids)
 
     # -- queues
 
