@@ -27,12 +27,8 @@ def led_past(graph: Graph, name: str) -> list[str]:
         if node is None or not node.is_made or not node.rules:
             found[at] = None
             continue
-        behind = dict.fromkeys(rule.to for rule in node.rules if rule.to is not None and not _takes_error(rule))
+        # an added node's ways for errors are those of the node that it is a part of
+        behind = dict.fromkeys(rule.to for rule in node.rules if rule.to is not None and not rule.reads_error)
         waiting.extend(to for to in behind if to not in seen)
         seen.update(behind)
     return list(found)
-
-
-def _takes_error(rule: Rule) -> bool:
-    """An added node's ways for errors are those of the node that it is a part of."""
-    return rule.when is not None and rule.when.reads_error

@@ -236,6 +236,10 @@ class Rule:
     max_concurrency: int | None = None  # of the branches of this rule
     bounds: Expression | None = None  # {concurrency, count, percent} of its branches; else what is written
 
+    @property
+    def reads_error(self) -> bool:
+        return self.when is not None and self.when.reads_error
+
 
 @dataclass(frozen=True, slots=True)
 class FanIn:

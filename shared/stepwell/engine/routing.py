@@ -123,7 +123,7 @@ def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure,
         asked = Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again")
         return Way(step_limit(moment, token, ended.node) or asked)
     node = moment.graph.nodes[ended.node]
-    handlers = [rule for rule in node.rules if rule.stage == "transition" and _names_error(rule)]
+    handlers = [rule for rule in node.rules if rule.stage == "transition" and rule.reads_error]
     if node.fan_out == "all" and (matching := names.all(handlers)):
         return _forked(moment, token, node, matching, names)
     if rule := names.first(handlers):
@@ -229,10 +229,6 @@ class _Seen:
         if "event" in rule.when.names and self._ended.event is None:
             return failed or self._moment.graph.nodes[self._ended.node].wait is not None
         return (failed and "result" in rule.when.names) or (not failed and rule.when.reads_error)
-
-
-def _names_error(rule: Rule) -> bool:
-    return rule.when is not None and rule.when.reads_error
 
 
 def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule, names: _Seen) -> Next:

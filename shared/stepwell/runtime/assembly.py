@@ -121,21 +121,8 @@ def assemble(
     worker = Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing,
                     Spending(logbook, ports.log, ports.clock, catalog).spent, attempts)  # fmt: skip
     return Assembly(
-        ports,
-        catalog,
-        worker,
-        coordinator,
-        service,
-        sweeper,
-        scheduling,
-        Triggers(ports, catalog, scheduling, service.start),
-        updates,
-        pausing,
-        stopping,
-        WorkflowPauses(ports, catalog, pauses, stopping),
-        eraser,
-        dead or NoDeadQueue(),
-        Recovery(ports, logbook, sweeper, starter, scheduling),
-        run_logs or NoRunLogs(),
-        links,
-    )
+        ports, catalog, worker, coordinator, service, sweeper, scheduling,
+        Triggers(ports, catalog, scheduling, service.start), updates, pausing, stopping,
+        WorkflowPauses(ports, catalog, pauses, stopping), eraser, dead or NoDeadQueue(),
+        Recovery(ports, logbook, sweeper, starter, scheduling), run_logs or NoRunLogs(), links,
+    )  # fmt: skip

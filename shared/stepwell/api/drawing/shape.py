@@ -238,8 +238,7 @@ def _node_lines(
         elif rule.to is not None:
             target = _END_ID if rule.to == END else ids.get(rule.to)
             if target is not None:  # a definition with an unknown target can still be drawn
-                reads_error = rule.when is not None and rule.when.reads_error
-                yield (source, target), _condition(rule, conditional), reads_error, rule.id
+                yield (source, target), _condition(rule, conditional), rule.reads_error, rule.id
         conditional = conditional or (takes_one and rule.stage == "transition" and rule.when is not None)
 
 

@@ -98,43 +98,19 @@ def _pool(value: Any) -> None:
         raise error
 
 
-def _named(value: Any) -> None:
-    check_name(value)
-
-
-def _at_once(value: Any) -> None:
-    check_at_once(value)
-
-
-def _tolerated(value: Any) -> None:
-    check_tolerate(value)
-
-
-def _parsed(value: Any) -> None:
-    parse_duration(value)
-
-
-def _policy(value: Any) -> None:
-    policy_of(value)
-
-
-def _condition(value: Any) -> None:
-    condition(value)
-
-
 def _approvers(value: Any) -> None:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
         raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{value!r:.80}]")
 
 
-_CHECKS: Mapping[str, Callable[[Any], None]] = {
-    "approvers": _approvers, "at_most_once": _once, "heartbeat": _parsed, "match": _condition,
-    "max_concurrency": _at_once, "name": _named, "need": check_need, "pool": _pool, "retry": _policy,
-    "timeout": _parsed, "tolerate": _tolerated,
+_CHECKS: Mapping[str, Callable[[Any], object]] = {
+    "approvers": _approvers, "at_most_once": _once, "heartbeat": parse_duration, "match": condition,
+    "max_concurrency": check_at_once, "name": check_name, "need": check_need, "pool": _pool, "retry": policy_of,
+    "timeout": parse_duration, "tolerate": check_tolerate,
 }  # fmt: skip
 
 
-def _error(check: Callable[[Any], None], value: Any) -> tuple[str, str, str] | None:
+def _error(check: Callable[[Any], object], value: Any) -> tuple[str, str, str] | None:
     try:
         check(value)
     except UserError as error:

@@ -29,8 +29,9 @@ from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.gathering import Gatherer
 from stepwell.runtime.calls.givens import Givens
 from stepwell.runtime.calls.kin import tell_original
-from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
+from stepwell.runtime.calls.ledger import Cost, Ledger
 from stepwell.runtime.calls.links import ApprovalLink
+from stepwell.runtime.calls.logs import Logs
 from stepwell.runtime.calls.narration import Narrator
 from stepwell.runtime.calls.polling import poll
 from stepwell.runtime.calls.redriving import Redriver
@@ -183,13 +184,12 @@ class Service:
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """Returns the run's forks with their branches, to show what ran in them."""
-        logs = Logs(self._logbook, self.ports.log, at)
-        return await Surveyor(logs, logs).survey(at)
+        return await Surveyor(Logs(self._logbook, self.ports.log, at)).survey(at)
 
     async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
         """Returns the survey, and what the run has cost. Each log is read once for both."""
         logs = Logs(self._logbook, self.ports.log, at)
-        return await Surveyor(logs, logs).survey(at), await Ledger(logs).cost(at)
+        return await Surveyor(logs).survey(at), await Ledger(logs).cost(at)
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """Returns a fork's branches, by index from `first` on; one query per hundred. Raises NotFound.

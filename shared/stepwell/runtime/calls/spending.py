@@ -15,7 +15,8 @@ from stepwell.engine.names import Spent
 from stepwell.engine.records import Kind
 from stepwell.limits import LEDGERS_KEPT, OPEN_COST_KEPT_MS, SECOND_MS
 from stepwell.prices import usd_here
-from stepwell.runtime.calls.ledger import Ledger, Logs
+from stepwell.runtime.calls.ledger import Ledger
+from stepwell.runtime.calls.logs import Logs
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.logbook import Logbook

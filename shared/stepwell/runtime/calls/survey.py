@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.copying import changed
@@ -25,6 +24,7 @@ from stepwell.engine.redriving import moved_forks
 from stepwell.engine.token import NEW, Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
 from stepwell.runtime.calls.branches import woken_ms
+from stepwell.runtime.calls.logs import Logs
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports import Joined
 from stepwell.values import dataclass
@@ -55,35 +55,18 @@ def _is_over(rules: Iterable[object]) -> bool:
     return any(getattr(rule, "foreach", None) is not None for rule in rules)
 
 
-class Joins(Protocol):
-    """Reads the joins of a run."""
-
-    async def read_join(self, run_id: str, join: str) -> Joined: ...
-
-    async def page(self, run_id: str, fork: Fork, name: str, page: int) -> Joined:
-        """Returns the join of a page, including branches that ended in lanes."""
-
-
-class Records(Protocol):
-    """Reads the records of a run."""
-
-    async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]: ...
-
-    async def logs_of(self, run_id: str, fork: Fork, name: str, page: int) -> Mapping[str, Sequence[Record]]: ...
-
-
 class Surveyor:
     """Reads the forks of runs."""
 
-    def __init__(self, joins: Joins, records: Records) -> None:
-        self._joins, self._records = joins, records
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """Returns the forks of the run's root token, oldest first."""
         if not may_fork(at.graph):
             return ()
         after = max(at.token.slot - SURVEY_RECORDS, -1)
-        records = await self._records.history(at.run_id, at.token.id, after, None)
+        records = await self._logs.history(at.run_id, at.token.id, after, None)
         found: list[Surveyed] = []
         left = SURVEY_BRANCHES
         for index, record in reversed(_forks(records)):
@@ -114,7 +97,7 @@ class Surveyor:
         inside: list[tuple[str, Record, bool]] = []
         for page in fork.pages:
             ids = {branch_id(name, index): index for index in fork.page_indexes(page)}
-            logs = await self._records.logs_of(at.run_id, fork, name, page)
+            logs = await self._logs.logs_of(at.run_id, fork, name, page)
             for token_id, index in ids.items():
                 records = logs.get(token_id, [])
                 branches.append(fold(records, begun_branch(token_id, index, fork)))
@@ -137,7 +120,7 @@ class Surveyor:
         ended = {index: one.last_ms for index, one in enumerate(branches) if one.ended}
         guests: dict[int, set[int]] = {}
         for page in fork.pages if fork.by_arrival and not is_one_set(fork) else ():
-            guests[page] = guests_of((await self._joins.read_join(at.run_id, f"{name}@{page}")).order)
+            guests[page] = guests_of((await self._logs.read_join(at.run_id, f"{name}@{page}")).order)
         waits = ((index, awaited(fork, index)) for index in range(fork.width))
         comers = ((index, wait, (ended, guests.get(wait.page, ()))) for index, wait in waits)
         return {
@@ -148,7 +131,7 @@ class Surveyor:
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
         """Counts the branches of a wide fork; one read for each page that is under way."""
-        root = Joined() if is_one_set(fork) else await self._joins.read_join(at.run_id, name)
+        root = Joined() if is_one_set(fork) else await self._logs.read_join(at.run_id, name)
         found: dict[str, Counter[str]] = {}
         start = 0
         spans = []
@@ -163,7 +146,7 @@ class Surveyor:
                 counts = found.setdefault(groups[0][0].node, Counter())
                 counts.update(completed=tally.arrived - tally.failed, failed=tally.failed)
                 continue
-            joined = await self._joins.page(at.run_id, fork, name, page)
+            joined = await self._logs.page(at.run_id, fork, name, page)
             ended, failed = indexes_of(joined.members), _failed(joined)
             waiting = waiting_of(joined.numbers) - ended
             for group, within in groups:
