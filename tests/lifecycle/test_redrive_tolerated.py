@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +115,28 @@ def test_a_dry_run_tells_which_branches_beside_other_operations_run_again(memory
     assert {"token": "0/0.0/2.1", "step": "fetch"} in told["again"]
     assert {"token": "0/0.1", "step": "tell"} in told["kept"]
     assert told["dropped"] == [{"token": "0", "step": "tell"}]
+
+
+THROTTLED = """from stepwell import workflow
+
+def fetch(item):
+    if item == "b":
+        raise ValueError(item)
+
+@workflow
+async def flow(ctx):
+    async with ctx.limit("bank"):
+        await ctx.map(fetch, ["a", "b"])
+"""
+
+
+def test_a_dry_run_names_the_step_of_a_throttled_branch(tmp_path: Path) -> None:
+    """It had the name of the function, since what is kept of the branch is its wait for a permit."""
+    (tmp_path / "shop.py").write_text(THROTTLED)
+    (tmp_path / "limits.yaml").write_text("limits: {bank: {concurrency: 1}}")
+    kit = Stepwell(tmp_path)
+    run = kit.start("flow")
+    assert run.status == "failed"
+    told = run_now(kit.service.redrive_foretold(run.id))
+    assert [one["step"] for one in told["again"]] == ["fetch"]
+    kit.close()

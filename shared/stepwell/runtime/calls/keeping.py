@@ -166,8 +166,15 @@ def going_on(plan: Plan, since: str) -> list[Part]:
         for index, name in enumerate(names_of(record))
     }
     going = plan.branches or [plan.root]
-    parts = [Part(one.token.id, one.node or named.get(one.token.id, "") or one.token.node) for one in going]
+    parts = [Part(one.token.id, _step_of(plan, one, named.get(one.token.id, ""))) for one in going]
     return [*parts, Part(plan.root.token.id, since)] if since and plan.branches else parts
+
+
+def _step_of(plan: Plan, branch: Kept, named: str) -> str:
+    """Returns where a branch goes on. What is kept of a function's throttled step, its permit, names the function."""
+    if (failed := plan.failed.get(branch.token.id)) and failed[-1].kind is Kind.STEP and failed[-1].error is not None:
+        return failed[-1].node
+    return branch.node or named or branch.token.node
 
 
 class Keeper:
