@@ -131,6 +131,21 @@ def test_what_a_step_emits_in_a_further_try_begins_with_a_mark(
     assert told.index("word 0") < (told.index("is void") if marks else told.index("word 2")) <= told.index("word 2")
 
 
+def test_watch_tells_what_a_step_emits_before_what_came_later(api: FakeApi, cli: Cli) -> None:
+    """It told all that steps had emitted since its last look behind the history of that time."""
+    api.has_run(RUN, RUN, COMPLETED)
+    piece = {"cursor": "c1", "token": "0", "step": "say", "attempt": 1, "first": True}
+    pieces = [{**piece, "at": f"2026-03-01T13:00:0{at}.500Z", "data": f"word {at}"} for at in (0, 2)]
+    entries = [
+        {**HISTORY[0], "at": f"2026-03-01T13:00:0{at}.000Z", "id": f"0@{at}.0", "type": f"entry{at}"} for at in (0, 1)
+    ]
+    api.on("GET", f"/runs/{ID}/history", (200, {"items": entries, "next_cursor": None}))
+    api.on("GET", f"/runs/{ID}/output", (200, {"items": pieces, "next_cursor": "c1"}))
+    told = cli("watch", ID).stdout
+    places = [told.index(word) for word in ("entry0", "word 0", "entry1", "word 2")]
+    assert places == sorted(places)
+
+
 def test_watch_as_json_prints_the_ended_run_and_nothing_else(api: FakeApi, cli: Cli) -> None:
     api.has_run(RUN, FAILED)
     result = cli("watch", ID, "--json")

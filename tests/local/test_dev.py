@@ -181,7 +181,7 @@ def test_a_reload_wakes_the_runs_that_wait_for_code_and_says_so(dev: Start, fold
     (folder / "shop.py").write_text("def ship():\n    return 'mended'\n")
     status, run = server.call("GET", "/runs/r2/result?wait=20")
     assert (status, run["result"]) == (200, "mended")
-    assert "2 runs that waited for code go on" in server.errors
+    assert "2 runs that waited for code try the new code" in server.errors
 
 
 def test_a_reload_takes_up_changed_limits_and_keeps_the_last_good_ones(dev: Start, folder: Path) -> None:

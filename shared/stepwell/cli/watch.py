@@ -143,6 +143,16 @@ def _whose(entry: JsonObject) -> tuple[str, str]:
     return str(entry.get("token") or ROOT), str(entry.get("step"))
 
 
+def _merged(entries: Iterable[JsonObject], pieces: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yields entries in their order, each piece of output before the first of them that is later."""
+    left = deque(pieces)
+    for entry in entries:
+        while left and str(left[0]["at"]) < str(entry["at"]):
+            yield left.popleft()
+        yield entry
+    yield from left
+
+
 def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
     """Yields the run and its new history entries, until the run has ended.
 
@@ -166,7 +176,7 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
         lost_at = 0.0
         emitted = output["next_cursor"] or ""
         news = [entry for entry in found if entry["id"] not in seen]
-        news += pieces.told(news, output["items"])
+        news = list(_merged(news, pieces.told(news, output["items"])))
         after = next((str(entry["id"]) for entry in reversed(found) if entry.get("token") == ROOT), after)
         seen = {str(entry["id"]) for entry in found}
         yield run, news

@@ -112,7 +112,9 @@ class Reloader:
         """Wakes the runs that wait for code, to try the reloaded code."""
         count = run_now(tell_deployed(self._local.parts.ports, new_id()))
         if count:
-            log.info("%d run%s that waited for code go%s on", count, *(("", "es") if count == 1 else ("s", "")))
+            log.info(
+                "%d run%s that waited for code tr%s the new code", count, *(("", "ies") if count == 1 else ("s", "y"))
+            )
 
 
 def knows_webhooks(loaded: Folder, folder: Path) -> bool:
