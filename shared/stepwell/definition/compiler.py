@@ -24,6 +24,7 @@ from stepwell.definition.formats.nodes import compile_nodes, start_of
 from stepwell.definition.formats.timeline import compile_timeline
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
+from stepwell.definition.input_names import check_input_read
 from stepwell.definition.plain_texts import lint_texts
 from stepwell.definition.state_names import check_state_read
 from stepwell.definition.states_language import named_by, with_resources
@@ -155,6 +156,7 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
 
     if graph is not None and graph.format != "States":  # whose paths and error names are its own
         lint_texts(context, shape.document)
+        check_input_read(context, shape.document)
 
     def placed(problem: Problem) -> Problem:
         return replace(problem, path=as_written(problem.path, shape.written))

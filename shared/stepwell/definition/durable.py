@@ -137,8 +137,8 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[FoundFunc
     try:
         tree = compiled(text, file)
     except SyntaxError as error:
-        message, hint = f"Python cannot compile the module: {error.msg}", _SYNTAX_HINTS.get(error.msg, "")
-        line, column = error.lineno or 0, error.offset or 0
+        message = f"Python cannot compile the module: {error.msg}"
+        line, column, hint = error.lineno or 0, error.offset or 0, _SYNTAX_HINTS.get(error.msg, "")
         return [], [Problem("bad_syntax", message, hint=hint, file=file, line=line, column=column)]
     found: list[FoundFunction] = []
     problems: list[Problem] = []

@@ -81,7 +81,7 @@ def _from_uv(project: Project, file: Path, out: Path, target: Target, asked: Col
     entries = read_entries(file)
     own = name_of(project.document["project"]["name"])
     wanted = closure(entries, own, _uv_needs, asked)
-    _check_stepwell(entries, wanted.keys(), file, "uv add {}; uv lock", asked)
+    _check_stepwell(entries, wanted.keys(), file, "uv", asked)
     sources = {name: entry.get("source", {}) for name in wanted for entry in entries.get(name, ())}
     for name, source in sources.items():
         other = next((kind for kind in _ELSEWHERE if kind in source), None)
@@ -104,20 +104,20 @@ def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
 
 def _from_poetry(project: Project, file: Path, out: Path, target: Target, asked: Collection[str]) -> None:
     entries, wanted = poetry_entries(project, file, asked)
-    _check_stepwell(entries, wanted.keys(), file, "poetry add {}", asked)
+    _check_stepwell(entries, wanted.keys(), file, "poetry", asked)
     lines = with_wheels(poetry_lines(entries, wanted), [project.root], Wheels(out.parent, target))
     out.write_text("\n".join(lines), encoding="utf-8")
 
 
-def _check_stepwell(entries: Lock, wanted: Set[str], file: Path, add: str, asked: Collection[str]) -> None:
+def _check_stepwell(entries: Lock, wanted: Set[str], file: Path, tool: str, asked: Collection[str]) -> None:
     """Refuses a lock file without Stepwell or an extra that is asked, or with another Stepwell than this stack's."""
     if STEPWELL not in entries or not {name_of(one) for one in engine_requirements()} <= {*wanted}:
         message = f"{file.name} has no stepwell among the project's own dependencies"
-        raise BundlingError(message, code="stepwell_not_locked", hint=add.format(STEPWELL))
+        raise BundlingError(message, code="stepwell_not_locked", hint=f"{tool} add stepwell; {tool} lock")
     if missing := {name_of(one) for one in engine_requirements(asked)} - (wanted & entries.keys()):
         message = f"{file.name} has no {', '.join(sorted(missing))}, which the functions import"
-        extras = f'"{STEPWELL}[{",".join(sorted(asked))}]"'
-        raise BundlingError(message, code="stepwell_not_locked", hint=add.format(extras))
+        hint = f'{tool} add "stepwell[{",".join(sorted(asked))}]"; {tool} lock'
+        raise BundlingError(message, code="stepwell_not_locked", hint=hint)
     locked, here = entries[STEPWELL][0].get("version"), version(STEPWELL)
     if locked not in (None, here):
         message = f"{file.name} has stepwell {locked}, but this command is stepwell {here}"
