@@ -46,6 +46,12 @@ def token(): return random.random()
 def connect(): socket.create_connection(("127.0.0.1", 9))
 def spawn(): subprocess.run(["true"])
 def write(): Path.home().joinpath("written").write_text("")
+def says(ctx: StepContext):
+    ctx.emit("working")
+    return "said"
+def yields():
+    yield "working"
+    return "yielded"
 def undo(): Path("undone.txt").write_text("yes")
 def fails(): raise ValueError("no")
 
@@ -53,6 +59,7 @@ def fails(): raise ValueError("no")
 async def durable(ctx):
     await ctx.step(pay)
     await ctx.approval()
+    await ctx.run(yields)
     return [await ctx.run(lambda: 1, name="one"), await ctx.event("paid", timeout="1h")]
 
 @workflow
@@ -122,6 +129,12 @@ def test_a_result_that_depends_on_how_often_it_ran_is_told_from_one_of_chance(fo
         folder, chain("once"), steps={"s0": lambda _: len(kept) or kept.append(1) or 0}, reset=kept.clear
     )
     assert verdict(counted, "s0") is Verdict.OTHER_RESULT
+
+
+def test_a_step_with_live_output_is_verified(folder: Path) -> None:
+    """It failed, since a step cannot stop where its output is written, as the ports of a verification do."""
+    report = verified(folder, chain("says", "yields"))
+    assert report.holds, report
 
 
 def test_a_crash_forgets_what_a_module_held_in_memory(folder: Path) -> None:
