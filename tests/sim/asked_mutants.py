@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -15,6 +14,7 @@ from stepwell.engine.records import UPDATE
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.durable.running import FunctionSession
 from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.durable.warm import Warm, _life
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.waits.sending import Sending
 
@@ -118,11 +118,18 @@ def session_of_an_update_kept() -> Iterator[None]:
     real = Sessions.updated
 
     async def updated(self: Sessions, at: Any, asked: Any, write: Any) -> Any:
-        with mock.patch.object(self._warm, "let_go", partial(self._warm.keep, at)):
+        with mock.patch.object(self._warm, "let_go", _kept(self._warm, at)):
             return await real(self, at, asked, write)
 
     with mock.patch.object(Sessions, "updated", updated):
         yield
+
+
+def _kept(sessions: Warm, at: Any) -> Any:
+    def let_go(session: Any) -> None:
+        sessions._sessions[_life(at), at.token.id] = session
+
+    return let_go
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from stepwell.engine.records import End, Kind, Place, Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Begun, Permit, Token
 from stepwell.engine.waits import run_of
-from stepwell.runtime.durable import sessions
+from stepwell.runtime.durable import warm
 from stepwell.runtime.forks import forking, showing
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.lines import join_name
@@ -243,7 +243,7 @@ def begun_though_paused() -> Iterator[None]:
 @contextmanager
 def forked_without_patches() -> Iterator[None]:
     """A branch begins from its parent's session with a patch, though code from before that has forked it."""
-    with mock.patch.object(sessions, "_has_all", return_value=True):
+    with mock.patch.object(warm, "_has_all", return_value=True):
         yield
 
 
