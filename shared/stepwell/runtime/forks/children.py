@@ -69,9 +69,7 @@ class Children:
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
-                header = await self._create(
-                    at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1)
-                )
+                header = await self._create(at, one, run_id, slot, index)
             except UserError as refusal:
                 return [FoundInput(at, ChildrenEnded(slot, refusal_of(one, refusal.code, refusal.message)))]
             if not header.status.terminal:
@@ -88,7 +86,7 @@ class Children:
         run_id = "run_" + hashlib.sha256(action.key.encode()).hexdigest()[:26]
         one = Called(action.node, action.step.run.removeprefix(DETACHED), action.input)
         try:
-            header = await self._create(at, one, run_id, Caller(at.run_id, at.token.id, -1, -1, _depth(at) + 1))
+            header = await self._create(at, one, run_id)
         except RunDeleted:
             return Outcome(run_id, started_ms=now_ms)  # an earlier try started it
         except UserError as refusal:
@@ -98,8 +96,12 @@ class Children:
             await self._starter.set_going(header)
         return Outcome(run_id, started_ms=now_ms)
 
-    async def _create(self, at: Standing, one: Called, run_id: str, caller: Caller) -> Header:
-        """Creates the child if it is not there, and returns its header. Raises UserError if it cannot be created."""
+    async def _create(self, at: Standing, one: Called, run_id: str, slot: int = -1, index: int = -1) -> Header:
+        """Creates the child if it is not there, and returns its header. Raises UserError if it cannot be created.
+
+        `slot`: of the wait for it, in which it is the child with this index; -1: nobody waits for it.
+        """
+        caller = Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1)
         if caller.depth > CHILD_DEPTH:
             raise InvalidInput(f"{CHILD_DEPTH} runs are above it; workflows that call each other need an end",
                                code="child_depth")  # fmt: skip
@@ -169,7 +171,7 @@ class Children:
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
-                await self._create(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+                await self._create(at, one, run_id, slot, index)
             except UserError:
                 continue  # nobody can start it
             messages.append(to_json(EndRun(run_id, at.run_id, at.token.id, slot)))
@@ -180,9 +182,7 @@ class Children:
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
-                header = await self._create(
-                    at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1)
-                )
+                header = await self._create(at, one, run_id, slot, index)
             except UserError:
                 continue  # nobody can start it
             if header.status is Status.PENDING:
