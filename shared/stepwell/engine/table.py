@@ -16,6 +16,7 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from functools import cache
 
@@ -232,24 +233,16 @@ deadline   t    t     t     t        t     t        t       d     d       d     
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 
-def _rows(text: str) -> dict[tuple[Phase, Message], Verdict]:
-    verdicts = {verdict.value[0]: verdict for verdict in Verdict}
-    _, *lines = [line.split() for line in text.strip().splitlines()]
-    return {
-        (phase, Message(message)): verdicts[letter.lower()]
-        for message, *letters in lines
-        for phase, letter in zip(_PHASES, letters, strict=True)
-    }
+def _rows(text: str) -> Iterator[tuple[Phase, Message, str]]:
+    """Yields the rows of the table, with their letters."""
+    for line in text.strip().splitlines()[1:]:
+        message, *letters = line.split()
+        yield from ((phase, Message(message), letter) for phase, letter in zip(_PHASES, letters, strict=True))
 
 
-def _unmet(text: str) -> frozenset[tuple[Phase, Message]]:
-    _, *lines = [line.split() for line in text.strip().splitlines()]
-    rows = ((phase, message, one) for message, *letters in lines for phase, one in zip(_PHASES, letters, strict=True))
-    return frozenset((phase, Message(message)) for phase, message, letter in rows if letter.isupper())
-
-
-RECEPTION: dict[tuple[Phase, Message], Verdict] = _rows(_RECEPTION)
-UNMET = _unmet(_RECEPTION)  # the rows that no message meets
+_VERDICTS = {verdict.value[0]: verdict for verdict in Verdict}
+RECEPTION = {(phase, message): _VERDICTS[letter.lower()] for phase, message, letter in _rows(_RECEPTION)}
+UNMET = frozenset((phase, message) for phase, message, letter in _rows(_RECEPTION) if letter.isupper())  # in no run
 
 
 @cache  # there are few ways through the table, and each record takes one
