@@ -69,18 +69,9 @@ async def start_batch(call: Call) -> Answer:
 
 
 BATCHING_ROUTES = (
-    Route(
-        "POST",
-        "/runs:batch",
-        start_batch,
-        "Cancel, terminate, pause, unpause, redrive or purge many runs",
-        {
-            202: "the run that does it: `state.report` has its progress, and at the end its report",
-            409: "the key was used with another body",
-            422: "the filter names no runs, or the canary is not of a redrive",
-        },
-        shape="RunView",
-        body=BatchBody,
-        headers={"Idempotency-Key": "repeated calls with the same key start one batch"},
-    ),
-)
+    Route("POST", "/runs:batch", start_batch, "Cancel, terminate, pause, unpause, redrive or purge many runs",
+          {202: "the run that does it: `state.report` has its progress, and at the end its report",
+           409: "the key was used with another body",
+           422: "the filter names no runs, or the canary is not of a redrive"}, shape="RunView", body=BatchBody,
+          headers={"Idempotency-Key": "repeated calls with the same key start one batch"}),
+)  # fmt: skip

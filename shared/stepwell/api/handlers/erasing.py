@@ -15,13 +15,7 @@ async def delete_run(call: Call) -> Answer:
 
 
 ERASING_ROUTES = (
-    Route(
-        "DELETE",
-        "/runs/{run_id}",
-        delete_run,
-        "Delete a run, its child runs and all their data",
-        {200: "deleted", 404: "no such run", 409: "the run, or a child run, has not ended: see `force`"},
-        "ErasedView",
-        query=EraseQuery,
-    ),
-)
+    Route("DELETE", "/runs/{run_id}", delete_run, "Delete a run, its child runs and all their data",
+          {200: "deleted", 404: "no such run", 409: "the run, or a child run, has not ended: see `force`"},
+          "ErasedView", query=EraseQuery),
+)  # fmt: skip

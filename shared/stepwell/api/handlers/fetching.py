@@ -90,30 +90,11 @@ async def _shown(call: Call, asked: ValueQueryString) -> Any:
 _RUN = {404: "no such run"}
 
 FETCHING_ROUTES = (
-    Route(
-        "GET",
-        "/runs/{run_id}/result",
-        get_result,
-        "Show a run's output",
-        {
-            200: "the run completed",
-            202: "the run has not ended",
-            409: "the run ended without an output: see `error`",
-            **_RUN,
-        },
-        "ResultView",
-        query=WaitQuery,
-    ),
-    Route(
-        "GET",
-        "/runs/{run_id}/value",
-        get_value,
-        "Hand out a value that another answer shows as its size with a link",
-        {
-            200: "the value; of one that cannot be sent its size, and a link that works for five minutes",
-            404: "no such run, or nothing is there",
-        },
-        "ValueView",
-        query=ValueQueryString,
-    ),
-)
+    Route("GET", "/runs/{run_id}/result", get_result, "Show a run's output",
+          {200: "the run completed", 202: "the run has not ended", 409: "the run ended without an output: see `error`",
+           **_RUN}, "ResultView", query=WaitQuery),
+    Route("GET", "/runs/{run_id}/value", get_value,
+          "Hand out a value that another answer shows as its size with a link",
+          {200: "the value; of one that cannot be sent its size, and a link that works for five minutes",
+           404: "no such run, or nothing is there"}, "ValueView", query=ValueQueryString),
+)  # fmt: skip

@@ -29,22 +29,9 @@ def _limiting(call: Call) -> Limiting:
 
 
 LIMITING_ROUTES = (
-    Route(
-        "GET",
-        "/limits",
-        list_limits,
-        "List the limits of steps and of runs",
-        {200: "all of them, or a page"},
-        "LimitPage",
-        query=WholeListQueryString,
-    ),
-    Route(
-        "GET",
-        "/limits/{name}",
-        show_limit,
-        "Show who holds the permits of a limit, and who waits for one",
-        {200: "the limit; a page of those who wait", 404: "no such limit", 422: "it counts by key, and none is named"},
-        "LineView",
-        query=LimitQueryString,
-    ),
-)
+    Route("GET", "/limits", list_limits, "List the limits of steps and of runs", {200: "all of them, or a page"},
+          "LimitPage", query=WholeListQueryString),
+    Route("GET", "/limits/{name}", show_limit, "Show who holds the permits of a limit, and who waits for one",
+          {200: "the limit; a page of those who wait", 404: "no such limit",
+           422: "it counts by key, and none is named"}, "LineView", query=LimitQueryString),
+)  # fmt: skip

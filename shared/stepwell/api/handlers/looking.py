@@ -84,39 +84,13 @@ def installed_version() -> str:
 
 
 LOOKING_ROUTES = (
-    Route(
-        "GET",
-        "/workflows",
-        list_workflows,
-        "List the deployed workflows",
-        {200: "all of them, or a page"},
-        "WorkflowPage",
-        query=WholeListQueryString,
-    ),
-    Route(
-        "GET",
-        "/workflows/{name}",
-        get_workflow,
-        "Show a workflow, with its graph and its hash",
-        {200: "the deployed version", 404: "no such workflow"},
-        "WorkflowView",
-    ),
-    Route(
-        "POST",
-        "/check",
-        check_definition,
-        "Check a definition without deploying it, and simulate runs of it",
-        {200: "its problems, and if it has no errors its graph and a simulation"},
-        "CheckView",
-        CheckBody,
-    ),
+    Route("GET", "/workflows", list_workflows, "List the deployed workflows", {200: "all of them, or a page"},
+          "WorkflowPage", query=WholeListQueryString),
+    Route("GET", "/workflows/{name}", get_workflow, "Show a workflow, with its graph and its hash",
+          {200: "the deployed version", 404: "no such workflow"}, "WorkflowView"),
+    Route("POST", "/check", check_definition, "Check a definition without deploying it, and simulate runs of it",
+          {200: "its problems, and if it has no errors its graph and a simulation"}, "CheckView", CheckBody),
     Route("GET", "/stats", get_stats, "Show statistics of all runs", {200: "the statistics"}, "StatsView"),
-    Route(
-        "GET",
-        "/health",
-        get_health,
-        "Check whether the API works",
-        {200: "it works", 503: "a dependency does not answer, or accepts no writes"},
-        "HealthView",
-    ),
-)
+    Route("GET", "/health", get_health, "Check whether the API works",
+          {200: "it works", 503: "a dependency does not answer, or accepts no writes"}, "HealthView"),
+)  # fmt: skip

@@ -94,48 +94,19 @@ def key_of(call: Call) -> str:
 
 
 STARTING_ROUTES = (
-    Route(
-        "POST",
-        "/workflows/{name}/runs",
-        start_run,
-        "Start a run",
-        {
-            201: "the run was created",
-            200: "the earlier run of the same key or id; with `event`, the run that got it; with `folded`, the run "
-            "that the start became part of (`debounce`, `batch`)",
-            404: "no such workflow or version",
-            409: "the key or id was used with another body; with `event`, the run has ended",
-        },
-        shape="StartedView",
-        body=StartBody,
-        query=WaitQuery,
-        headers={
-            "Idempotency-Key": "repeated calls with the same key and body start one run",
-            "traceparent": "the trace that the run belongs to, kept with it (W3C trace context)",
-        },
-    ),
-    Route(
-        "POST",
-        "/runs/{run_id}/rerun",
-        rerun_run,
-        "Start a run anew, with the same input and tags",
-        {
-            201: "the new run",
-            200: "the earlier run of the same key",
-            404: "no such run, or its workflow is not deployed",
-            409: "the key was used with another body, or the workflow is internal",
-        },
-        shape="RunView",
-        body=RerunBody,
-        headers={"Idempotency-Key": "repeated calls with the same key start one run"},
-    ),
-    Route(
-        "POST",
-        "/runs/{run_id}/start",
-        start_idle_run,
-        "Start an idle run",
-        {200: "started", 404: "no such run", 409: "the run is not idle"},
-        shape="RunView",
-        body=StartIdleBody,
-    ),
-)
+    Route("POST", "/workflows/{name}/runs", start_run, "Start a run",
+          {201: "the run was created",
+           200: "the earlier run of the same key or id; with `event`, the run that got it; with `folded`, the run "
+                "that the start became part of (`debounce`, `batch`)", 404: "no such workflow or version",
+           409: "the key or id was used with another body; with `event`, the run has ended"}, shape="StartedView",
+          body=StartBody, query=WaitQuery,
+          headers={"Idempotency-Key": "repeated calls with the same key and body start one run",
+                   "traceparent": "the trace that the run belongs to, kept with it (W3C trace context)"}),
+    Route("POST", "/runs/{run_id}/rerun", rerun_run, "Start a run anew, with the same input and tags",
+          {201: "the new run", 200: "the earlier run of the same key",
+           404: "no such run, or its workflow is not deployed",
+           409: "the key was used with another body, or the workflow is internal"}, shape="RunView", body=RerunBody,
+          headers={"Idempotency-Key": "repeated calls with the same key start one run"}),
+    Route("POST", "/runs/{run_id}/start", start_idle_run, "Start an idle run",
+          {200: "started", 404: "no such run", 409: "the run is not idle"}, shape="RunView", body=StartIdleBody),
+)  # fmt: skip

@@ -24,13 +24,8 @@ def refused(error: Exception) -> Answer:
 
 
 STEP_FUNCTIONS_ROUTES = (
-    Route(
-        "POST",
-        PATH,
-        call_step_functions,
-        "Call the API of AWS Step Functions; the header X-Amz-Target names the operation",
-        {200: "the operation's answer", 400: "refused: `__type` says why, as Step Functions does"},
-        media=AMZ_JSON,
-        refused=refused,
-    ),
-)
+    Route("POST", PATH, call_step_functions,
+          "Call the API of AWS Step Functions; the header X-Amz-Target names the operation",
+          {200: "the operation's answer", 400: "refused: `__type` says why, as Step Functions does"}, media=AMZ_JSON,
+          refused=refused),
+)  # fmt: skip
