@@ -220,6 +220,14 @@ def test_show_tells_of_the_state_what_no_step_gave(api: FakeApi, cli: Cli) -> No
     assert not any(line.startswith("progress") for line in lines)
 
 
+@pytest.mark.parametrize("message", ["too much", "another"])
+def test_show_tells_the_error_of_a_run_once(api: FakeApi, cli: Cli, message: str) -> None:
+    error = {"type": "CardDeclined", "message": "too much", "step": "charge"}
+    state = {"_last_error": {**error, "message": message}}
+    api.on("GET", f"/runs/{ID}", (200, {**RUN, "status": "failed", "error": error, "state": state}))
+    assert ("_last_error" in cli("show", ID).stdout) == (message == "another")
+
+
 def test_show_exits_with_0_for_a_run_that_failed(api: FakeApi, cli: Cli) -> None:
     api.on("GET", f"/runs/{ID}", (200, FAILED))
     result = cli("show", ID)

@@ -219,9 +219,12 @@ def _links(data: Any) -> Iterator[Text]:
 
 
 def _own_state(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state without the entries of steps."""
-    steps = run.get("steps") or {}
-    return {name: value for name, value in (run.get("state") or {}).items() if name not in steps}
+    """The state without the entries of steps, and without the error that is shown as the run's own."""
+    state, told = run.get("state") or {}, {*(run.get("steps") or {})}
+    last, error = state.get("_last_error"), run.get("error")
+    if last and error and (last.get("type"), last.get("message")) == (error.get("type"), error.get("message")):
+        told.add("_last_error")
+    return {name: value for name, value in state.items() if name not in told}
 
 
 def _fork_words(fork: Mapping[str, Any]) -> str:
