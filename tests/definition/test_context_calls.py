@@ -88,9 +88,13 @@ def test_an_option_that_an_operation_does_not_have_is_found(call: str, message: 
         ("ctx.map(pay, [1], max_concurrency='2')", "bad_value", "`max_concurrency` must be a whole number, not '2'"),
         ("ctx.all(other(ctx, 1), max_concurrency=-1)", "bad_value", "`max_concurrency` must be a whole number, not -1"),
         ("ctx.all(other(ctx, 1), max_concurrency=True)", "bad_value", "must be a whole number, not True"),
-        ("ctx.map(pay, [1], tolerate=3)", "bad_value", "3 tells not how many may fail"),
-        ("ctx.all(other(ctx, 1), tolerate={'percents': 3})", "bad_value", "{'percents': 3} tells not how many"),
-        ("ctx.all(other(ctx, 1), tolerate={'count': '3'})", "bad_value", "{'count': '3'} tells not how many may fail"),
+        ("ctx.map(pay, [1], tolerate=3)", "bad_value", "3 does not say how many may fail"),
+        ("ctx.all(other(ctx, 1), tolerate={'percents': 3})", "bad_value", "{'percents': 3} does not say how many"),
+        (
+            "ctx.all(other(ctx, 1), tolerate={'count': '3'})",
+            "bad_value",
+            "{'count': '3'} does not say how many may fail",
+        ),
     ],
 )
 def test_a_literal_that_an_operation_refuses_is_found(call: str, code: str, message: str) -> None:

@@ -55,7 +55,7 @@ def error_of(flows: Flows, call: str) -> tuple[str, str]:
         ("ctx.map(pay, [1], at_most_once='yes')", "`at_most_once` must be True or False, not 'yes'"),
         ("ctx.step(pay, 1, pool=5)", "`pool` cannot be 5 (letters, digits"),
         ("ctx.map(pay, [1], pool='')", "`pool` cannot be ''"),
-        ("ctx.all(tolerate=3)", "3 tells not how many may fail"),
+        ("ctx.all(tolerate=3)", "3 does not say how many may fail"),
         ("ctx.all(max_concurrency='2')", "`max_concurrency` must be a whole number, not '2'"),
     ],
 )

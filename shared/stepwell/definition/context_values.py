@@ -85,7 +85,7 @@ def check_tolerate(tolerate: object) -> dict[str, Any]:
         or given.keys() - {"count", "percent"}
         or not all(isinstance(one, int | float) and one >= 0 for one in given.values())
     ):
-        raise InvalidInput(f"{tolerate!r:.80} tells not how many may fail", code="bad_value",
+        raise InvalidInput(f"{tolerate!r:.80} does not say how many may fail", code="bad_value",
                            hint='write {"count": 3} or {"percent": 10}')  # fmt: skip
     return given
 

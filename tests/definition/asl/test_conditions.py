@@ -284,6 +284,11 @@ def test_a_condition_keeps_its_text() -> None:
         ({"Variable": "$.a", "StringEqual": "x"}, "/StringEqual", "did you mean `StringEquals`?"),
         ({"Variable": "$.a", "NumericGreater": 1}, "/NumericGreater", "did you mean `NumericGreaterThan`?"),
         ({"Variable": "$.a", "BooleanLessThan": True}, "/BooleanLessThan", "no comparator is called BooleanLessThan"),
+        (
+            {"Condition": "{% true %}"},
+            "/Condition",
+            "Condition is for JSONata",
+        ),
         ({"Variable": "$.a", "StringMatchesPath": "$.b"}, "/StringMatchesPath", "did you mean `StringMatches`?"),
         ({"variable": "$.a", "IsNull": True}, "/variable", "did you mean `Variable`?"),
         ({"Variable": "$.a", "StringEquals": "x", "IsNull": True}, "", "a rule has one comparator, not 2"),

@@ -200,6 +200,8 @@ CAUGHT: Machine = {"ErrorEquals": ["States.ALL"], "Next": "A"}
         ({**TASK, "End": True, "Catch": [{**CAUGHT, "Assign": 1}]}, "wrong_type", "/States/A/Catch/0/Assign"),
         ({"Type": "Choice", **ANSWERS, "Choices": [{"Condition": "{% true %}", "Next": "A", "Output": "{% ( %}"}]},
          "bad_expression", "/States/A/Choices/0/Output"),
+        ({"Type": "Choice", **ANSWERS, "Choices": [{"Condition": "$total > 1000", "Next": "A"}]},
+         "bad_expression", "/States/A/Choices/0/Condition"),
         ({**MAP, "ItemBatcher": {"MaxItemsPerBatch": 2, "BatchInput": {"x.$": "{%"}}}, "bad_expression",
          "/States/A/ItemBatcher/BatchInput/x.$"),
         ({**MAP, "ItemBatcher": {"MaxItemsPerBatch": "2"}}, "bad_value", "/States/A/ItemBatcher/MaxItemsPerBatch"),

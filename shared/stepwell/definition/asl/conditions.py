@@ -234,6 +234,8 @@ def _errors(rule: Json, path: str, depth: int) -> Iterator[tuple[str, Expression
 def _unknown(name: str) -> ExpressionError:
     if name in _OF_STATE:
         return _bad(f"a rule inside another has no {name}", "write it beside And, Or or Not")
+    if name == "Condition":
+        return _bad("Condition is for JSONata; this state's query language is JSONPath", "write QueryLanguage: JSONata")
     return _bad(f"no comparator is called {name}", closest(name, (*_COMPARATORS, *_JOINS, "Variable")) or None)
 
 

@@ -8,7 +8,7 @@ from stepwell.definition.asl.conditions import compile_condition, condition_erro
 from stepwell.definition.asl.dialects import Answers, Dialect, Paths, field_errors
 from stepwell.definition.asl.fields import ANSWERS, data_problems
 from stepwell.definition.asl.frames import Frame
-from stepwell.definition.asl.jsonata import FAILED, answer_errors, compile_answer
+from stepwell.definition.asl.jsonata import FAILED, answer_errors, compile_answer, is_jsonata
 from stepwell.definition.asl.names import bad_names
 from stepwell.definition.asl.parts import Computed, ErrorNames
 from stepwell.definition.asl.paths import compile_path
@@ -139,6 +139,9 @@ def _when(context: Context, name: str, at: int, one: State, state: State, place:
             context.add_error(error, where)
         if "Condition" not in one:
             context.add("missing_key", "a rule needs a `Condition`", place, 'write "Condition": "{% … %}"')
+        elif isinstance(written := one["Condition"], str) and not is_jsonata(written):
+            message = f"`Condition` is the text {written[:80]!r}, and no expression"
+            context.add("bad_expression", message, f"{place}/Condition", f"write {{% {written[:80]} %}}")
         return None if errors or "Condition" not in one else Computed(name, text, _answered(one["Condition"]))
     rule = {key: value for key, value in one.items() if key not in _BESIDE}
     wrong = list(condition_errors(rule, place))
