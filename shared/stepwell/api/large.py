@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem
 from stepwell.definition.graph import Json
+from stepwell.definition.text import pointer
 from stepwell.errors import NotFound
 from stepwell.limits import ANSWERED_BYTES, LARGE_VALUE_BYTES, LINK_SECONDS, SECOND_MS, SENT_BYTES
 from stepwell.runtime.ports import Blobs
@@ -43,7 +44,7 @@ def fitted(
         places += _parts(whole, name)
     if whole.get("steps"):
         whole["steps"] = {name: dict(step) for name, step in whole["steps"].items()}
-        places += [(step, "output", _path("steps", name, "output")) for name, step in whole["steps"].items()]
+        places += [(step, "output", pointer(["steps", name, "output"])) for name, step in whole["steps"].items()]
     _replace(places, size_bytes - most_bytes, lambda path: _link(run_id, path, **within))
     return whole
 
@@ -85,7 +86,7 @@ def _parts(holder: dict[str, Any], name: str) -> Iterator[Place]:
     large = [key for key in value if _size_bytes(value[key]) >= LARGE_VALUE_BYTES] if isinstance(value, dict) else []
     if isinstance(value, dict) and large:
         holder[name] = dict(value)
-        yield from ((holder[name], key, _path(name, key)) for key in large)
+        yield from ((holder[name], key, pointer([name, key])) for key in large)
     elif value is not None:
         yield holder, name, f"/{name}"
 
@@ -150,10 +151,6 @@ def pointed(view: Json, path: str) -> Json:
             hint = "follow a link of an answer: its path is a JSON Pointer, such as /state/report"
             raise NotFound(f"nothing is at {path[:200]!r}", code="unknown_value", hint=hint)
     return found
-
-
-def _path(*names: str) -> str:
-    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names)
 
 
 def _link(run_id: str, path: str, **within: str | int) -> str:

@@ -15,6 +15,7 @@ from stepwell.api.requests import Query
 from stepwell.api.states import current_steps, phase_of, status_of
 from stepwell.api.steps import StepResult, time_of
 from stepwell.definition.graph import Json
+from stepwell.definition.text import pointer_part
 from stepwell.engine.names import shown_state
 from stepwell.engine.records import Status
 from stepwell.limits import RUN_STEPS
@@ -118,4 +119,4 @@ def _changes(before: Json, after: Json, path: str, depth: int) -> Iterator[Chang
 
 
 def _below(path: str, name: str) -> str:
-    return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+    return f"{path}/{pointer_part(name)}"

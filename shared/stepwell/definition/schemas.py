@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stepwell.definition.graph import Json, Schema
+from stepwell.definition.text import pointer
 from stepwell.errors import DefinitionError
 
 MOST_PROBLEMS = 50  # reported for one value: more than anybody reads
@@ -120,7 +121,7 @@ def _reason(error: Exception) -> str:
 
 def _problem(error: Any) -> tuple[str, str]:
     """Returns the place as a JSON pointer, and the message without the library's name for it."""
-    path = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in error.path[1:])
+    path = pointer(error.path[1:])
     if error.rule == "required" and isinstance(error.value, dict):
         missing = [name for name in error.rule_definition if name not in error.value]
         return path, f"lacks {', '.join(map(str, missing))}"

@@ -12,7 +12,7 @@ from stepwell.definition.code.context_calls import Wrong, wrong_calls
 from stepwell.definition.code.context_forms import operation_of, wrong_forms
 from stepwell.definition.code.context_names import lacking_in_context
 from stepwell.definition.code.full_names import FullNames
-from stepwell.definition.code.modules import Code, Def, Function, is_property
+from stepwell.definition.code.modules import Code, Def, Function, is_property, problem_at
 from stepwell.definition.code.objects import variables_of
 from stepwell.definition.code.set_loops import loops_over_sets
 from stepwell.definition.code.signatures import misfit
@@ -52,7 +52,7 @@ def _asked_in_a_step(function: Function) -> Iterator[Problem]:
         if isinstance(node, ast.Call) and (operation := _operation(node)):
             message = f"the step {function.name} calls ctx.{operation}, which only a workflow has"
             hint = "call the function itself, or do this in the workflow"
-            yield _problem("nested_step", message, hint, function, node)
+            yield problem_at(node, function.module.file, "nested_step", message, hint)
 
 
 def _given_by_position(function: Function) -> Iterator[Problem]:
@@ -60,7 +60,7 @@ def _given_by_position(function: Function) -> Iterator[Problem]:
     for one in (*arguments.posonlyargs, *([arguments.vararg] if arguments.vararg else ())):
         message = f"{function.name} has a parameter {one.arg} that cannot be given by name"
         hint = f"the {function.mark} gets its input by name: write it without `*` and `/`, such as `{one.arg}: list`"
-        yield _problem("step_signature", message, hint, function, one)
+        yield problem_at(one, function.module.file, "step_signature", message, hint)
 
 
 def _operation(node: ast.Call) -> str:
@@ -216,7 +216,7 @@ class _Body:
         return self._problem("not_deterministic", f"{kind}: {what}", hint, node)
 
     def _problem(self, code: str, message: str, hint: str, node: ast.AST) -> Problem:
-        return _problem(code, message, hint, self._function, node)
+        return problem_at(node, self._function.module.file, code, message, hint)
 
     def _of_call(self, node: ast.Call) -> Iterator[Problem]:
         operation = _operation(node)
@@ -380,11 +380,6 @@ def _replayed(function: Def) -> Iterator[ast.AST]:
             continue
         yield node
         left += reversed(list(ast.iter_child_nodes(node)))
-
-
-def _problem(code: str, message: str, hint: str, function: Function, node: ast.AST) -> Problem:
-    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1
-    return Problem(code, message, hint=hint, file=function.module.file, line=line, column=column)
 
 
 def _reader_of(handler: Def) -> str:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from stepwell.definition.code.modules import Code, Module
+from stepwell.definition.code.modules import Code, Module, problem_at
 from stepwell.definition.code.signatures import CONTEXT
 from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.text import closest
@@ -94,5 +94,4 @@ def _name(module: Module, given: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 def _problem(module: Module, name: str, node: ast.expr, known: Collection[str]) -> Problem:
     hint = closest(name, known) or _EXAMPLE
-    return Problem("unknown_limit", f"there is no limit {name!r} in limits.yaml", hint=hint, file=module.file,
-                   line=node.lineno, column=node.col_offset + 1)  # fmt: skip
+    return problem_at(node, module.file, "unknown_limit", f"there is no limit {name!r} in limits.yaml", hint)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from stepwell.definition.durable import parsed
+from stepwell.errors import Problem
 from stepwell.values import dataclass
 
 Def: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -169,3 +170,9 @@ def is_property(method: Def) -> bool:
     """Tells whether a method is called when it is read."""
     marks = (one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in method.decorator_list)
     return not _PROPERTIES.isdisjoint(marks)
+
+
+def problem_at(node: ast.AST, file: str, code: str, message: str, hint: str, severity: str = "error") -> Problem:
+    """Returns a problem of code, at its place."""
+    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1
+    return Problem(code, message, hint=hint, file=file, line=line, column=column, severity=severity)

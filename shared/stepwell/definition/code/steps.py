@@ -11,7 +11,7 @@ from typing import Any
 
 from stepwell.definition.authoring import STEP_DEFAULTS, Retry, defaults_of
 from stepwell.definition.code.literals import NO_LITERAL, literal
-from stepwell.definition.code.modules import Code, Module
+from stepwell.definition.code.modules import Code, Module, problem_at
 from stepwell.definition.text import closest
 from stepwell.errors import Problem, UserError
 
@@ -27,7 +27,7 @@ def wrong_steps_of(code: Code) -> list[Problem]:
         for top in (*places, *module.values.values()):
             for call in ast.walk(top):
                 for node, *why in _wrong(module, call) if isinstance(call, ast.Call) else ():
-                    problem = _problem(module, node, *why)
+                    problem = problem_at(node, module.file, *why)
                     found.setdefault((problem.file, problem.line, problem.column), problem)
     return list(found.values())
 
@@ -74,7 +74,3 @@ def _meaning(module: Module, called: ast.expr) -> str:
         case ast.Attribute(value=ast.Name(name), attr=attr):
             return f"{module.imports.get(name, '')}.{attr}"
     return ""
-
-
-def _problem(module: Module, node: ast.keyword | ast.expr, code: str, message: str, hint: str) -> Problem:
-    return Problem(code, message, hint=hint, file=module.file, line=node.lineno, column=node.col_offset + 1)

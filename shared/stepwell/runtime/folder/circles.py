@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from stepwell.definition.code.modules import Code, Module, imported_from
+from stepwell.definition.code.modules import Code, Module, imported_from, problem_at
 from stepwell.errors import Problem
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -68,8 +68,7 @@ class _Import:
         if is_sure and home != module.name and full not in self._trees and self._comes_later(home, name):
             message = f"{module.name} imports {name!r} from {home}, which imports {module.name} before it has it"
             hint = f"import it in the function that needs it, or move {name!r} into a module that both import"
-            yield Problem("circular_import", message, hint=hint, file=module.file, line=statement.lineno,
-                          column=statement.col_offset + 1, severity="warning")  # fmt: skip
+            yield problem_at(statement, module.file, "circular_import", message, hint, "warning")
 
     def _comes_later(self, home: str, name: str) -> bool:
         """Tells whether the module is under way, and gets this name by a later statement alone."""

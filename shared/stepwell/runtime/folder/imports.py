@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 
-from stepwell.definition.code.modules import Code, Module
+from stepwell.definition.code.modules import Code, Module, problem_at
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
 from stepwell.runtime.folder.circles import circular_imports
@@ -73,11 +73,11 @@ def _is_there(module: str, own: Collection[str]) -> bool:
 def _no_such_name(module: Module, name: str, file: str, node: ast.stmt) -> Problem:
     message = f"there is no {name!r} in {module.name}, so this import fails"
     hint = closest(name, sorted(module.names))
-    return Problem("unknown_import", message, hint=hint, file=file, line=node.lineno, column=node.col_offset + 1)
+    return problem_at(node, file, "unknown_import", message, hint)
 
 
 def _missing(module: str, file: str, node: ast.stmt) -> Problem:
     head = module.partition(".")[0]
     hint = f"pip install the package that has it, and add it to the project's dependencies; or is {head}.py elsewhere?"
     message = f"there is no module {head!r}, so this import fails"
-    return Problem("unknown_import", message, hint=hint, file=file, line=node.lineno, column=node.col_offset + 1)
+    return problem_at(node, file, "unknown_import", message, hint)

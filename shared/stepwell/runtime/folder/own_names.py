@@ -9,7 +9,7 @@ from pathlib import Path
 
 import stepwell
 from stepwell.definition.code.context_names import CONTEXT_NAMES
-from stepwell.definition.code.modules import Module, read_code
+from stepwell.definition.code.modules import Module, problem_at, read_code
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
 
@@ -85,4 +85,4 @@ def _hint(module: str, name: str) -> str:
 
 
 def _problem(message: str, hint: str, file: str, node: ast.stmt | ast.expr) -> Problem:
-    return Problem("unknown_import", message, hint=hint, file=file, line=node.lineno, column=node.col_offset + 1)
+    return problem_at(node, file, "unknown_import", message, hint)
