@@ -16,7 +16,6 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from functools import cache
 
@@ -233,16 +232,14 @@ deadline   t    t     t     t        t     t        t       d     d       d     
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 
-def _rows(text: str) -> Iterator[tuple[Phase, Message, str]]:
-    """Yields the rows of the table, with their letters."""
-    for line in text.strip().splitlines()[1:]:
-        message, *letters = line.split()
-        yield from ((phase, Message(message), letter) for phase, letter in zip(_PHASES, letters, strict=True))
-
-
+_ROWS = [
+    (phase, Message(message), letter)
+    for message, *letters in map(str.split, _RECEPTION.strip().splitlines()[1:])
+    for phase, letter in zip(_PHASES, letters, strict=True)
+]
 _VERDICTS = {verdict.value[0]: verdict for verdict in Verdict}
-RECEPTION = {(phase, message): _VERDICTS[letter.lower()] for phase, message, letter in _rows(_RECEPTION)}
-UNMET = frozenset((phase, message) for phase, message, letter in _rows(_RECEPTION) if letter.isupper())  # in no run
+RECEPTION = {(phase, message): _VERDICTS[letter.lower()] for phase, message, letter in _ROWS}
+UNMET = frozenset([(phase, message) for phase, message, letter in _ROWS if letter.isupper()])  # met in no run
 
 
 @cache  # there are few ways through the table, and each record takes one
