@@ -313,6 +313,13 @@ def test_directives_become_pauses(folder: Make) -> None:
     assert failed(steps, "m.bad_sleep").category == "validation"
 
 
+def test_a_step_that_returns_what_it_did_not_await_is_told_to(folder: Make) -> None:
+    text = "async def fetch(): return 1\nasync def forgets(): return fetch()\ndef hands_on(): return fetch()\n"
+    steps = folder(m=text)
+    assert failed(steps, "m.forgets").message == "the step returned fetch(…), which it did not await: return await …"
+    assert steps.run("m.hands_on").value == 1
+
+
 MARKED = """
 from stepwell import Retry, step
 @step(name="send_message", timeout="9s", retry=Retry(2, on=("step",)), at_most_once=True)

@@ -153,6 +153,9 @@ def converter_of(hint: Any) -> Callable[[Json], Any]:
 
 def to_json(value: object) -> Json:
     """Returns a step's result as plain JSON. Raises BadOutputError if it cannot be stored."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise BadOutputError(f"the step returned {value.__qualname__}(…), which it did not await: return await …")
     try:
         return json_of(value, "result")
     except (PydanticSerializationError, InvalidInput, ValueError, RecursionError) as error:
