@@ -86,6 +86,9 @@ class Handlers(Construct):
             self._code = _packages(props, Path(into))
             if self._code.report:
                 cdk.Annotations.of(self).add_info(self._code.report)
+            if props.platform == "lambda":  # `stepwell dev --aws` looks what its emulator has
+                webhooks.sources.tell_unread(self)
+                webhooks.out.tell_unread(self)
             self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
             self.webhooks = self._make_webhooks(webhooks) if webhooks.sources else None
             self.coordinator = self._make_coordinator()

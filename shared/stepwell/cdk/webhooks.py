@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 import yaml
+from constructs import Construct
 
 from stepwell.cdk.errors import BadProperty
 from stepwell.cdk.references import parameter_arn, secret_arn
@@ -40,13 +41,28 @@ class Named:
         texts = (text for text in self._secrets() if text.startswith(prefix))
         return sorted({text.removeprefix(prefix).partition("#")[0] for text in texts})
 
+    def tell_unread(self, scope: Construct) -> None:
+        """Tells which entries have secrets in variables alone: a deploy sets none of them."""
+        for name, entry in self.entries.items():
+            secrets = list(_secrets_of(entry))
+            if secrets and all(one.startswith("env:") for one in secrets):
+                message = (
+                    f"webhooks.yaml: the functions do not have the secret of {name}, {' or '.join(secrets)}: "
+                    "list one of secretsmanager: or ssm: beside it"
+                )
+                cdk.Annotations.of(scope).add_info(message)
+
     def _secrets(self) -> Iterator[str]:
-        """Yields the secret references; an entry has one, or a list during a rotation."""
         for entry in self.entries.values():
-            named = entry.get("secret") if isinstance(entry, Mapping) else None
-            for one in named if isinstance(named, list) else [named]:
-                if isinstance(one, str):
-                    yield one
+            yield from _secrets_of(entry)
+
+
+def _secrets_of(entry: object) -> Iterator[str]:
+    """Yields the secret references of an entry: one, or a list during a rotation."""
+    named = entry.get("secret") if isinstance(entry, Mapping) else None
+    for one in named if isinstance(named, list) else [named]:
+        if isinstance(one, str):
+            yield one
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _serve(
         log.info("uploading them and deploying the stack")
         stack = deploy(emulator, assembly)[-1]
         for problem in missing_secrets(load_webhooks(folder).document, emulator.client):
-            log.warning("%s; create it in the emulator: --endpoint-url %s", problem, emulator.url)
+            log.warning("%s. To create a secret in the emulator, add --endpoint-url %s", problem, emulator.url)
         return stack
 
     stack = stand()
