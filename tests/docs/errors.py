@@ -1,9 +1,9 @@
 """Finds the errors of Stepwell in its code: each with its code, what it says, and its hint.
 
 An error is a call such as `NotFound(message, code="unknown_run", hint=…)`, `Refuse(message, code, hint)`,
-`problem(status, code, message, hint=…)`, `Problem(code, message, hint=…)`, `context.add(code, message, path, hint)` or
-`Failure(code, category, message)`. What the code puts into a text stands as `…`. A class of errors has a code for those
-that bring none.
+`problem(status, code, message, hint=…)`, `Problem(code, message, hint=…)`, `context.add(code, message, path, hint)`,
+`problem_at(node, file, code, message, hint)` or `Failure(code, category, message)`. What the code puts into a text
+stands as `…`. A class of errors has a code for those that bring none.
 """
 
 from __future__ import annotations
@@ -172,6 +172,8 @@ def _of_call(call: ast.Call, names: Mapping[str, ast.expr]) -> Told | None:
     if (name in {"add", "warn"} and len(call.args) > 2) or name == "Problem":
         code, place, message = call.args[0], "file", call.args[1:2]
         hint = hint or (call.args[3] if len(call.args) > 3 else None)
+    elif name == "problem_at" and len(call.args) > 4:
+        code, place, message, hint = call.args[2], "file", call.args[3:4], call.args[4]
     elif name == "Failure" and len(call.args) > 2:
         code, place, message, kind = call.args[0], "run", call.args[2:3], _text(call.args[1], names)
     elif name == "Refuse" and len(call.args) > 1:

@@ -68,7 +68,7 @@ def _codes(node: ast.AST) -> set[str]:
     given: list[ast.expr] = []
     if isinstance(node, ast.Call):
         given = [one.value for one in node.keywords if one.arg == "code"]
-        place = {"Refuse": 1, "problem": 1, "Problem": 0, "Failure": 0}.get(ast.unparse(node.func))
+        place = {"Refuse": 1, "problem": 1, "Problem": 0, "problem_at": 2, "Failure": 0}.get(ast.unparse(node.func))
         given += node.args[place : place + 1] if place is not None and len(node.args) > 1 else []
     if isinstance(node, ast.ClassDef):
         lines = [one for one in node.body if isinstance(one, ast.Assign)]
