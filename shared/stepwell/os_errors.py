@@ -31,7 +31,7 @@ _OF_PATHS: Mapping[int, tuple[str, str]] = {
 
 
 def explained(error: OSError, place: Path | None = None) -> StepwellError | None:
-    """Returns the error with its code and what to do; None for one that says nothing to a person.
+    """Returns the error with its code and a hint; None for an error that means nothing to a person.
 
     `place`: the file, of which a failed write says nothing itself.
     """

@@ -164,7 +164,7 @@ def prefer_node(node: Path) -> None:
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Raises UserError `bad_setting` for a value that cannot be. An empty variable counts as one that is not set."""
+    """Reads the settings. An empty variable is not set. Raises UserError `bad_setting` for an invalid value."""
     return Settings(
         url=environ.get("STEPWELL_URL", "").strip() or DEFAULT_URL,
         no_color=bool(environ.get("NO_COLOR")),
@@ -180,7 +180,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
-    """Raises UserError `bad_setting` for a value that cannot be."""
+    """Reads what the stack says. Raises UserError `bad_setting` for an invalid value."""
     resume, work = _queues(environ.get("STEPWELL_QUEUES", ""))
     return Deployment(
         table=environ.get("STEPWELL_TABLE", ""),
@@ -222,7 +222,7 @@ def _below_endpoint(environ: Mapping[str, str], name: str) -> str:
 
 
 def read_aws(environ: Mapping[str, str] = os.environ) -> Aws:
-    """Raises UserError `bad_setting` for a client that there is not."""
+    """Reads what AWS's own variables say. Raises UserError `bad_setting` for an unknown client."""
     client = environ.get("STEPWELL_AWS_CLIENT", "") or "thin"
     proxies = (environ.get(name) or environ.get(name.upper()) for name in _PROXIES)
     return Aws(
@@ -243,7 +243,7 @@ def has_endpoint(service: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def read_key_address() -> tuple[str, str]:
-    """Where AWS credentials are asked for, and the token to show there, as a function from a snapshot is told."""
+    """Returns the URL for AWS credentials and the token to send, which Lambda gives a function from a snapshot."""
     url = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
     return url, os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
 

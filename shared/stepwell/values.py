@@ -23,7 +23,7 @@ else:
     def dataclass(
         cls: type[T] | None = None, /, *, frozen: bool = False, **options: bool
     ) -> type[T] | Callable[[type[T]], type[T]]:
-        """Makes a dataclass, as `dataclasses.dataclass` does. One that is not frozen is that function's own.
+        """Makes a dataclass, as `dataclasses.dataclass` does. If it is not frozen, that function makes it.
 
         Frozen ones take `slots`, `eq` and `kw_only`, and inherit from such as are made here.
         """

@@ -268,7 +268,7 @@ def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
 
 
 def _is_moving(whys: Sequence[Why], count: int) -> bool:
-    """Tells whether any of `count` tokens is in the queue or with a worker; those that are not have a Why each."""
+    """Tells whether any of `count` tokens is in the queue or with a worker: those have no Why."""
     return len(whys) < count or any(why.in_queue for why in whys)
 
 

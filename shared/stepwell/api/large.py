@@ -123,7 +123,7 @@ async def sendable(answer: Answer, text: str, run_id: str, blobs: Blobs) -> Answ
 
 
 async def result_of(run_id: str, result: Json, blobs: Blobs) -> Json:
-    """Returns the result, or for one that cannot be sent its size and a link that hands it out for some minutes."""
+    """Returns the result. If it cannot be sent: its size, and a link that works for some minutes."""
     text = encode(result)
     if len(text) <= ANSWERED_BYTES // _CHARACTER_BYTES or _sent_bytes(text) <= ANSWERED_BYTES:
         return result

@@ -9,7 +9,7 @@ from stepwell.definition.graph import Graph, Node, Rule
 
 
 def shown_rules(graph: Graph, node: Node) -> Iterator[Rule]:
-    """Yields the node's rules; one that leads to an added node once for each node behind that."""
+    """Yields the node's rules. A rule to an added node is yielded once for each node behind it."""
     for rule in node.rules:
         if rule.to is None:
             yield rule

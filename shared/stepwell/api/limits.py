@@ -35,7 +35,7 @@ class LimitPage(TypedDict):
 
 
 class InLineView(TypedDict):
-    """A run, or a step's token of one. `place`: how many come before; null for one that holds a permit."""
+    """A run, or the token of its step. `place`: how many are before it; null if it holds a permit."""
 
     run_id: str
     token: str

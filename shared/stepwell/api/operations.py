@@ -194,7 +194,7 @@ class _Reading:
         return (self._add(_Operation(name, StepView("pending"), before, counts=counts, views=views)),)
 
     def _views(self, fork: Surveyed, index: int, branch: Token) -> list[tuple[str, StepView]]:
-        """Returns a branch's steps; one that was cancelled before its first record has the name that its fork knows."""
+        """Returns a branch's steps. If it was cancelled before its first record, it has its name from its fork."""
         views = [*views_in(self._graph, fork, index, branch)]
         if not views and branch.end is not None and branch.end.status is Status.CANCELLED:
             return [(fork.names[index] if fork.names else fork.node, StepView("cancelled"))]

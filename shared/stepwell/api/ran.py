@@ -241,7 +241,7 @@ def _views(graph: Graph, fork: Surveyed) -> Iterator[tuple[str, StepView]]:
 
 
 def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterator[tuple[str, StepView]]:
-    """Yields the steps of a branch, also one that its log does not have yet."""
+    """Yields the steps of a branch, including one that its log does not have yet."""
     yield from branch.steps.items()
     name = _stands_at(graph, fork, branch)
     node = graph.nodes.get(name)

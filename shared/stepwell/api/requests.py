@@ -99,7 +99,7 @@ def _or_null(part: dict[str, Any]) -> dict[str, Any]:
 
 
 class Body(BaseModel):
-    """The base of request bodies, and one that is empty: exact types, no unknown fields.
+    """The base of request bodies, and the empty body: exact types, no unknown fields.
 
     Null for a field that may be left out leaves it out, because many programs send each field that they know.
     """

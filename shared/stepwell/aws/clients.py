@@ -96,7 +96,7 @@ class Clients:
         return self._fresh(key, self._made[key])
 
     def _fresh(self, key: str, client: Any) -> Any:
-        """Returns a client of which no call is repeated, without connections that nobody has used for a while.
+        """Returns a client that repeats no call and has no idle connections.
 
         Lambda has a process stand still between two invocations. What the service closes meanwhile is found out only by
         the next request, which fails.

@@ -309,7 +309,7 @@ def deliveries(*, source: str = "", since: str = "") -> Request[Page]:
 
 
 def replay_delivery(source: str, delivery: str, *, again: bool = False) -> Request[JsonObject]:
-    """Maps a stored delivery again. `again`: also one that became an event or a run."""
+    """Maps a stored delivery again. `again`: even if it became an event or a run."""
     return post("/deliveries:replay", {"source": source, "delivery": delivery, "again": again})
 
 

@@ -136,7 +136,7 @@ class Api:
         raise TimeoutError("there was no answer in the time given")
 
     def _may_repeat(self, request: Request[Any], answer: Answer) -> bool:
-        """Whether the same call may do better; one that is not repeatable only if the API did nothing about it."""
+        """Tells whether to send the call again: if it is not repeatable, only if the API did nothing about it."""
         if isinstance(answer, httpx.Response):
             return answer.status_code == httpx.codes.TOO_MANY_REQUESTS or (
                 request.repeatable and answer.status_code in AGAIN

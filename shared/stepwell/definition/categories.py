@@ -11,7 +11,7 @@ _NEAR = 0.8  # how alike a category and its misspelling are: `step_timeout` and 
 
 
 def doubtful_category(name: str, path: str = "") -> Problem | None:
-    """Returns a warning about a name in `on` of which no retry comes, or nearly a category's.
+    """Returns a warning about a name in `on` that leads to no retry, or is nearly a category's.
 
     Other names may be types of errors, which are any text. Those of classes begin with a capital: `stepwell.External`.
     """

@@ -68,7 +68,7 @@ ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What came of a definition: a graph if it has no errors, what there is to say, and what the folder is to judge.
+    """A compiled definition: the graph if there are no errors, the problems, and what the folder has to judge.
 
     That is: the workflows it calls, and what it says of events.
     """
@@ -112,7 +112,7 @@ def compile_definition(text: str, file: str = "", resources: Mapping[str, Json] 
 
 
 def compile_found(found: FoundFunction, file: str) -> Compiled:
-    """A durable function that a scan found. What is wrong with an option is told where the option is written."""
+    """Compiles a durable function that a scan found. A problem of an option is placed at the option."""
     made = _compile_written(found.document, None)
     return replace(made, problems=tuple(_in_code(one, found, file) for one in made.problems))
 

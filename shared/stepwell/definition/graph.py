@@ -24,7 +24,7 @@ NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors,
 
 
 def dependency_id(name: str, at: int) -> str:
-    """Returns the id of the edge to a step of a DAG from the one that is so far down its `depends_on`."""
+    """Returns the id of the edge to a step of a DAG from the entry of its `depends_on` at this index."""
     return f"{name}.depends_on[{at}]"
 
 
@@ -65,7 +65,7 @@ class Schema(Protocol):
 
 
 class Shaping(Protocol):
-    """What a node makes of what its step, its wait or its branches have brought."""
+    """Turns what a node's step, wait or branches returned into the node's result."""
 
     def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
         """The node's result, and what it writes into the scope. Raises ExpressionError alone.
@@ -188,7 +188,7 @@ class Approvers:
 
 @dataclass(frozen=True, slots=True)
 class EventSettings:
-    """What becomes of the events of one name."""
+    """How the events of one name are delivered, and for how long they are kept."""
 
     consume_on_read: bool = True  # one waiter gets it; False: every waiter
     delivery: str = ""  # first | broadcast | targeted; "": as `consume_on_read` says
@@ -243,7 +243,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class FanIn:
-    """Where the branches of a fork meet: when the join fires, and what becomes of their outputs."""
+    """Where the branches of a fork meet: when the join fires, and how their outputs are merged."""
 
     policy: str = "all"  # all | any | m_of_n
     need: int = 0  # of m_of_n

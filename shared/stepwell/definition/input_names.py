@@ -15,7 +15,7 @@ _ELSEWHERE = frozenset({"description", "input_schema", "triggers"})  # a trigger
 
 
 def check_input_read(context: Context, document: Mapping[str, Json]) -> None:
-    """Warns once about each name. Says nothing of one that is like no other: a schema may be open."""
+    """Warns once about each misspelt name. A name that is like no other is accepted: a schema may be open."""
     schema = document.get("input_schema")
     declared = schema.get("properties") if isinstance(schema, dict) else None
     if context.trusted or not isinstance(declared, dict):

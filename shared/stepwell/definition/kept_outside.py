@@ -90,7 +90,7 @@ def is_object(value: ast.expr | None) -> bool:
 
 
 def is_container(value: ast.expr) -> bool:
-    """Whether the value of a module's name is one that can be changed in place, as far as the text tells."""
+    """Tells whether the value of a module's name can be changed in place, as far as the text tells."""
     match value:
         case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp() | ast.SetComp():
             return True

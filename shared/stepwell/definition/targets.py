@@ -83,7 +83,7 @@ class Hosts:
         return self.called(target) is not None
 
     def called(self, target: Target) -> Target | None:
-        """Returns the target, or the one that is called in its place; None if the list does not allow it."""
+        """Returns the target, or its replacement; None if the list does not allow it."""
         for entry, other in self.instead:
             if entry.covers(target):
                 return Target(other.scheme, other.host, other.port, target.path)

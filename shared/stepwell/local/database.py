@@ -47,7 +47,7 @@ _HINTS = {
 
 
 class _Connection(sqlite3.Connection):
-    """Closes when its thread ends. It closes itself: Python warns of one that it finds open."""
+    """Closes itself when its thread ends: Python warns of a connection that is left open."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -59,7 +59,7 @@ class _Connection(sqlite3.Connection):
 
 
 class _Change:
-    """A statement to be executed, and what came of it."""
+    """A statement to execute, and its outcome."""
 
     __slots__ = ("_sql", "_values", "count", "error", "is_done")
 

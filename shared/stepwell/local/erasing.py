@@ -1,4 +1,4 @@
-"""Erasing on SQLite: what there is of a run, down to the free pages of the file."""
+"""Erases the data of a run on SQLite, down to the free pages of the file."""
 
 from __future__ import annotations
 

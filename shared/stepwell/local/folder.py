@@ -42,7 +42,7 @@ class Claim:
             return False
 
     def close(self) -> None:
-        """Releases the folder, of which nobody is the owner then. Call it once."""
+        """Releases the folder: it has no owner then. Call it once."""
         os.ftruncate(self.descriptor, 0)
         os.close(self.descriptor)
 

@@ -65,7 +65,7 @@ class Held:
 
 
 class Pump:
-    """Workers, of which one computes at a time, and a thread that renews the leases of their messages."""
+    """Workers, one of which computes at a time, and a thread that renews the leases of their messages."""
 
     def __init__(self, local: Local, workers: int = WORKERS) -> None:
         self._local = local

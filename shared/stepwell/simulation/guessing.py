@@ -1,4 +1,4 @@
-"""A workflow of which only the shape is known: expressions over unknown results are decided by chance.
+"""A workflow whose results are not known: expressions over them are decided by chance.
 
 What can be evaluated is: a condition over `error`, over the input that is given, over results that are given.
 """
@@ -103,7 +103,7 @@ class Lenient(_Around[Expression]):
     otherwise: Json = field(default_factory=dict)  # an empty object, because an output is one
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
-        """The value, or what there is otherwise."""
+        """Returns the value; `otherwise` if it cannot be evaluated."""
         try:
             return self.inner.evaluate(names)
         except ExpressionError:
@@ -261,7 +261,7 @@ def _wait(wait: Wait, node: str) -> Wait:
 
 
 def _rules(node: Node, given: Assumptions, luck: Luck) -> Sequence[Rule]:
-    """Its rules, of which at most one of several alternatives applies, and all of a fork's do."""
+    """Returns its rules: at most one of several alternatives applies, but each rule of a fork."""
     made: list[Rule] = []
     for index, rule in enumerate(node.rules):
         others = [one for one in node.rules[index:] if one.stage in {rule.stage, "next"}]

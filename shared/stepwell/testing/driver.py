@@ -52,7 +52,7 @@ class Driver:
         self._move_to(until_ms)  # a step may have taken longer
 
     def _go_on(self, work: Coroutine[Any, Any, None], delivery: Delivery) -> None:
-        """Handles a message to its end, or until its step takes time. What raises comes again in a minute."""
+        """Handles a message to its end, or until its step takes time. If that fails, it is redelivered in a minute."""
         try:
             found = run_to_pause(work)
         except Exception:

@@ -65,6 +65,6 @@ class Webhooks:
 
 
 def _has_signature(source: Source, headers: Mapping[str, str]) -> bool:
-    """Whether a header is one that the source's scheme may sign in."""
+    """Tells whether the source's scheme may sign in this header."""
     names = [one.header for one in source.signings if one.header]
     return any(header.startswith(name) for name in names for header in headers)

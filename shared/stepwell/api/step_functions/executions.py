@@ -73,7 +73,7 @@ async def list_executions(call: Call, given: asked.Executions) -> Told:
 
 
 async def stop(call: Call, given: asked.Stopped) -> Told:
-    """Cancels the run. One that has ended stays as it is, and its end is told."""
+    """Cancels the run. If it has ended, the answer is its end and nothing changes."""
     _, header = await arns.execution_of(given.execution_arn, call)
     service = call.parts.service
     reason = ": ".join(text for text in (given.error, given.cause) if text)
@@ -137,7 +137,7 @@ def _told(place: arns.Place, at: Standing, *, has_data: bool) -> Told:
 
 
 def _text(name: str, value: Json, *, has_data: bool) -> Told:
-    """A value as text; one that is too large for an answer is left out, and said to be."""
+    """Returns a value as text, unless it is too large for an answer, and whether it is included."""
     text = encode(value) if has_data else ""
     is_there = has_data and len(text.encode()) <= TEXT_BYTES
     return {**({name: text} if is_there else {}), f"{name}Details": {"included": is_there}}

@@ -65,7 +65,7 @@ class ServiceCalls:
         return place
 
     def _asked(self, call: ServiceCall, then: Callable[[Callable[..., Any], Any, Any], Json]) -> Json:
-        """Returns what `then` makes of the method that calls the service, the request and the operation's model."""
+        """Returns the result of `then` for the service's method, the request and the operation's model."""
         from stepwell.aws.services.shapes import request_of  # noqa: PLC0415 - only where a machine calls a service
 
         try:

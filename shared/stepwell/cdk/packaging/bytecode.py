@@ -21,7 +21,7 @@ UNDOCUMENTED = ("api/step_functions", "aws", "definition/asl", "engine", "memory
 
 
 def compile_tree(tree: Path, interpreter: str, undocumented: Iterable[Path] = (), own: Iterable[Path] = ()) -> None:
-    """Compiles every module below a folder. One that cannot be compiled says so when it is imported.
+    """Compiles every module below a folder. A module that cannot be compiled fails when it is imported.
 
     `undocumented`: folders in it whose bytecode has no docstrings, which make a tenth of it.
     `own`: the user's folders. In their tracebacks a line of carets marks the expression, whose columns are a fifth of

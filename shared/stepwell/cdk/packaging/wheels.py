@@ -57,7 +57,7 @@ class Wheels:
 
 
 def _without_build_system(source: Path) -> BundlingError | None:
-    """The error for a folder that says of itself that it is no package; what setuptools makes of it says less."""
+    """Returns the error for a folder without a build system, of which setuptools says less."""
     if source.is_file() or (source / "setup.py").is_file() or "build-system" in read_document(source / FILE):
         return None
     lacks = f"its {FILE} has no [build-system]" if (source / FILE).is_file() else f"it has no {FILE}"

@@ -33,7 +33,7 @@ _HASHES: dict[str, Callable[[bytes], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An intrinsic function. One that is `seeded` has the call's own seed before its arguments."""
+    """An intrinsic function. If it is `seeded`, the call's own seed comes before its arguments."""
 
     least: int
     most: int | None  # None: any number

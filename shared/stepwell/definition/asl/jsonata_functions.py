@@ -67,7 +67,7 @@ class Chance:
         self._drawn = 0
 
     def number(self, *own: Json) -> float:
-        """Returns a number from 0 to below 1: the next one, or the one that a seed of its own always gives."""
+        """Returns a number from 0 to below 1: the next one, or for a seed always the same."""
         drawn = _digest(f"own {json.dumps(own[0], sort_keys=True)}") if own else self._next()
         return (int.from_bytes(drawn[:8], "big") >> 11) / 2**53
 

@@ -64,7 +64,7 @@ class Shaped:
         has_read: bool = False,
         has_kept: bool = False,
     ) -> None:
-        """`wrap`: makes of what came what the state takes for its result, such as `{"Payload": …}`.
+        """`wrap`: turns what the task returned into the state's result, such as `{"Payload": …}`.
 
         `has_read`, `has_kept`: the items that a node of it has read, the results that one has kept, are let go.
         """

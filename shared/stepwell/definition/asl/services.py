@@ -43,7 +43,7 @@ def call_name(resource: str) -> str:
 
 
 def is_service(call: str) -> bool:
-    """Tells whether a task can call this. A call with a task token, or one that waits for a job, is none of these."""
+    """Tells whether a task can call this: not with a task token, nor if the call waits for a job."""
     return call in NATIVE or call == HTTP or _SDK_CALL.fullmatch(call) is not None
 
 
@@ -114,7 +114,7 @@ def _of_bucket(call: str, given: Json) -> Uses:
 
 
 def literal(given: Json, name: str) -> str | None:
-    """Returns a parameter that is written out; None for one that is computed or missing."""
+    """Returns a parameter if it is written out; None if it is computed or missing."""
     value = given.get(name) if isinstance(given, dict) else None
     return value if isinstance(value, str) and not value.startswith("{%") else None
 

@@ -261,7 +261,7 @@ class _Parser:
         return tuple(found)
 
     def _fields(self) -> None:
-        """Reads the fields of a message literal, of which nothing is kept: no expression may have one."""
+        """Reads the fields of a message literal and drops them: no expression may have one."""
         while not self._takes("}"):
             if self._take().kind not in ("name", "quoted"):
                 raise self._refused(before=1)

@@ -112,7 +112,7 @@ def _fraction(text: str) -> str:
 
 
 def _local(value: datetime.datetime, zone: str) -> tuple[datetime.datetime, int]:
-    """Returns the time in a zone, and by how many years it was moved to be one that Python can hold."""
+    """Returns the time in a zone, and by how many years it was moved so that Python can hold it."""
     moved = _CYCLE_YEARS if value.year < 5 else -_CYCLE_YEARS if value.year > 9_990 else 0
     cycle = datetime.timedelta(days=_CYCLE_DAYS if moved > 0 else -_CYCLE_DAYS if moved else 0)
     return (value + cycle).astimezone(_zone(zone)), moved

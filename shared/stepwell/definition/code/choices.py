@@ -25,7 +25,7 @@ ValueOf = Callable[[Choice], Choice | None]  # what a name was given
 
 
 def choices(one: Choice, value_of: ValueOf) -> Iterator[Choice]:
-    """Yields what the expression may be, if it chooses; nothing for one that is what it is."""
+    """Yields the values that an expression chooses from; nothing if it chooses none."""
     return (found for found in _choices(one, value_of, MOST_HOPS) if found.value is not one.value)
 
 

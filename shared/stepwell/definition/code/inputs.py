@@ -62,7 +62,7 @@ def _given_by_callers(function: Function) -> list[tuple[ast.arg, ast.expr | None
 
 
 def _parameters(given: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
-    """Yields each parameter with its default, None for one that is required."""
+    """Yields each parameter with its default; None if it is required."""
     plain = [*given.posonlyargs, *given.args]
     yield from zip(plain, [*[None] * (len(plain) - len(given.defaults)), *given.defaults], strict=True)
     yield from zip(given.kwonlyargs, given.kw_defaults, strict=True)

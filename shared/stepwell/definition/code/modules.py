@@ -48,7 +48,7 @@ class Module:
     imported_twice: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
-        """Whether the module may have this name: one that imports `*`, or makes names when asked, may have any."""
+        """Tells whether the module may have this name. If it imports `*` or has `__getattr__`, it may have any."""
         return name in self.names or "__getattr__" in self.names or bool(self.stars)
 
 

@@ -98,7 +98,7 @@ class Schemas:
         return self._alias(*alias) if (alias := self._names.value(module, hint)) is not None else {}
 
     def _alias(self, home: Module, meant: ast.expr) -> dict[str, Json]:
-        """The schema of what a name is given at the top of a module; of one that means itself, `{}`."""
+        """Returns the schema of a name's value at the top of a module; `{}` if the name means itself."""
         if meant in self._followed:
             return {}
         self._followed.append(meant)

@@ -130,7 +130,7 @@ def _named_in(hint: ast.expr) -> Iterator[ast.expr]:
 
 
 def _parsed(text: str) -> ast.expr:
-    """Reads a type in quotes; one that cannot be read is made of no names."""
+    """Reads a type in quotes. If it cannot be read, it has no names."""
     try:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError):

@@ -69,7 +69,7 @@ def _loads(nodes: Iterable[ast.AST], name: str) -> Iterator[ast.AST]:
 
 
 def _parts_in(node: ast.AST) -> Iterator[ast.expr]:
-    """Yields the expressions of which the node needs a part: an operation has none, also once somebody awaited it."""
+    """Yields the expressions of which the node reads a part. An operation has none, even once it is awaited."""
     match node:
         case ast.Subscript(value=value):
             yield value

@@ -32,7 +32,7 @@ def action_wait(context: Context, kind: str, parameters: Mapping[str, Json], pat
 
 
 def _arm(context: Context, action: Mapping[str, Json], outer: str, path: str) -> Wait | None:
-    """Compiles one of the actions of which the first ends the wait."""
+    """Compiles one of several actions, the first of which ends the wait."""
     kind: str = action["action_type"]
     for key in (*OF_A_PLACE, *OF_A_STEP):
         if key in action:

@@ -81,7 +81,7 @@ def _address(args: tuple[Any, ...]) -> str:
 
 
 def _is_outside(path: str) -> bool:
-    """Whether a file is neither temporary nor one that Python keeps for itself."""
+    """Tells whether a file is neither temporary nor Python's own."""
     if path.startswith(_NOT_OUTSIDE) or "__pycache__" in path or not path:
         return False
     places = {Path(tempfile.gettempdir()).resolve(), Path(tempfile.gettempdir())}

@@ -1,4 +1,4 @@
-"""One trial: a run from its start to its end under one plan, and what came of it."""
+"""One trial: a run from its start to its end under one plan, and its outcome."""
 
 from __future__ import annotations
 
