@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepwell.api.flows import Flow, read_flow
 from stepwell.api.graphs import node_states
-from stepwell.api.operations import Flow, read_flow
 from stepwell.api.ran import steps_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepwell.api.explain import explain
+from stepwell.api.flows import read_drawn
 from stepwell.api.moments import state_view
-from stepwell.api.operations import read_drawn
 from stepwell.api.views import read_run
 from stepwell.runtime.calls import survey
 from stepwell.runtime.calls.moments import as_of

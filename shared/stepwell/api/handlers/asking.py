@@ -14,10 +14,10 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.explained_approvals import by_credentials
 from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
+from stepwell.api.flows import read_drawn
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitted_entry, fitting, result_of
 from stepwell.api.moments import StateQueryString, state_view
-from stepwell.api.operations import read_drawn
 from stepwell.api.ran import words_of
 from stepwell.api.requests import (
     PRINTABLE,

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from stepwell.api.branches import read_branches
 from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.flows import read_drawn
 from stepwell.api.histories import entry_with
 from stepwell.api.large import pointed, result_of
 from stepwell.api.moments import state_view
-from stepwell.api.operations import read_drawn
 from stepwell.api.problems import problem
 from stepwell.api.requests import BRANCH_PATTERN, ENTRY_PATTERN, Query, WaitQuery
 from stepwell.api.states import error_of, status_of, summary_of
