@@ -29,7 +29,7 @@ REQUIREMENTS = ("requirements.lock", "requirements.txt")
 LOCKS = ("uv.lock", "poetry.lock")
 FILE = "pyproject.toml"
 _KEYS = 'write such as workflows = "workflows", packages = ["shop"] and python = "3.13" in [tool.stepwell]'
-_OWN = ("workflows", "packages")  # keys that are not properties of an engine
+OF_PROJECT = ("workflows", "packages")  # keys that are not properties of an engine
 _NOT_PACKED = ("tests", "test")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _PATH = re.compile(r"\s*[\w.-]+/")  # `libs/till`, which is no name
@@ -137,7 +137,7 @@ def _project(root: Path, document: Mapping[str, Any]) -> Project:
     missing = [one for one in found if not (root / one).exists()]
     if missing:
         raise _bad(root, f"packages: there is no {missing[0]}")
-    properties = {key: value for key, value in table.items() if key not in _OWN}
+    properties = {key: value for key, value in table.items() if key not in OF_PROJECT}
     if _text(root, table, "python", this_python()) not in PYTHONS:
         raise _bad(root, f"python: {table['python']!r} is not one of {', '.join(PYTHONS)}")
     return Project(root, folder, tuple(Path(one) for one in found), properties, document)

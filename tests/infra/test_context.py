@@ -88,6 +88,7 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"pools": {"default": {"permissions": [{"actions": ["a:b"]}]}}}, "needs actions and resources"),
         ({"vpc": {"id": "vpc-12345678"}}, "it needs id, availability_zones and subnet_ids"),
         ({"pool": "{}"}, "unknown property pool; is it pools?"),
+        ({"package": "[]"}, "unknown property package; is it packages?"),
     ],
 )
 def test_a_value_that_cannot_be_is_named_with_what_it_may_be(given: dict[str, Any], said: str) -> None:

@@ -21,6 +21,7 @@ from constructs import Construct
 
 from stepwell.cdk.errors import BadProperty
 from stepwell.cdk.props import EngineProps, Pool
+from stepwell.project import OF_PROJECT
 
 DEFAULT_FOLDER = "workflows"
 DEFAULT_STACK = "Stepwell"
@@ -77,7 +78,7 @@ def _refuse_unknown(keys: Mapping[str, Any]) -> None:
     names = (*_BESIDE, *_READERS)
     for key in keys:
         if key not in names:
-            near = get_close_matches(key, names, 1)
+            near = get_close_matches(key, (*names, *OF_PROJECT), 1)
             raise BadProperty(f"context: unknown property {key}" + (f"; is it {near[0]}?" if near else ""))
 
 

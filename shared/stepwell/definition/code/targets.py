@@ -54,7 +54,9 @@ def _problem_of(
     if module is None:
         if is_installed(home):
             return None
-        hint = closest(home, code.modules) or "modules are imported from the workflow folder"
+        hint = closest(home, code.modules) or (
+            "modules are imported from the workflow folder, and from the packages that [tool.stepwell] names"
+        )
         return Problem("unknown_module", f"there is no module {home!r}", path, hint)
     if not module.has(name):
         return Problem("unknown_function", f"there is no function {name!r} in {home}", path,
