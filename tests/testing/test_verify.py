@@ -217,6 +217,14 @@ def test_a_step_that_may_run_at_most_once_may_be_lost_and_that_is_no_fault(folde
     assert report.holds, report
 
 
+def test_a_step_that_is_lost_is_no_fault_where_the_workflow_goes_on(folder: Path) -> None:
+    """Such a run has another result, since the workflow handles the error."""
+    lost = "{name: a, run: python:acts.pay, at_most_once: true, timeout: 1m, on_failure: skip}"
+    report = verified(folder, f"timeline:\n  - {lost}\n  - {{name: b, run: python:acts.once, timeout: 1m}}\n")
+    assert verdict(report, "a") is Verdict.LOST
+    assert report.holds, report
+
+
 def test_waits_are_answered_in_the_order_of_the_script(folder: Path) -> None:
     text = """
 timeline:

@@ -11,7 +11,7 @@ from stepwell.engine.records import Status
 from stepwell.testing.verify.compare import Change, Path, beyond, changes, in_order, short, varying_places
 from stepwell.testing.verify.report import Broken, Report, StepReport, Verdict
 from stepwell.testing.verify.seen import Tried
-from stepwell.testing.verify.trial import Ended
+from stepwell.testing.verify.trial import LOST, Ended
 
 _MOST_BROKEN = 3  # of each kind that are told
 _WHAT = {
@@ -21,7 +21,6 @@ _WHAT = {
     "compensations": "compensations",
 }
 _RANKS = {name: rank for rank, name in enumerate(_WHAT)}
-_LOST = "outcome_unknown"
 
 
 @dataclass
@@ -76,11 +75,11 @@ class Findings:
     def _lost(self, ended: Ended) -> bool:
         """Whether the run differs because of a step that is marked as at_most_once."""
         error = ended.outcome.get("error") or {}
-        if error.get("type") != _LOST:
-            return False
-        step = error["step"] or ""
-        self._steps[step].note(Verdict.LOST, "a worker died in it, so the run failed: outcome_unknown", ended.plan.name)
-        return True
+        fatal = {str(error["step"] or "")} if error.get("type") == LOST else set[str]()
+        for step in sorted(ended.lost | fatal):
+            so = "so the run failed" if step in fatal else "and the workflow went on"
+            self._steps[step].note(Verdict.LOST, f"a worker died in it, {so}: {LOST}", ended.plan.name)
+        return bool(ended.lost | fatal)
 
     def _break(self, what: str, schedule: str, detail: str) -> None:
         self._counts[what] += 1

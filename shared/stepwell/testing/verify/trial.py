@@ -34,6 +34,7 @@ from stepwell.testing.verify.guard import Guard, guarding
 from stepwell.testing.verify.seen import Outside, Replaced, SeenSteps, Tried
 
 RUN_ID = "verified"
+LOST = "outcome_unknown"
 MOST_MOVES = 2_000  # of the clock, in one trial: a workflow that goes on for years is compared as far as it got
 
 
@@ -66,6 +67,7 @@ class Ended:
     real: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
     once: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()  # steps that failed because nobody knows how they ended
     fault: str = ""  # of the engine, or a workflow without an end
 
 
@@ -217,6 +219,11 @@ class Trial(Stepwell):
             **({"waiting_for": view["waiting_for"]} if view["waiting_for"] else {}),
         }
 
+    def lost(self) -> frozenset[str]:
+        """Returns the steps whose outcome is unknown, whether or not the workflow handled that."""
+        steps = self.view(RUN_ID)["steps"].items()
+        return frozenset(name for name, step in steps if (step["error"] or {}).get("type") == LOST)
+
 
 def _voter(token: Token, arm: int) -> str:
     """Returns who may give this approval and has not yet; somebody of any name where several are asked by none."""
@@ -237,7 +244,8 @@ def run_trial(case: Case, plan: Plan, guard: Guard, until: float = math.inf) -> 
             outcome = {} if fault else trial.outcome()
             seen = trial.seen
             return Ended(plan, outcome, outside.look(whole=True), tuple(seen.tried), tuple(trial.chaos.written),
-                         frozenset(seen.real), frozenset(seen.left_out), frozenset(seen.once), fault)  # fmt: skip
+                         frozenset(seen.real), frozenset(seen.left_out), frozenset(seen.once),
+                         frozenset() if fault else trial.lost(), fault)  # fmt: skip
         except OutOfTime:
             return None
         finally:
