@@ -45,6 +45,19 @@ def test_once_it_has_what_it_lacks_the_folder_is_right(cli: Cli, tmp_path: Path)
     assert load_folder(tmp_path / "workflows").problems == ()
 
 
+def test_the_functions_of_lambda_that_it_calls_are_listed(cli: Cli, tmp_path: Path) -> None:
+    """`stepwell dev` runs none of them, and only a failed run told so."""
+    arns = [f"arn:aws:lambda:eu-west-1:123456789012:function:{name}" for name in ("charge", "pack:live")]
+    task = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Parameters": {"FunctionName": arns[1]}}
+    states = {"A": {"Type": "Task", "Resource": arns[0], "Next": "B"}, "B": {**task, "End": True}}
+    Path("order.json").write_text(json.dumps({"StartAt": "A", "States": states}))
+    told = cli("import", "asl", "order.json").stdout
+    assert all(f"  {arn}\n" in told for arn in arns)
+    (tmp_path / "workflows" / "resources.yaml").write_text('resources: {"*:function:charge": python:shop.charge}')
+    found = json.loads(cli("import", "asl", "order.json", "--name", "again", "--json").stdout)
+    assert (found["functions"], found["resources"]) == (arns[1:], {})
+
+
 def test_what_describe_state_machine_prints_is_taken_with_its_name(cli: Cli) -> None:
     Path("told.json").write_text(json.dumps({"name": "Refund", "definition": json.dumps(MACHINE)}))
     assert cli("import", "asl", "told.json").exit_code == 0

@@ -18,6 +18,7 @@ from stepwell.errors import Conflict, NotFound, Problem, UserError
 
 _TO_FILL_IN = {"unsupported_resource": "resources", "unknown_substitution": "substitutions"}
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
+_FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:[\w-]*:\d*:function:[\w$:-]+")
 _VALUES = {"resources": "python:module.function", "substitutions": "VALUE"}
 
 
@@ -48,12 +49,15 @@ def asl(
     problems = _problems(text, path)
     lacking = _lacking(text, problems)
     others = [one for one in problems if one.code not in _TO_FILL_IN]
+    called = _called(text, into)
     if as_json:
-        print_json({"file": str(path), "resources": lacking, "problems": [str(one) for one in others]})
+        told_problems = [str(one) for one in others]
+        print_json({"file": str(path), "resources": lacking, "functions": called, "problems": told_problems})
         return
     console().print(f"wrote {path}", style="green", soft_wrap=True)
     print_problems(others)
     _print_lacking(into, lacking)
+    _print_called(into, called)
     console().print(f"then: stepwell check {into}", style="cyan", soft_wrap=True)
 
 
@@ -110,6 +114,16 @@ def _lacking(text: str, problems: Sequence[Problem]) -> dict[str, list[str]]:
     return {key: list(names) for key, names in found.items() if names}
 
 
+def _called(text: str, into: Path) -> list[str]:
+    """Returns the functions of Lambda that the machine names and resources.yaml does not."""
+    from stepwell.definition.states_language import is_named  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler
+
+    mapped = load_resources(into).document.get("resources", {})
+    found = dict.fromkeys(_FUNCTION.findall(text))
+    return [one for one in found if not any(is_named(one, name) for name in mapped)]
+
+
 def _at(data: Any, path: str) -> Any:
     """Returns the value at a JSON pointer of the machine."""
     for part in path.split("/")[1:]:
@@ -127,3 +141,9 @@ def _print_lacking(into: Path, lacking: Mapping[str, Sequence[str]]) -> None:
         out.print(f"{key}:", style="bold")
         for name in names:
             out.print(f"  {json.dumps(name, ensure_ascii=False)}: {_VALUES[key]}", markup=False, soft_wrap=True)
+
+
+def _print_called(into: Path, called: Sequence[str]) -> None:
+    if called:
+        told = f"Lambda runs these; for `stepwell dev`, name in {into / 'resources.yaml'} what runs in their place:"
+        console().print("\n  ".join((told, *called)), markup=False, highlight=False, soft_wrap=True)
