@@ -12,6 +12,7 @@ _DEPLOY = ("aws_cdk", "boto3", "uv")
 MODULES: Mapping[str, tuple[str, ...]] = {
     "dev": ("uvicorn", "httptools", "watchfiles", "wsproto"),
     "deploy": _DEPLOY,
+    "asl": ("jsonatapy",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "emulator": ("ministack", "cryptography", "uvicorn", "httptools", "watchfiles", "wsproto", *_DEPLOY),
 }

@@ -12,6 +12,7 @@ import pytest
 
 from stepwell.definition.asl import jsonata_functions
 from stepwell.definition.asl.jsonata import answer_errors, compile_answer, compile_jsonata, is_jsonata
+from stepwell.definition.compiler import compile_definition
 from stepwell.errors import ExpressionError
 from stepwell.limits import JSON_DEPTH
 
@@ -92,6 +93,13 @@ def test_without_the_extra_an_expression_says_what_to_install(monkeypatch: pytes
     with pytest.raises(ExpressionError) as caught:
         compile_jsonata("{% 1 %}")
     assert (caught.value.code, caught.value.hint) == ("missing_extra", "pip install 'stepwell[asl]'")
+
+
+def test_without_the_extra_a_machine_is_told_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonatapy", None)
+    state = '{Type: Pass, Output: "{% 1 %}", Assign: {a: "{% 2 %}"}, End: true}'
+    made = compile_definition(f"QueryLanguage: JSONata\nStartAt: A\nStates:\n  A: {state}\n", "a.asl.yaml")
+    assert [(one.code, one.line) for one in made.problems] == [("missing_extra", 4)]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ def compile_machine(context: Context, document: Mapping[str, Json]) -> dict[str,
     if not context.trusted:
         check_targets(context, machine.resources, "/resources")
     start = machine.compile(document, "", "")
+    lacking = {id(one) for one in [one for one in context.problems if one.code == "missing_extra"][1:]}
+    context.problems[:] = [one for one in context.problems if id(one) not in lacking]  # told at the first expression
     nodes = machine.nodes
     context.places.update(machine.places)
     return {start: nodes[start], **nodes} if start in nodes else nodes
