@@ -9,7 +9,7 @@ from itertools import count
 from unittest import mock
 
 from stepwell import limits
-from stepwell.errors import EngineFault, PortError
+from stepwell.errors import EngineFault, NotFound, PortError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.forks import children
@@ -426,8 +426,10 @@ def _move(world: World, actor: Actor) -> None:
     except StopIteration:
         world.actors.remove(actor)
         world.wrong += lost_turns(world, actor)
-    except (PortError, EngineFault) as error:
-        if isinstance(error, EngineFault) and not world.erasing:  # else its run's logs were deleted while it read them
+    except (PortError, EngineFault, NotFound) as error:
+        if (
+            not isinstance(error, PortError) and not world.erasing
+        ):  # else its run's logs were deleted while it read them
             raise
         world.say(f"{actor.name}: gives up: {error}")
         world.seen.crashes += 1
