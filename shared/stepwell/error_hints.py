@@ -50,7 +50,6 @@ HINTS: Mapping[str, str] = {
     "bad_name": "use letters, digits, `.`, `_` and `-`, beginning with a letter or digit",
     "bad_origin": 'write a list such as ["https://app.example.com"]',
     "bad_overlap": "write overlap: skip or overlap: allow",
-    "bad_pair": "write name=value",
     "bad_prices": 'write as_of: "2027-01-31", and prices in USD by their names',
     "bad_project": "correct the file; `context` of cdk.json, or [tool.stepwell], has the stack's properties",
     "bad_property": "python -m pydoc stepwell.cdk.props.EngineProps lists the properties with their types",
