@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
+from stepwell.engine.forks.lines import Awaited
 from stepwell.engine.forks.marks import (
     Mark,
     branch_mark,
     is_in_lines,
+    live_in,
     may_rest,
     packed_page,
     page_mark,
@@ -96,3 +100,29 @@ def test_a_page_may_rest_if_those_that_are_left_are_of_another_rule(
     index: int, members: list[str], is_so: bool
 ) -> None:
     assert may_rest(LINES, index, members) is is_so
+
+
+THROTTLED = Fork(
+    (Group("n0.transitions[0]", "n1", 30, max_concurrency=3), Group("n0.transitions[1]", "n1", 30)),
+    "j",
+    page=40,
+    by_arrival=True,
+)
+
+
+def test_those_live_that_have_begun_and_not_ended_in_whatever_order_they_end() -> None:
+    chance = random.Random(7)
+    page, ended, begun = range(40), list[int](), [0, 1, 2, *range(30, 40)]
+    waiting = list(range(3, 30))
+    while live := [index for index in begun if index not in ended]:
+        assert live_in(THROTTLED, page, [str(index) for index in ended]) == sorted(live)
+        ended.append(chance.choice(live))
+        if ended[-1] < 30 and waiting:
+            begun.append(waiting.pop(0))
+    assert len(ended) == 40
+
+
+def test_who_came_in_a_line_is_counted_once_for_all_of_its_branches() -> None:
+    with mock.patch.object(Awaited, "came", autospec=True, side_effect=Awaited.came) as came:
+        live_in(THROTTLED, range(40), ["0", "1"])
+    assert came.call_count == 2  # once for those that wait for nobody

@@ -131,7 +131,11 @@ class Awaited:
 
     def is_over(self, ended: Collection[int], guests: Collection[int] = ()) -> bool:
         """Tells whether the branch can begin. `guests`: those in the line of its `page`."""
-        return sum(one in ended for one in self.branches) + sum(one in self.span for one in guests) >= self.count
+        return self.came(ended, guests) >= self.count
+
+    def came(self, ended: Collection[int], guests: Collection[int] = ()) -> int:
+        """Returns how many have ended, or have come as guests."""
+        return sum(one in ended for one in self.branches) + sum(one in self.span for one in guests)
 
 
 def awaited(fork: Fork, index: int) -> Awaited:

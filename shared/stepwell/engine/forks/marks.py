@@ -88,7 +88,16 @@ def page_mark(fork: Fork, page: Iterable[int], members: Collection[str], numbers
 def live_in(fork: Fork, page: Iterable[int], members: Collection[str]) -> list[int]:
     """Returns the branches of a page that may have begun and have not ended. `members`: those of its join."""
     indexes, ended, guests = set(page), indexes_of(members), guests_of(members)
-    return sorted(index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended, guests))
+    came: dict[Sequence[int], int] = {}  # in each line, which is counted once: the branches of a page share it
+
+    def may_have_begun(index: int) -> bool:
+        before = awaited(fork, index)
+        if before.branches not in came:
+            is_here = all(one in indexes for one in before.branches)
+            came[before.branches] = before.came(ended, guests) if is_here else fork.width
+        return came[before.branches] >= before.count
+
+    return sorted(filter(may_have_begun, indexes - ended))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +140,6 @@ def live_of(fork: Fork, members: Collection[str]) -> list[int]:
 def place_of_branches(index: int) -> int:
     """Returns the place in a page's join of the number which says that the branches of this branch waited."""
     return -1 - index
-
-
-def _may_have_begun(
-    fork: Fork, index: int, page: Collection[int], ended: Collection[int], guests: Collection[int]
-) -> bool:
-    before = awaited(fork, index)
-    return not all(one in page for one in before.branches) or before.is_over(ended, guests)
 
 
 def place_of_page(page: int) -> int:
