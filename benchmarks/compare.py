@@ -2,9 +2,10 @@
 
     uv run python benchmarks/compare.py [--rounds 5] [--only langgraph_sqlite] [--keep benchmarks/figures.json]
 
-Each program in benchmarks/peers is a process with dependencies of its own, which uv installs. A round takes one case
-on each of them, one after the other, so that what the machine does besides meets all of them. Figures are medians of
-the rounds. Restate needs npx; a program that does not start is left out, with the end of what it said.
+Each program in benchmarks/peers is a process with dependencies of its own, which uv installs; one is SQLite alone, the
+floor. A round takes one case on each of them, one after the other, so that what the machine does besides meets all of
+them. Figures are medians of the rounds. Restate needs npx; a program that does not start is left out, with the end of
+what it said.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from statistics import median
 from typing import Any, TextIO
 
 FOLDER = Path(__file__).parent / "peers"
-OURS, TOGETHER = "ours", "ours_together"
+OURS, TOGETHER, FLOOR = "ours", "ours_together", "bare_sqlite"
+NOTHING_TO_INSTALL = (OURS, TOGETHER, FLOOR)
 PEERS = (
     OURS,
     TOGETHER,
+    FLOOR,
     "langgraph_sqlite",
     "dbos_sqlite",
     "dbos_postgres",
@@ -92,16 +95,18 @@ class Program:
 
 
 def start(file: str, stack: ExitStack) -> Program | None:
-    """A running program that has said what it is; None where it could not. Ours need nothing installed."""
+    """A running program that has said what it is; None where it could not."""
     path = FOLDER / f"{file}.py"
     uv = os.environ.get("UV") or shutil.which("uv")
-    if uv is None and file not in (OURS, TOGETHER):
+    if uv is None and file not in NOTHING_TO_INSTALL:
         raise SystemExit("uv installs what the others need: run this with `uv run`")
-    command = [sys.executable, str(path)] if file in (OURS, TOGETHER) else [str(uv), "run", "-q", "--script", str(path)]
+    interpreter = [sys.executable] if file in NOTHING_TO_INSTALL else [str(uv), "run", "-q", "--script"]
     said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it is open as long as the program runs
     stack.callback(said.close)
     process = stack.enter_context(
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True)
+        subprocess.Popen(
+            [*interpreter, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
+        )
     )
     stack.callback(process.stdin.close if process.stdin else process.kill)
     program = Program(file, process, said)
