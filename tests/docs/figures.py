@@ -58,7 +58,10 @@ def _cell(cases: dict[str, Any], ours: dict[str, Any], case: str, kind: str) -> 
     if case not in cases:
         return "-"
     found = cases[case][kind]
-    return f"{found:.2f}" if cases is ours else f"{found:.2f} · {found / ours[case][kind]:.1f} x"
+    if cases is ours:
+        return f"{found:.2f}"
+    times = found / ours[case][kind]
+    return f"{found:.2f} · {times:.{1 if times >= 0.1 else 2}f} x"
 
 
 def _kept() -> Any:
