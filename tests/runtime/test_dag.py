@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Json, Node
+from stepwell.engine import decide
+from stepwell.engine.forks.branches import fork_into
 from stepwell.engine.records import End, Fork, Kind, Status
 from stepwell.engine.stored.codec import decode_record, encode_record
 from stepwell.engine.token import Token
@@ -165,6 +169,37 @@ def test_the_last_step_of_a_diamond_runs_once_however_often_a_message_comes(time
     records = run_now(world.service.records(run_id))
     assert [record.kind for record in records] == [Kind.MOVED, Kind.JOINED]
     assert end_of(world, run_id).status is Status.COMPLETED
+
+
+def test_the_copy_of_a_message_does_not_do_the_step_that_a_later_one_began() -> None:
+    world = World(dag("a", "b < a", "nap | sleep: 1d", "c < b nap"))
+    world.start()
+    handle_one(world)
+    first = world.queue.receive(ALL_LANES, world.clock.now_ms(), DAY_MS)
+    assert first is not None
+
+    def comes_again() -> None:
+        run_now(dispatch(world.parts, first.lane, first.message, Unlimited()))
+
+    comes_again()
+    world.steps.of["c"] = lambda _: comes_again()
+    world.deliver()
+    world.pass_time(DAY_MS)
+    assert called(world) == ["a", "b", "c"]
+
+
+def test_a_dag_of_an_earlier_release_keeps_no_order_of_arrivals() -> None:
+    def of_before(node: Node) -> Fork:
+        return replace(fork_into(node), by_arrival=False)
+
+    with mock.patch.object(decide, "fork_into", of_before):
+        world = World(DIAMOND)
+        run_id = world.start()
+        handle_all(world, 2)
+    fork = run_now(world.service.records(run_id))[0].next
+    assert isinstance(fork, Fork)
+    assert not fork.by_arrival
+    assert sorted(called(world)) == ["a", "b", "c", "d"]
 
 
 def test_a_hundred_and_fifty_steps_run() -> None:

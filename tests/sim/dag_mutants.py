@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from unittest import mock
 
+from stepwell.definition.graph import Node
 from stepwell.engine import decide
 from stepwell.engine.forks import join
+from stepwell.engine.forks.branches import fork_into
 from stepwell.engine.forks.members import indexes_of
 from stepwell.engine.forks.needs import knowing, view_of
 from stepwell.engine.records import Fork
@@ -55,12 +57,21 @@ def ready_before_arrival() -> Iterator[None]:
 
 @contextmanager
 def begun_by_nobody() -> Iterator[None]:
-    """Who comes again goes on with the first step that can begin now, whichever it went on with before."""
+    """Who comes again goes on with the first step that can begin now, whichever it went on with before.
+
+    In a fork of an earlier release: a later one keeps the order of the arrivals, so whoever comes again finds the same.
+    """
 
     async def begun(self: Forking, *place: object) -> list[Standing]:
         return []
 
-    with mock.patch.object(Forking, "_pushed", begun):
+    def of_before(node: Node) -> Fork:
+        return replace(fork_into(node), by_arrival=False)
+
+    with (
+        mock.patch.object(decide, "fork_into", of_before),
+        mock.patch.object(Forking, "_pushed", begun),
+    ):
         yield
 
 

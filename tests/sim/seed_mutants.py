@@ -15,8 +15,6 @@ from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.forks.lines import next_in_line
 from stepwell.engine.forks.marks import is_in_lines, is_one_set, place_of_branches
-from stepwell.engine.forks.members import indexes_of
-from stepwell.engine.forks.needs import ready
 from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Place, Record
@@ -44,6 +42,7 @@ from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.pause_mutants import abandoned_left_at_rest
 
 MANY = 1_000_000  # tries
+_following = Forking._following
 
 
 @contextmanager
@@ -311,10 +310,17 @@ def round_in_circles() -> Iterator[None]:
 
     def following(self: Forking, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         if fork.fork.needs:
-            return ready(fork.fork, indexes_of(joined.members), index)
+            return _following(self, fork, index, joined)
         return next_in_line(fork.fork, index, joined.order)
 
     with mock.patch.object(Forking, "_following", following):
+        yield
+
+
+@contextmanager
+def ready_by_a_copy() -> Iterator[None]:
+    """The copy of a message whose branch ended long ago begins what later branches let begin."""
+    with mock.patch.object(forking, "come_with", return_value=set()):
         yield
 
 
@@ -356,6 +362,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (later_turn_dropped, (3_820_000_247,)),
     (woken_by_all, (9_000_700_184,)),
     (forgotten_once_cancelled, (13_083_005_275,)),
+    (ready_by_a_copy, (12_085_001_918,)),
     (spare_by_its_header, (16_000_001_838, 16_000_003_386)),
     (spare_after_another, (16_000_001_269, 16_000_003_771)),
 )

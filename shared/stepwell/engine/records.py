@@ -172,9 +172,10 @@ class Fork:
 
     `join` is the node where they meet; "" for the end of the fork. `needs`: of each branch, those that end before it
     begins; then the branches are a node's members, one in each group. Empty for all other forks. `page` and `chunk`
-    stay as they were recorded, when the limits of the code change. `by_arrival`: with `max_concurrency`, each
-    branch that ends begins another one (`engine/forks/lines.py`); in forks of earlier releases, branch i begins branch
-    i + k. `lane`: so many branches share a log (`engine/forks/lanes.py`); 0: each has one of its own from the start.
+    stay as they were recorded, when the limits of the code change. `by_arrival`: the joins keep the order in which
+    branches end, where that decides which of them begins another one: with `needs`, and with `max_concurrency`
+    (`engine/forks/lines.py`); not in forks of earlier releases. `lane`: so many branches share a log
+    (`engine/forks/lanes.py`); 0: each has one of its own from the start.
 
     Of a fork that was reopened: `kept` are the branches that had completed in the run that failed, and `since_ms` is
     when that run forked, for which the collections are evaluated. Of a function's tasks: `taken` are the operations

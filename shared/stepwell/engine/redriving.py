@@ -145,7 +145,7 @@ def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slo
         kept=(),
         since_ms=was.since_ms or forked.at_ms,
         lane=0,
-        by_arrival=any(group.max_concurrency for group in was.groups),
+        by_arrival=bool(was.needs) or any(group.max_concurrency for group in was.groups),
     )
     first = before.first_run or _run_of(place), before.first_ms
     return Kept(tuple(records[:slot]), token, "", "", *first, fork, fork_slot, forked.evaluator)

@@ -64,7 +64,7 @@ def fork_into(node: Node) -> Fork:
     """Returns the fork of a node's members, in the order of the definition."""
     names = list(node.members)
     needs = tuple(tuple(names.index(name) for name in needed) for needed in node.members.values())
-    return Fork(tuple(Group("", name, 1) for name in names), needs=needs)
+    return Fork(tuple(Group("", name, 1) for name in names), needs=needs, by_arrival=True)
 
 
 def with_needs(graph: Graph, fork: Fork) -> Fork:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stepwell.engine.records import End, Status, Tally
 from stepwell.engine.token import Token
@@ -48,6 +48,19 @@ def index_of(member: str) -> int:
 def indexes_of(members: Iterable[str]) -> set[int]:
     """Returns the indexes of the arrived branches."""
     return {index_of(member) for member in members if _TO not in member}
+
+
+def come_with(index: int, order: Sequence[str]) -> set[int]:
+    """Returns the branches that had arrived when this one did, itself included. `order`: the join's, if it keeps it.
+
+    So an arrival that is repeated sees what it saw the first time: what came of later ones is not its own to do.
+    """
+    found: set[int] = set()
+    for member in order:
+        found.add(index_of(member))
+        if index in found:
+            return found
+    return set()
 
 
 def tally_of(members: Iterable[str]) -> Tally:

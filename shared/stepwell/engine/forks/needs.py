@@ -3,6 +3,8 @@
 a ──▶ b ──▶ d        a ends: {a}        → b and c are ready
 └───▶ c ────┘        c ends: {a, c}     → none
                      b ends: {a, b, c}  → d is ready: only the last of those that it needs sees them all
+
+The join keeps their order, so a repeated arrival of c sees {a, c} still. In forks of earlier releases it sees all.
 """
 
 from __future__ import annotations

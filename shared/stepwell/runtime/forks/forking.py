@@ -27,7 +27,7 @@ from stepwell.engine.forks.branches import branch_id, first_chunks, fork_id, is_
 from stepwell.engine.forks.join import Arrival, arrival_of, fan_in_of, fires, must_tell, packed, unpacked
 from stepwell.engine.forks.lines import first_left, next_in_line
 from stepwell.engine.forks.marks import is_one_set
-from stepwell.engine.forks.members import indexes_of, member_of, tally_of
+from stepwell.engine.forks.members import come_with, indexes_of, member_of, tally_of
 from stepwell.engine.forks.needs import ready
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
 from stepwell.engine.pushing import in_place_of, is_left_to, pushes
@@ -235,7 +235,7 @@ class Forking:
         Raises NotFound if the arrivals before it are gone: else it would begin one that has begun, and that one this.
         """
         if fork.fork.needs:
-            return ready(fork.fork, indexes_of(joined.members), index)
+            return ready(fork.fork, come_with(index, joined.order) or indexes_of(joined.members), index)
         following = next_in_line(fork.fork, index, joined.order)
         if following and following[0] <= index:
             raise NotFound(f"run {fork.parent.run_id} was deleted", code="unknown_run")
