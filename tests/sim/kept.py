@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeAlias
 from unittest import mock
 
@@ -16,8 +17,10 @@ from stepwell.engine.records import Record
 from stepwell.engine.stored import formats, token_batches
 from stepwell.engine.token import Token
 from stepwell.runtime.log import logbook, token_reader
+from stepwell.runtime.steps import binding
 
 CHECKED = 16  # of so many schedules, one decodes and folds all anew at its end
+CONVERTER_OF = lru_cache(binding.converter_of)  # of a type: each schedule has functions of its own, of the same types
 Place: TypeAlias = tuple[str, int, int]  # a text, and the versions of format and fold of who reads it
 
 
@@ -93,5 +96,6 @@ def kept_values() -> Iterator[Kept]:
         mock.patch.object(logbook, "decode_snapshot", kept.snapshot),
         mock.patch.object(token_reader, "decode_snapshot", kept.snapshot),
         mock.patch.object(fold, "apply", kept.apply),
+        mock.patch.object(binding, "converter_of", CONVERTER_OF),
     ):
         yield kept

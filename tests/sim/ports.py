@@ -55,7 +55,7 @@ class StoppingPort:
             hurry(world, kind, args)
             overtake(world, kind, args)
             stall(world)
-            hold_up(world, kind, str(args[0]) if args else "")
+            hold_up(world, kind, args[0] if args else "")
             await before(what)
             looks(world, name)
             if kind == "consume":

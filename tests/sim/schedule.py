@@ -262,11 +262,16 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
 def _limits(program: Program) -> Iterator[None]:
     """Pages and chunks small enough that a few branches make several of them."""
     chunk = program.chunk or FORK_CHUNK
+    numbers = count()
+
+    def mark(_: Paces) -> str:
+        return str(next(numbers))
+
     with (
         mock.patch.object(limits, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
         mock.patch.object(limits, "FORK_CHUNK", chunk),
         mock.patch.object(children, "CHILD_DEPTH", DEEPEST),
-        mock.patch.object(Paces, "_mark", side_effect=map(str, count())),  # the same each time
+        mock.patch.object(Paces, "_mark", mark),  # the same each time
     ):
         yield
 

@@ -61,8 +61,8 @@ def make_snags(world: World) -> None:
         chances.double = min(chances.double, 0.05)
 
 
-def hold_up(world: World, call: str, run_id: str = "") -> None:
-    """Before a call to a port. `run_id`: of the run that it is about."""
+def hold_up(world: World, call: str, about: object = "") -> None:
+    """Before a call to a port. `about`: what it is about, the id of its run for most calls."""
     actor = world.current
     for place, snag in enumerate(world.main.snags if actor else ()):
         if actor is None or not snag.meets(actor, call) or world.rng.random() >= snag.chance:
@@ -75,7 +75,7 @@ def hold_up(world: World, call: str, run_id: str = "") -> None:
         world.busy_until_ms = max(world.busy_until_ms, actor.until_ms)
         actor.doom = (snag.dies, not snag.dies_before) if snag.dies else None
         body = actor.envelope.body
-        _meanwhile(world, str(body.get("run_id", body.get("run", run_id))))
+        _meanwhile(world, str(body.get("run_id", body.get("run", about))))
         return
 
 

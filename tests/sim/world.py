@@ -10,7 +10,7 @@ import copy
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from stepwell.engine.records import Topic
@@ -156,7 +156,8 @@ class World:
         """This world as the laws of one run see it, as it is now."""
         if run_id == self.run_id:
             return self
-        seen = replace(self.seen_of[run_id], crashes=self.seen.crashes)
+        seen = copy.copy(self.seen_of[run_id])
+        seen.crashes = self.seen.crashes
         logs = self.logs_of.setdefault(run_id, Logs(self.memory, self.blobs, run_id))
         view = copy.copy(self)
         view.run_id, view.program = run_id, self.programs[self.memory._runs[run_id].workflow]
