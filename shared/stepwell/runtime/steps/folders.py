@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDERS: set[Path] = set()
+FOLDERS: set[str] = set()
 STEPWELL = str(Path(__file__).parents[2])
 
 
 def own_place(file: str) -> str | None:
     """Returns the path of a user's source below its workflow folder; None for Stepwell, libraries and Python."""
-    folders = (prefix for folder in FOLDERS if file.startswith(prefix := f"{folder}/"))
-    place = file[len(max(folders, key=len, default=file)) :]
-    return None if not place or file.startswith(STEPWELL) or "site-packages" in place.split("/") else place
+    above = file
+    while above := above.rpartition("/")[0]:  # a path has few parts, a process of tests hundreds of folders
+        if above in FOLDERS:
+            place = file[len(above) + 1 :]
+            return None if file.startswith(STEPWELL) or "site-packages" in place.split("/") else place
+    return None

@@ -38,7 +38,7 @@ class Registry:
         """`paths`: the project's other folders that modules are imported from."""
         self._folder = folder.resolve()
         self._places = tuple(dict.fromkeys((self._folder, *(path.resolve() for path in paths))))
-        FOLDERS.update(self._places)
+        FOLDERS.update(map(str, self._places))
         self._found: dict[str, Function] = {}
         self._modules: dict[str, ModuleType] = {}
 
