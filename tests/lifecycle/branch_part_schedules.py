@@ -24,6 +24,7 @@ from tests.sim import schedule
 from tests.sim.clients import post_clients
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import items
+from tests.sim.kept import kept_values
 from tests.sim.programs import Program
 from tests.sim.snags import make_snags
 from tests.sim.tree import RUN
@@ -49,6 +50,7 @@ def program_of(seed: int) -> Program:
     return replace(made, graph=graph, events=sent, input={"key": "k", "n0": [1] * WIDTH}, calls=made.calls[-1:])
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None if every law held, or nothing failed; else which law did not hold."""
     world = World(seed, program_of(seed), tell)

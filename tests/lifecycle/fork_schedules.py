@@ -17,6 +17,7 @@ from tests.lifecycle.schedules import RUN, redrive
 from tests.sim import fork_programs
 from tests.sim.clients import post_clients
 from tests.sim.dag_programs import make_dag
+from tests.sim.kept import kept_values
 from tests.sim.programs import Program, Undoing
 from tests.sim.schedule import _play
 from tests.sim.world import World
@@ -65,6 +66,7 @@ def nested(rng: random.Random) -> Program:
     return maker.program("n0", (("cancel", 1),) * (rng.random() < 0.2), events=0)
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None if every law held, or nothing failed; else which law did not hold."""
     program = program_of(seed)

@@ -23,6 +23,7 @@ from tests.sim.child_programs import Family
 from tests.sim.clients import call as _call
 from tests.sim.clients import post_clients
 from tests.sim.fork_laws import BrokenLawError
+from tests.sim.kept import kept_values
 from tests.sim.limit_laws import laws_of_limits
 from tests.sim.noting import note as _note
 from tests.sim.programs import Undoing
@@ -74,6 +75,7 @@ class Paused:
             self.by_run[run_id] = set(world.actors)
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None if every law held; else which law did not hold."""
     paused = Paused()

@@ -25,6 +25,7 @@ from tests.sim import schedule
 from tests.sim.actors import Envelope
 from tests.sim.clients import post_clients
 from tests.sim.fork_laws import BrokenLawError
+from tests.sim.kept import kept_values
 from tests.sim.programs import KEY, TOPICS, Program, Simple
 from tests.sim.snags import Snag, make_snags
 from tests.sim.tree import RUN
@@ -68,6 +69,7 @@ def _wait(rng: random.Random) -> Wait:
     return Wait("all", arms=arms, **more)
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None if every law held, or nothing failed; else which law did not hold."""
     world = World(seed, program_of(seed), tell)

@@ -15,6 +15,7 @@ from tests.sim import schedule
 from tests.sim.actors import Actor, Envelope
 from tests.sim.clients import post_clients
 from tests.sim.fork_laws import BrokenLawError
+from tests.sim.kept import kept_values
 from tests.sim.laws import check_end, check_parked, check_quiet
 from tests.sim.programs import SUFFIX, Program
 from tests.sim.steps import Steps
@@ -76,6 +77,7 @@ def _watched(pauses: Pauses) -> Iterator[None]:
         yield
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> tuple[str | None, int]:
     """Which law did not hold, or None; and how often the run was paused."""
     program = program_of(seed)

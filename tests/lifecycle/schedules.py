@@ -13,6 +13,7 @@ from stepwell.engine.token import Token
 from stepwell.runtime.starts.ids import redriven_id
 from tests.sim.actors import Envelope
 from tests.sim.clients import post_clients
+from tests.sim.kept import kept_values
 from tests.sim.programs import Program, Undoing, make_timeline
 from tests.sim.schedule import _play
 from tests.sim.world import World
@@ -30,6 +31,7 @@ def program_of(seed: int) -> Program:
     return replace(program, undoing=Undoing(broken=broken), deploys=())
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None if every law held, or nothing failed; else which law did not hold."""
     program = program_of(seed)

@@ -17,6 +17,7 @@ from tests.lifecycle.schedules import RUN, redrive
 from tests.sim.clients import post_clients
 from tests.sim.fn_programs import Durable
 from tests.sim.fn_values import Statement
+from tests.sim.kept import kept_values
 from tests.sim.schedule import _play
 from tests.sim.task_programs import TaskMaker, make_world
 from tests.sim.world import World
@@ -94,6 +95,7 @@ def _watched(rng: random.Random, world: Durable, body: list[Statement]) -> Watch
     return Watched(**{**parts, "input": given, "deploys": (), "has_tasks": True, "calls": calls})
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None if every law held, or nothing failed; else which law did not hold."""
     program = program_of(seed)

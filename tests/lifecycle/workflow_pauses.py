@@ -22,6 +22,7 @@ from tests.lifecycle.pauses import FAMILIES, TIMES, broken_law
 from tests.sim import schedule
 from tests.sim.actors import Actor, Envelope
 from tests.sim.fork_laws import BrokenLawError
+from tests.sim.kept import kept_values
 from tests.sim.programs import SUFFIX, Program
 from tests.sim.steps import Steps
 from tests.sim.world import World
@@ -102,6 +103,7 @@ def check_none_forgotten(of: World) -> None:
             raise BrokenLawError(f"{run_id} is stopped by a pause that is over")
 
 
+@kept_values()
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> tuple[str | None, int]:
     """Which law did not hold, or None; and how often a token rested."""
     program, stops = program_of(seed), Stops(random.Random(f"go on {seed}"))
