@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from stepwell.engine.fold import fold
@@ -61,6 +63,14 @@ def breaks(run: Callable[[int], str | None], seed: int) -> bool:
         return run(seed) is not None
     except Exception as fault:
         return bool(str(fault))
+
+
+@contextmanager
+def left_here() -> Iterator[None]:
+    """Collects what stopped worlds leave behind within the test, and looks for it among what was made since."""
+    gc.freeze()
+    yield
+    gc.collect()
 
 
 def log_of(world: World, run_id: str) -> list[Record]:
