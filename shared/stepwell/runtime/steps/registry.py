@@ -145,9 +145,12 @@ def _below(folders: Iterable[Path]) -> list[tuple[str, ModuleType, str]]:
 
     With their files, since a package without one has none once the package around it is gone.
     """
-    prefixes = tuple(map(str, folders))
-    found = [(name, module, _file_of(module)) for name, module in list(sys.modules.items())]
-    return [one for one in found if one[2].startswith(prefixes)]
+    prefixes, found = tuple(map(str, folders)), []
+    for name, module in list(sys.modules.items()):  # each time that a process of tests comes to another folder
+        file = getattr(module, "__file__", None)
+        if (_file_of(module) if file is None else file).startswith(prefixes):
+            found.append((name, module, _file_of(module)))
+    return found
 
 
 def _file_of(module: ModuleType) -> str:
