@@ -102,7 +102,7 @@ def test_a_version_that_is_not_on_this_machine_is_told_with_what_it_costs(
 ) -> None:
     monkeypatch.setattr(bytecode, "find_uv_bin", lambda: "false")  # it finds nothing
     assert bytecode.interpreter_of("3.99") == ""
-    bundles = bundling.Bundles(tmp_path, tmp_path, {}, bundling._compiled([tree_at(tmp_path)], "3.99"))
+    bundles = bundling.Bundles(tmp_path, tmp_path, {}, bundling._compiled(tree_at(tmp_path), tmp_path, "3.99"))
     assert compiled(tmp_path) == {}
     assert "no Python 3.99: cold starts take twice as long (uv python install 3.99)" in bundles.report()
 

@@ -22,7 +22,7 @@ from uv import find_uv_bin
 
 import stepwell
 from stepwell.cdk.errors import BundlingError
-from stepwell.cdk.packaging.bytecode import UNDOCUMENTED, compile_tree, interpreter_of
+from stepwell.cdk.packaging.bytecode import UNDOCUMENTED, compile_tree, interpreter_of, link_compiled
 from stepwell.cdk.packaging.locking import ASL, engine_requirements, lock
 from stepwell.cdk.packaging.tools import Target, run
 from stepwell.cdk.packaging.trimming import UNREAD, UNREAD_BY_OURS, open_to_all, remove, remove_stubs, trim_compiled
@@ -149,7 +149,7 @@ def build(
         _copy_own(tree, _left_out(is_engine=tree == engine, has_console=has_console))
         (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
     copy_project(project, worker / PROJECT)
-    bundles = Bundles(engine, worker, packed, _compiled((engine, worker), python) if platform == "lambda" else "")
+    bundles = Bundles(engine, worker, packed, _compiled(engine, worker, python) if platform == "lambda" else "")
     for tree in (engine, worker):
         open_to_all(tree)
     if size_bytes(worker) > MOST_BYTES:
@@ -229,14 +229,13 @@ def copy_needed(worker: Path, engine: Path, asked: Collection[str]) -> None:
                 os.link(source, engine / file)
 
 
-def _compiled(trees: Iterable[Path], python: str) -> str:
+def _compiled(engine: Path, worker: Path, python: str) -> str:
     """Compiles the packages. Returns the version that they could not be compiled for."""
     interpreter = interpreter_of(python)
     if not interpreter:
         return python
-    for tree in trees:
-        undocumented = [tree / "stepwell" / name for name in UNDOCUMENTED]
-        compile_tree(tree, interpreter, undocumented, own=tree.glob(PROJECT))
+    compile_tree(worker, interpreter, [worker / "stepwell" / name for name in UNDOCUMENTED], own=worker.glob(PROJECT))
+    link_compiled(worker, engine)
     return ""
 
 

@@ -6,6 +6,8 @@ build of the same files: it has no times, and the paths that it will have on Lam
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -27,18 +29,30 @@ def compile_tree(tree: Path, interpreter: str, undocumented: Iterable[Path] = ()
     `own`: the user's folders. In their tracebacks a line of carets marks the expression, whose columns are a fifth of
     the bytecode.
     """
-    _compile(tree, tree, interpreter, flags=("-X", "no_debug_ranges"))
-    for folder in own:
-        _compile(folder, tree, interpreter, "-f")
+    own, undocumented = list(own), list(undocumented)
+    others = "|".join(re.escape(f"{folder}/") for folder in (*own, *undocumented)) or "$^"
+    _compile([tree], tree, interpreter, "-x", others, flags=("-X", "no_debug_ranges"))
+    _compile(own, tree, interpreter)
+    _compile(undocumented, tree, interpreter, "-o", "2", flags=("-X", "no_debug_ranges"))
     for folder in undocumented:
-        _compile(folder, tree, interpreter, "-o", "2", flags=("-X", "no_debug_ranges"))
         for made in list(folder.rglob("*.opt-2.pyc")):
             made.replace(made.with_name(made.name.replace(".opt-2.pyc", ".pyc")))
 
 
-def _compile(folder: Path, tree: Path, interpreter: str, *options: str, flags: tuple[str, ...] = ()) -> None:
+def link_compiled(tree: Path, into: Path) -> None:
+    """Links the bytecode of a tree into one whose modules are all in that tree: compiled there, it would be equal."""
+    for made in tree.rglob("*.pyc"):
+        place = into / made.relative_to(tree)
+        name = place.stem.rpartition(".")[0]  # without the version of Python
+        if (place.parents[1] / f"{name}.py").is_file():
+            place.parent.mkdir(exist_ok=True)
+            os.link(made, place)
+
+
+def _compile(folders: Iterable[Path], tree: Path, interpreter: str, *options: str, flags: tuple[str, ...] = ()) -> None:
     words = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", TASK, *options)
-    subprocess.run([interpreter, *flags, *words, str(folder)], capture_output=True, check=False)  # noqa: S603 - fixed words
+    if places := [str(folder) for folder in folders]:  # without any, it would compile all that Python has
+        subprocess.run([interpreter, *flags, *words, *places], capture_output=True, check=False)  # noqa: S603 - fixed words
 
 
 def interpreter_of(python: str) -> str:
