@@ -82,17 +82,17 @@ def install(place: Path, wheel: Path, name: str, extras: str) -> Installed:
     uv("venv", "-q", "--python", sys.executable, str(place / name))
     target = str(place / name / "bin" / "python")
     uv("pip", "install", "-q", "--python", target, "-c", str(locked), f"stepwell{extras} @ {wheel.as_uri()}")
-    for package in ("aws_cdk", "jsii"):  # 14 s of compiling, which was done here; Python looks whether it still holds
-        _take_bytecode(package, place / name)
+    _take_bytecode(place / name)
     return Installed(place / name)
 
 
-def _take_bytecode(package: str, environment: Path) -> None:
+def _take_bytecode(environment: Path) -> None:
+    """Copies what was compiled here of other packages, 20 s of work: Python looks whether it still holds."""
     site = Path(sysconfig.get_path("purelib"))
     target = environment / site.relative_to(sys.prefix)
-    for made in (site / package).rglob("*.pyc"):
+    for made in site.rglob("*.pyc"):
         place = target / made.relative_to(site)
-        if place.parents[1].is_dir():
+        if place.parents[1].is_dir() and "-pytest-" not in made.name:
             place.parent.mkdir(exist_ok=True)
             shutil.copyfile(made, place)
 
