@@ -102,6 +102,7 @@ def as_it_was() -> Iterator[None]:
     added = tuple(f"{entry}/" for entry in set(sys.path).difference(before))
     if added:
         sys.path[:] = before
-        for name, module in list(sys.modules.items()):
-            if str(getattr(module, "__file__", None) or "").startswith(added):
+        for name, module in list(sys.modules.items()):  # thousands
+            file = getattr(module, "__file__", None)
+            if file is not None and str(file).startswith(added):
                 del sys.modules[name]

@@ -7,17 +7,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from stepwell.cli import connect, watch
 from stepwell.cli.main import app
 from stepwell.client import exchange
 
+COMMAND_OF = cache(get_command)  # made of a hundred functions: once, not at each call
 RUN: dict[str, Any] = {
     "run_id": "run_01JABC",
     "workflow": "order-review",
@@ -219,6 +223,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iter
     url = api_in_use.url if api_in_use else "http://127.0.0.1:9"
     for name, value in {"STEPWELL_URL": url, "COLUMNS": "100", "TZ": "UTC", "USER": "ana", "NO_COLOR": ""}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(typer.testing, "_get_command", COMMAND_OF)
     monkeypatch.setattr(watch, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(exchange, "FIRST_PAUSE_SECONDS", 0)
     monkeypatch.setattr(exchange, "LONGEST_PAUSE_SECONDS", 0)

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import stepwell
@@ -123,6 +124,7 @@ def pages() -> list[Path]:
     return [page for page in sorted(DOCS.rglob("*.md")) if _BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
+@cache
 def openapi_text() -> str:
     """The OpenAPI document of all routes."""
     routes = (*ROUTES, *delivery_routes(dict), *webhook_routes(dict), *stream_routes(None))

@@ -10,6 +10,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from keyword import iskeyword
@@ -180,6 +181,7 @@ def _with_lines(text: str, wanted: str) -> str:
     return "\n".join((*lines, *missing, ""))
 
 
+@cache
 def _schema() -> str:
     from stepwell.definition.editor_schema import json_schema  # noqa: PLC0415 - pydantic: 100 ms
 
