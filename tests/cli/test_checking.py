@@ -140,6 +140,32 @@ def test_a_folder_without_workflows_is_an_error(folder: Path, cli: Cli) -> None:
     assert "stepwell init" in problem["hint"]
 
 
+def many_untimed(count: int) -> str:
+    steps = "".join(f"  - {{name: s{number}, run: 'python:shop.charge'}}\n" for number in range(count))
+    return f"workflow: many\ntimeline:\n{steps}"
+
+
+def test_a_warning_that_a_file_gives_many_times_is_printed_once_with_the_number_of_the_others(
+    folder: Path, cli: Cli
+) -> None:
+    """JSON, for programs, has each of them."""
+    (folder / "many.yaml").write_text(many_untimed(100))
+    printed = [line for line in cli("check").stdout.splitlines() if "no timeout" in line]
+    assert [line.partition("warning ")[2] for line in printed] == [
+        "the step `s0` has no timeout, and 99 others like it (lines 4, 5, 6, …) [step_without_timeout]"
+    ]
+    assert "1 error" not in cli("check").stdout
+    assert cli("check").stdout.splitlines()[-1] == "2 workflows, 0 errors, 101 warnings"
+    assert [one["code"] for one in found(cli, 0)].count("step_without_timeout") == 100
+
+
+def test_up_to_three_warnings_of_a_kind_and_all_errors_are_printed_one_by_one(folder: Path, cli: Cli) -> None:
+    (folder / "many.yaml").write_text(many_untimed(3))
+    assert cli("check").stdout.count("no timeout") == 3
+    (folder / "many.yaml").write_text(many_untimed(5).replace("shop.charge", "shop.missing"))
+    assert cli("check").stdout.count("[unknown_function]") == 5
+
+
 def test_a_call_that_a_service_does_not_have_is_an_error_in_a_folder_and_in_a_file(folder: Path, cli: Cli) -> None:
     state = {"Type": "Task", "Resource": "arn:aws:states:::aws-sdk:sqs:sendMesage", "End": True}
     (folder / "m.asl.json").write_text(json.dumps({"StartAt": "A", "States": {"A": state}}))

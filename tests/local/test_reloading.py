@@ -74,6 +74,17 @@ def test_a_warning_is_told_once_and_a_file_that_is_right_again_is_named(
     assert "order.yaml has no errors any more" in mended
 
 
+def test_many_warnings_of_a_kind_are_told_in_one(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps = ", ".join(f"{{name: s{number}, run: python:shop.nap}}" for number in range(9))
+    (tmp_path / "shop.py").write_text("def nap() -> None: ...\n")
+    texts = [f"workflow: order\ntimeline: [{steps}]\n"]
+    (told,) = told_of_saves(local, tmp_path / "order.yaml", texts, monkeypatch, caplog)
+    (untimed,) = [line for line in told if "step_without_timeout" in line]
+    assert "the step `s0` has no timeout, and 8 others like it" in untimed
+
+
 def told_of_saves(
     local: Local, file: Path, texts: Sequence[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> list[list[str]]:

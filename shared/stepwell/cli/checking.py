@@ -17,6 +17,7 @@ from stepwell.cli.unread import unread
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem
 from stepwell.project import WORKFLOWS, Project, find_project, project_of
+from stepwell.repeated import told_once
 
 if TYPE_CHECKING:
     from stepwell.runtime.folder.loading import Folder
@@ -166,12 +167,12 @@ def read_definition(path: Path) -> str:
 
 
 def print_problems(problems: Sequence[Problem], *, stderr: bool = False) -> None:
-    """Prints each problem with its place, its line with a caret below, and its hint."""
+    """Prints each problem with its place, its line with a caret below, and its hint. Many warnings alike are one."""
     from rich.text import Text  # noqa: PLC0415 - with the console
 
     lines = _Lines()
     shown = Text()
-    for problem in problems:
+    for problem in told_once(problems):
         place = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part)
         shown.append(printable(f"{place}: " if place else ""), style="bold")
         shown.append(f"{problem.severity} ", style="bold red" if problem.severity == "error" else "bold yellow")

@@ -17,6 +17,7 @@ from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
 from stepwell.project import project_of
+from stepwell.repeated import told_once
 from stepwell.runtime.folder.code import check_folder_code
 from stepwell.runtime.folder.facts import function_facts
 from stepwell.runtime.folder.loading import Folder, is_definition, load_folder
@@ -183,7 +184,7 @@ def _wrong(problems: Iterable[Problem]) -> set[str]:
 
 def tell_problems(problems: Iterable[Problem]) -> None:
     """Logs the problems of the definitions, like `stepwell check`."""
-    for problem in with_lines(problems):
+    for problem in told_once(with_lines(problems)):
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
 
 
