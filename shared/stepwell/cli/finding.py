@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import typer
 
 from stepwell.cli.connect import LAST, about, there
 from stepwell.client import Client, calls
 from stepwell.client.access import Kind
 from stepwell.client.errors import ApiProblem, NotFoundProblem
+from stepwell.client.exchange import Answer, Pause, longest_wait
 from stepwell.client.requests import Flow, Request
 from stepwell.errors import NotFound, UserError
 
 T = TypeVar("T")
 
 NEWEST = 500  # runs among which a part of an id is looked for
+READ_SECONDS = 30.0  # for which a server may be silent before the command fails
+SILENT_SECONDS = 5.0  # before the command says that it waits for it
 LAST_AMONG = 10  # the newest runs among which `last` is
 OWN = "stepwell:"  # begins the names of Stepwell's own workflows
 _NOT_SEARCHED = (
@@ -29,6 +35,8 @@ class FindingClient(Client):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
+        self._api.read_seconds = READ_SECONDS
+        self._has_told = False  # that the server is silent
         self._found: dict[str, str] = {}  # by what was given
 
     @property
@@ -59,6 +67,28 @@ class FindingClient(Client):
         self._found[given] = whole
         about(whole)
         return super().send(_about(asked, given, whole))
+
+    def _take(self, step: Request[Any] | Pause) -> Answer | None:
+        if isinstance(step, Pause):
+            return super()._take(step)
+        with self._telling(longest_wait(step) + SILENT_SECONDS):
+            return super()._take(step)
+
+    @contextmanager
+    def _telling(self, seconds: float) -> Iterator[None]:
+        """Says on stderr, once, that the server has not answered within these seconds."""
+        timer = threading.Timer(seconds, self._tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _tell(self) -> None:
+        if not self._has_told:
+            self._has_told = True
+            typer.echo(f"waiting for the server at {self.url}, which has not answered yet", err=True)
 
     def whole(self, given: str) -> str:
         """The run's id, of what a command has named and this client has asked for."""

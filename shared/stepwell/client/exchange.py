@@ -55,6 +55,8 @@ Steps = Generator[Request[Any] | Pause, Answer | None, T]
 class Api:
     """An API at a URL, as one caller sees it."""
 
+    read_seconds: float | None = None  # how long the retries of a read go on; None: for as long as they take
+
     def __init__(self, url: str, access: Access, retries: int) -> None:
         parts = parts_of(url)
         host = parts.hostname or ""
@@ -81,7 +83,7 @@ class Api:
             "params": dict(request.query) or None,
             "headers": {**kind, **request.headers, **own},
             "auth": None if request.is_open else self.access.auth,
-            **_timeout(request),
+            **self._timeout(request),
             **(body if request.method != "GET" else {}),
         }
 
@@ -108,7 +110,7 @@ class Api:
 
         A deletion that is sent again, and finds nothing, was done by the call whose answer was lost.
         """
-        attempt, is_lost = 0, False
+        attempt, is_lost, begun = 0, False, time.monotonic()
         while True:
             answer = yield request
             if answer is None:
@@ -116,7 +118,8 @@ class Api:
             if link := _link_of(answer):
                 request = Request("GET", link, request.read, is_open=True)
                 continue
-            if attempt >= self._retries or not self._may_repeat(request, answer):
+            is_over = attempt >= self._retries or self._is_late(request, begun)
+            if is_over or not self._may_repeat(request, answer):
                 is_gone = is_lost and _is_gone(request, answer)
                 return request.gone if is_gone else self._read(request, answer)
             is_lost = is_lost or _may_have_acted(answer)
@@ -126,6 +129,23 @@ class Api:
                 self._give_up(request, answer)
             yield Pause(pause)
             attempt += 1
+
+    def _is_late(self, request: Request[Any], begun: float) -> bool:
+        """Whether a read has been tried for long enough."""
+        return self._limits(request) and time.monotonic() - begun >= (self.read_seconds or 0)
+
+    def _limits(self, request: Request[Any]) -> bool:
+        """Whether `read_seconds` limits a call: one that only reads, and answers at once."""
+        return self.read_seconds is not None and request.method == "GET" and not longest_wait(request)
+
+    def _timeout(self, request: Request[Any]) -> dict[str, Any]:
+        """The time limit of a read, or of a call whose caller gives up at a time. Other calls have that of all."""
+        if request.until is not None:
+            left = max(request.until - time.monotonic(), 0) + GRACE_SECONDS
+            return {"timeout": httpx.Timeout(min(left, ANSWER_SECONDS), connect=min(left, CONNECT_SECONDS))}
+        if self._limits(request):
+            return {"timeout": httpx.Timeout(self.read_seconds, connect=CONNECT_SECONDS)}
+        return {}
 
     def _give_up(self, request: Request[Any], answer: Answer) -> NoReturn:
         """Raises TimeoutError: the caller's time is over before the call may be sent again."""
@@ -205,12 +225,9 @@ def _is_gone(request: Request[Any], answer: Answer) -> bool:
     return request.method == "DELETE" and b'"code"' in answer.content
 
 
-def _timeout(request: Request[Any]) -> dict[str, Any]:
-    """The time limit of a call whose caller gives up at a time; other calls have that of all."""
-    if request.until is None:
-        return {}
-    left = max(request.until - time.monotonic(), 0) + GRACE_SECONDS
-    return {"timeout": httpx.Timeout(min(left, ANSWER_SECONDS), connect=min(left, CONNECT_SECONDS))}
+def longest_wait(request: Request[Any]) -> float:
+    """Returns for how many seconds the API may hold back the answer, because the caller asked it to; else 0."""
+    return float(request.query.get("wait", 0))
 
 
 def _json(body: Mapping[str, Any]) -> bytes:
