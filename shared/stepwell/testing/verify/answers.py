@@ -1,4 +1,4 @@
-"""What the outside does to a run that is verified: approvals, rejections, events and callbacks, in order.
+"""What the outside does to a run that is verified: approvals, rejections, events, updates and callbacks, in order.
 
 - approve: {by: ana, data: {limit: 500}}
 - delegate: {by: leo, to: bea}
@@ -27,6 +27,7 @@ _KINDS = {
     "reject": frozenset({"by", "reason", "wait"}),
     "delegate": frozenset({"by", "to", "wait"}),
     "event": frozenset({"name", "key", "payload"}),
+    "update": frozenset({"name", "input"}),
     "callback": frozenset({"result", "error", "message"}),
 }
 
@@ -41,7 +42,7 @@ class Answer:
 
     def get(self, name: str) -> Json:
         """Returns a part of what is given; of an absent name the empty text, or null for data."""
-        return self.given.get(name, None if name in {"data", "payload", "result"} else "")
+        return self.given.get(name, None if name in {"data", "payload", "input", "result"} else "")
 
 
 def read_answers(path: Path) -> tuple[Answer, ...]:
@@ -58,7 +59,7 @@ def read_answers(path: Path) -> tuple[Answer, ...]:
 
 
 def answers_of(export: Export) -> tuple[Answer, ...]:
-    """Returns the approvals, delegations and events that a run had, in the order in which it took them."""
+    """Returns the approvals, delegations, events and updates that a run had, in the order in which it took them."""
     took = [one for token, bodies in export.logs.items() for one in _took(token, map(decode_record, bodies))]
     return tuple(answer for _, answer in sorted(took, key=lambda one: one[0]))
 
@@ -102,6 +103,8 @@ def _taken(came: Resumption, place: Mapping[str, str]) -> Answer | None:
             error = payload.get("error") or {}
             given = {"error": error.get("type", ""), "message": error.get("message", "")}
             return Answer("callback", {"result": payload.get("body"), **given})
+        case "update":
+            return Answer("update", {"name": came.name, "input": payload.get("input")})
     return None
 
 
@@ -121,8 +124,8 @@ def _answer(entry: Json, place: str) -> Answer:
     given = {} if entry[kind] is None else entry[kind]
     if not isinstance(given, dict) or not given.keys() <= _KINDS[kind]:
         raise _bad(place, f"`{kind}` takes {', '.join(sorted(_KINDS[kind]))}")
-    if kind == "event" and not given.get("name"):
-        raise _bad(place, "an event has a name")
+    if kind in ("event", "update") and not given.get("name"):
+        raise _bad(place, f"an {kind} has a name")
     if kind == "delegate" and not (given.get("by") and given.get("to")):
         raise _bad(place, "a delegation says who delegates, `by`, and to whom, `to`")
     after = entry.get("after")

@@ -76,6 +76,7 @@ class Trial(Stepwell):
 
     def __init__(self, case: Case, plan: Plan, guard: Guard, outside: Outside, until: float) -> None:
         self._case, self.chaos, self._guard, self._outside = case, Chaos(plan, until), guard, outside
+        self._updates: list[tuple[str, str]] = []  # the name and the id of each that was sent
         clock, self.store = VirtualClock(START_MS), MemoryStore()
         queue = ShuffledQueue(clock, plan)
         store = self.store
@@ -153,7 +154,31 @@ class Trial(Stepwell):
                 to = {"run_id": RUN_ID} if get("to_run") else {"key": get("key")}
                 send = partial(service.send_event, get("name"), get("payload"), event_id=f"answer-{number}", **to)
                 return self._call(send)
+            case "update":
+                return self._update(str(get("name")), get("input"), f"answer-{number}")
         return self._call_back(answer)
+
+    def _update(self, name: str, given: Json, update_id: str) -> UserError | None:
+        refusal = self._call(partial(self.service.update, RUN_ID, name, given, update_id))
+        if refusal is None:
+            self._updates.append((name, update_id))
+        return refusal
+
+    def _answers(self) -> dict[str, Json]:
+        """Returns the answers to the updates by their names, each list in the order in which they were sent."""
+        found: dict[str, list[Json]] = {}
+        for name, update_id in self._updates:
+            found.setdefault(name, []).append(self._answer_to(update_id))
+        return {**found}
+
+    def _answer_to(self, update_id: str) -> Json:
+        try:
+            answered = run_now(self.service.update_answer(RUN_ID, update_id))
+        except UserError as refusal:
+            return {"refused": refusal.code}
+        if answered is None:
+            return {"pending": True}
+        return {"output": answered.output} if answered.error is None else {"error": answered.error["type"]}
 
     def _at_wait(self, answer: Answer, make: Callable[[str], Coroutine[Any, Any, Any]]) -> UserError | None:
         """Answers at the first of its places that takes it: of a branch that has its node alone, the node will do."""
@@ -216,6 +241,7 @@ class Trial(Stepwell):
             "steps": {name: step["status"] for name, step in view["steps"].items()},
             "compensations": view["rollback"],
             "children": children,
+            **({"updates": self._answers()} if self._updates else {}),
             **({"waiting_for": view["waiting_for"]} if view["waiting_for"] else {}),
         }
 
