@@ -12,7 +12,8 @@ from stepwell.client.exchange import Api
 
 from .conftest import COMPLETED, RUN, Cli, FakeApi, problem
 
-NAMED = {**RUN, "waiting_data": {"approvers": ["eva"], "votes": []}}
+LINKS = {"eva": "http://127.0.0.1:8787/approvals/of-eva"}
+NAMED = {**RUN, "waiting_data": {"approvers": ["eva"], "votes": [], "approval_links": LINKS}}
 STARTED = {"run_id": RUN["run_id"], "status": "pending"}
 
 
@@ -66,6 +67,26 @@ def test_where_credentials_say_who_calls_the_next_command_names_nobody(
     monkeypatch.setattr(clients, "api_at", connected)
     lines = [line.rstrip() for line in cli("show", "run_01JABC").stdout.splitlines()]
     assert [line for line in lines if line.endswith(f"stepwell approve run_01JABC{by}")]
+
+
+@pytest.mark.parametrize(
+    ("approvers", "tokens", "told"),
+    [
+        (["eva"], 1, "curl -X POST URL/runs/run_01JABC/links answers with the link of eva"),
+        (["eva", "ana"], 1, "curl -X POST URL/runs/run_01JABC/links answers with the link of ana"),  # who types it
+        (["eva"], 2, """curl -X POST URL/runs/run_01JABC/links -d '{"wait": "0/0.0"}' answers with the link of eva"""),
+        ([], 1, "stepwell approve run_01JABC --url URL"),  # anybody may answer
+        (["arn:aws:iam::1:role/boss"], 1, "stepwell approve run_01JABC --by arn:aws:iam::1:role/boss --url URL"),
+    ],
+)
+def test_who_is_let_in_by_a_link_alone_is_told_where_to_get_it(
+    api: FakeApi, cli: Cli, elsewhere: str, approvers: list[str], tokens: int, told: str
+) -> None:
+    """An API that knows its callers, like that of `stepwell dev --aws`, shows no links and takes no `--by`."""
+    asking = [{"id": f"0/0.{n}", "step": "boss", "waiting_for": "approval"} for n in range(tokens)]
+    api.has_run({**RUN, "tokens": asking, "waiting_data": {"approvers": approvers, "votes": []}})
+    shown = " ".join(cli("show", "run_01JABC", "--url", elsewhere).stdout.split())
+    assert f" next {told.replace('URL', elsewhere)} " in shown
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from stepwell.cli.words import next_command
+from stepwell.cli.words import linked_person, links_of, next_command
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def with_run(text: str) -> str:
 
 def way_on(run: Mapping[str, Any]) -> str:
     """Returns the command that ends a run's wait, or tells what will, as the user can type it here."""
+    if not _named.get() and (who := linked_person(run, person(""))):
+        return f"{links_of(run, _given.get() or read_settings().url)} answers with the link of {who}"
     return there(next_command(run, person(""), is_named=_named.get()))
 
 

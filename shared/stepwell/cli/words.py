@@ -164,14 +164,45 @@ def next_command(run: Mapping[str, Any], user: str = "", *, is_named: bool = Fal
     """
     if run.get("waiting_for") != "approval":
         return f"stepwell explain {run.get('run_id')}"
+    branch, name, by = _asked(run, user)
+    step = f" --step {branch}{name}" if branch or name else ""
+    return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by and not is_named else "")
+
+
+def linked_person(run: Mapping[str, Any], user: str = "") -> str:
+    """Returns who may answer an approval by a link alone, as the API shows none to this caller; empty if nobody is so.
+
+    An API that knows its callers shows no links, and takes no name from `--by`. An approver that it may know is an ARN.
+    """
+    data = run.get("waiting_data")
+    if run.get("waiting_for") != "approval" or not isinstance(data, Mapping) or data.get("approval_links"):
+        return ""
+    named = data.get("approvers")
+    if not isinstance(named, list) or any(str(one).startswith("arn:") for one in named):
+        return ""
+    return _asked(run, user)[2] or (user if user in named else "")
+
+
+def links_of(run: Mapping[str, Any], url: str) -> str:
+    """Returns the command that shows the links of the approval that `next_command` answers."""
+    branch, _, _ = _asked(run, "")
+    body = f" -d {shlex.quote(json.dumps({'wait': branch}))}" if branch else ""
+    route = shlex.quote(f"{url}/runs/{run.get('run_id')}/links")
+    return f"curl -X POST {route}{body}"
+
+
+def _asked(run: Mapping[str, Any], user: str) -> tuple[str, str, str]:
+    """The approval to answer: its branch if there are several, its name behind that, and who may answer it.
+
+    That person is empty if the user may.
+    """
     asking = [one for one in run.get("tokens") or () if one.get("waiting_for") == "approval"]
     steps, due = [one["step"] for one in asking], run.get("waiting_until")
     first = [one for one in asking if one.get("waiting_until") == due] or asking  # `waiting_data` is of that one
     named = next((one["step"] if steps.count(one["step"]) == 1 else one["id"] for one in first), "")
     data = run.get("waiting_data")
     which, by = _of_several(data, user) or ("", _approver(data, user))
-    step = f" --step {named}{which}" if len(asking) > 1 or which else ""
-    return f"stepwell approve {run.get('run_id')}{step}" + (f" --by {shlex.quote(by)}" if by and not is_named else "")
+    return named if len(asking) > 1 or which else "", which, by
 
 
 def _of_several(data: Any, user: str) -> tuple[str, str] | None:
