@@ -35,6 +35,7 @@ def slug(page: Path) -> str:
 # test_tutorial.py takes the tutorial's files, in the project that it makes.
 PROJECTS = sorted({one.page for one in of_kind("file")} - {DOCS / "tutorial.md"})
 _PYTHON = [one for one in snippets() if one.language == "python" and one.reason != "elsewhere"]
+_OF_A_PART = ("step_without_timeout", "compensation_never_runs")  # warnings that the rest of a definition would end
 _NODE_KEYS = ("run:", "wait:", "sleep:")
 
 
@@ -80,13 +81,15 @@ def test_python_parses_and_imports_what_stepwell_has(snippet: Snippet) -> None:
 
 @pytest.mark.parametrize("snippet", of_kind("definition"), ids=str)
 def test_a_definition_compiles(snippet: Snippet) -> None:
-    assert compile_definition(snippet.text, str(snippet)).errors == ()
+    """Without a warning too: readers copy it."""
+    assert compile_definition(snippet.text, str(snippet)).problems == ()
 
 
 @pytest.mark.parametrize("snippet", of_kind("nodes"), ids=str)
 def test_a_part_of_a_definition_compiles_in_a_definition(snippet: Snippet) -> None:
     for text in _definitions(snippet.text):
-        assert compile_definition(text, str(snippet)).errors == (), text
+        problems = compile_definition(text, str(snippet)).problems
+        assert [str(one) for one in problems if one.code not in _OF_A_PART] == [], text
 
 
 @pytest.mark.parametrize("snippet", of_kind("webhooks"), ids=str)
@@ -164,7 +167,7 @@ def test_the_workflows_of_a_pages_project_are_right(page: Path, tmp_path: Path) 
     folder = tmp_path / "workflows"
     count, problems = check_path(folder if folder.is_dir() else tmp_path)
     assert count > 0
-    assert [str(one) for one in problems if one.severity == "error"] == []
+    assert [str(one) for one in problems] == []
 
 
 def write_project(page: Path, folder: Path) -> None:
