@@ -40,6 +40,16 @@ async def sole(ctx, x: int):
 async def whole(ctx, order: Order):
     return order.order
 
+@dataclass
+class Line:
+    sku_id: str
+    count: int
+    note: str = ""
+
+@workflow
+async def model(ctx, line: Line):
+    return line.count
+
 @workflow
 async def none(ctx):
     return 0
@@ -173,3 +183,23 @@ def test_a_name_that_no_parameter_takes_is_told(
     assert [one.getMessage() for one in caplog.records if one.name == "stepwell.testing"] == warnings
     kit.client().start(workflow, given)
     assert [one.getMessage() for one in caplog.records if one.name == "stepwell.client"] == warnings
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "`sku_id`, `count`"),
+        ({"sku_id": "A"}, "`count`"),
+        ({"line": {"sku_id": "A"}}, "`count`"),  # as a call by the function gives it
+        ({"skuId": "A", "count": 2}, ""),  # an alias, as far as can be told
+        ({"sku_id": "A", "count": 2}, ""),
+        ({"line": {"sku_id": "A", "count": 2, "note": "b"}}, ""),
+    ],
+)
+def test_a_field_that_a_model_needs_and_the_input_has_not_is_told_at_the_start(
+    kit: Stepwell, caplog: pytest.LogCaptureFixture, given: Json, missing: str
+) -> None:
+    """The run may fail for it. The start is not refused: a model's own code may fill it in."""
+    kit.start("model", given)
+    told = f"the input has no {missing}, which Line needs: the run may fail at its start."
+    assert [one.getMessage() for one in caplog.records if one.name == "stepwell.testing"] == [told] * bool(missing)

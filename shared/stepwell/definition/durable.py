@@ -66,6 +66,27 @@ def lacking(facts: FunctionFacts, given: Json) -> list[str]:
     return [] if facts["takes"] == WHOLE else [name for name in facts["needs"] if name not in given]
 
 
+def fields_missing(facts: FunctionFacts, given: Json) -> tuple[str, list[str]]:
+    """Returns the model that a sole parameter takes, and its required fields that the input has not, as far as known.
+
+    A field may be there by its alias, which a model can make of all names: `order_id` by `orderId`. The code of a model
+    may fill in others, so that this is no reason to refuse a start.
+    """
+    schema = facts["input_schema"] or {}
+    model = str(schema.get("$ref", "")).rpartition("/")[2]
+    if not model or facts["takes"] != WHOLE or not facts["needs"] or not isinstance(given, dict):
+        return "", []
+    within = given.get(facts["needs"][0], given)
+    if not isinstance(within, dict):
+        return "", []
+    there = {_plain(name) for name in within}
+    return model, [name for name in schema["$defs"][model].get("required", ()) if _plain(name) not in there]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
 def parameters_of(facts: FunctionFacts) -> list[str] | None:
     """Returns the only names that the function takes from an input; None if it takes any, or the code does not tell."""
     schema = facts["input_schema"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.definition.durable import UNKNOWN, FunctionFacts, lacking, parameters_of
+from stepwell.definition.durable import UNKNOWN, FunctionFacts, fields_missing, lacking, parameters_of
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.definition.text import closest
 from stepwell.engine.waits.code import DEPLOYED
@@ -107,6 +107,14 @@ class Catalog:
         if names is None or not isinstance(given, dict):
             return []
         return [_left_out(graph.name, one, names) for one in given if one not in names]
+
+    def not_filled(self, graph: Graph, given: Json) -> list[str]:
+        """Tells of the fields that the input has not, of a model that takes the whole input."""
+        model, names = fields_missing(self.functions.get(graph.code, UNKNOWN), given)
+        if not names:
+            return []
+        what = f"{', '.join(f'`{name}`' for name in names)}, which {model} needs"
+        return [f"the input has no {what}: the run may fail at its start."]
 
     async def save(self, notes: Notes) -> None:
         """Stores every current definition under its hash, before any run is pinned to it."""

@@ -151,7 +151,8 @@ class Starter:
 
     def warnings(self, graph: Graph, given: Json) -> tuple[str, ...]:
         """Returns sentences about an input that is valid, and may not be what its sender meant."""
-        return tuple(self._catalog.left_out(graph, alone(graph, given)))
+        whole = alone(graph, given)
+        return (*self._catalog.left_out(graph, whole), *self._catalog.not_filled(graph, whole))
 
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name."""
