@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from stepwell.engine.actions import RunStep, Write
-from stepwell.engine.decide import decide
+from stepwell.engine.decide import decide, first_due
 from stepwell.engine.inputs import EventOffered
-from stepwell.engine.parts import at_due, due_ms
 from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Resumption, RetryAt, Status, Topic
 from stepwell.engine.stored.codec import parked_json, parked_of
 from stepwell.engine.token import Token
@@ -428,7 +427,7 @@ def test_a_wait_of_an_earlier_release_goes_by_its_own_kind_and_one_heartbeat_for
     assert parked_of(parked_json(parked)) == parked
     beats = (Resumption("heartbeat", 1, payload={"at_ms": 500}),)
     token = Token(parked=parked, received=beats)
-    assert (due_ms(token), at_due(token, 1_500)) == (1_500, Resumption("timeout", 0, "heartbeat"))
+    assert first_due(token) == (1_500, Resumption("timeout", 0, "heartbeat"))
     failure = failure_of(parked, Resumption("timeout"), "first", 0)
     assert failure is not None
     assert (failure.type, failure.message) == ("approval_timeout", "first waited for approval until its time was up")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from inspect import isfunction
+from math import ceil
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -33,6 +34,12 @@ def methods(port: type[Any]) -> list[str]:
 @pytest.mark.parametrize("port", PROTOCOLS)
 def test_a_port_has_few_methods(port: type[Any]) -> None:
     assert 0 < len(methods(port)) <= MOST_METHODS, methods(port)
+
+
+def test_the_store_is_no_more_ports_than_its_operations_need() -> None:
+    store = list(get_type_hints(Ports).values())[:6]
+    assert store == [ports.Log, ports.Mailbox, ports.Runs, ports.Notes, ports.Slots, ports.Erasure]
+    assert len(store) == ceil(sum(len(methods(port)) for port in store) / MOST_METHODS)
 
 
 def test_the_runtime_gets_nothing_of_the_world_but_ports() -> None:

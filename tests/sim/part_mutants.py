@@ -13,15 +13,16 @@ from stepwell.engine import fold as engine_fold
 from stepwell.engine.actions import Write
 from stepwell.engine.inputs import TimerFired
 from stepwell.engine.records import Kind
+from stepwell.runtime import dispatch
+from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Timer
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.coordinator import Coordinator
 
 _append = Logbook.append
-_fire = Coordinator.fire
+_fire = dispatch._fire
 _put = Door.put
 
 
@@ -29,12 +30,12 @@ _put = Door.put
 def timer_of_one_slot() -> Iterator[None]:
     """A timer is good for the slot that it was set for alone."""
 
-    async def fire(self: Coordinator, timer: Timer, budget: Budget) -> None:
-        at = await self._logbook.load(timer.run_id, timer.token)
+    async def fire(parts: Assembly, timer: Timer, budget: Budget) -> None:
+        at = await parts.logbook.load(timer.run_id, timer.token)
         if at is not None and at.token.slot == timer.slot:
-            await _fire(self, timer, budget)
+            await _fire(parts, timer, budget)
 
-    with mock.patch.object(Coordinator, "fire", fire):
+    with mock.patch.object(dispatch, "_fire", fire):
         yield
 
 

@@ -11,6 +11,7 @@ from stepwell.definition.graph import Retry
 from stepwell.engine import decide, effects, pushing, receiving, settle
 from stepwell.engine.actions import Action, AskPermit, Pace
 from stepwell.engine.copying import changed
+from stepwell.engine.decide import due_ms
 from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.forks.lines import next_in_line

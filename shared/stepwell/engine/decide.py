@@ -5,36 +5,25 @@ Two decisions from the same log at the same moment are equal.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import gathering, receiving
-from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
+from stepwell.engine import gathering, receiving, run_inputs
+from stepwell.engine.actions import Action, AskFunction, Drop, Look, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
 from stepwell.engine.copying import changed
 from stepwell.engine.durable import operations
-from stepwell.engine.durable.redriven import is_amid_tasks
 from stepwell.engine.forks.branches import fork_into
 from stepwell.engine.forks.join import joined_record
 from stepwell.engine.forks.needs import is_passed_over, may_begin
 from stepwell.engine.inputs import (
-    Cancelled,
-    Closed,
-    DeadlinePassed,
     GatheringOver,
     Input,
-    LocksAnswered,
-    OverLimit,
-    Paused,
-    PermitAnswered,
-    Redriven,
-    Started,
     StartGathered,
     StepBegins,
     StepEnded,
-    Terminated,
-    Unpaused,
+    TimerFired,
     Woken,
     WorkerLost,
     WritesRefused,
@@ -45,27 +34,35 @@ from stepwell.engine.limits.locks import REFUSED
 from stepwell.engine.limits.share_records import asking_record, freeing
 from stepwell.engine.limits.throttle_records import needed, permit_record, refused
 from stepwell.engine.names import Moment
+from stepwell.engine.parts import is_complete
 from stepwell.engine.pushing import is_stale
-from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
+from stepwell.engine.receiving import Came
+from stepwell.engine.records import (
+    CleanUp,
+    End,
+    Failure,
+    Fork,
+    Goto,
+    Kind,
+    Parked,
+    Pause,
+    Record,
+    Resumption,
+    RetryAt,
+    RunInfo,
+    Status,
+)
 from stepwell.engine.refusals import refusal
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import validation_failure
+from stepwell.engine.run_inputs import ForRun, overdue
 from stepwell.engine.settle import settle
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase, Verdict, receive
 from stepwell.engine.token import Branch, Token
 from stepwell.engine.waits.aside import back
-from stepwell.engine.writing import (
-    began_record,
-    deadline_ms,
-    ended_node,
-    ended_record,
-    node_named,
-    passed,
-    record,
-    timeout_failure,
-    waiting_record,
-)
+from stepwell.engine.waits.kind import coming_of, kind_named
+from stepwell.engine.writing import began_record, ended_node, node_named, passed, record, waiting_record
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import DELIVERIES
 
@@ -76,7 +73,7 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
     if verdict is Verdict.REFUSE:
         return refusal(token, given)
     if verdict is Verdict.DROP:
-        return _too_late(token, given)
+        return receiving.too_late(token, given)
     match given:
         case Woken():
             return _woken(moment, token, given)
@@ -88,23 +85,13 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
             return gathering.taken(moment, token, starts_with)
         case GatheringOver(slot):
             return gathering.over(moment, token) if token.slot == slot else Drop()
-        case Paused() | Unpaused():
-            return _held(moment, token, given)
-        case Started() | Redriven() | Cancelled() | OverLimit() | Terminated() | DeadlinePassed() | Closed():
-            return _of_run(moment, token, given)
+        case TimerFired():
+            return _timer(moment, token, given)
+        case _ if isinstance(given, ForRun):
+            return run_inputs.answer(moment, token, given)
         case _:
-            return receiving.receive(moment, token, given)
-
-
-def _too_late(token: Token, given: Input) -> Drop:
-    """Drops an input that is late, or a duplicate; what it grants is given back."""
-    match given:
-        case LocksAnswered():
-            return receiving.no_locks(token, given)
-        case PermitAnswered():
-            return receiving.no_permit(token, given)
-        case _:
-            return Drop(is_over=True)
+            came = receiving.receive(moment, token, given)
+            return _resumed(moment, token, came) if isinstance(came, Came) else came
 
 
 def is_held(run: RunInfo, token: Token) -> bool:
@@ -125,77 +112,85 @@ def can_be_held(token: Token) -> bool:
     return token.end is None and token.undoing is None and token.cleaning is None
 
 
-def _held(moment: Moment, token: Token, given: Paused | Unpaused) -> Action:
-    """A pause that was asked for before is dropped; its end, if there is none, is refused."""
-    if token.cleaning is not None:
-        return refusal(token, given)
-    if isinstance(given, Paused) and moment.run.idle and token.last is None:
-        return Refuse("the run has not been started", "not_begun", "it does nothing before that")
-    if isinstance(given, Paused):
-        return Drop() if moment.run.is_paused else Hold()
-    return Hold() if moment.run.is_paused else Refuse("the run is not paused", "not_paused")
+# -- of a wait
 
 
-# -- from outside
+def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
+    """Writes down what is due: a time-out, a missing heartbeat or an escalation. A timer may fire early."""
+    due = first_due(token)
+    if due is None or not token.waiting_slot <= given.slot <= token.slot:
+        return Drop()
+    at_ms, resumption = due
+    if moment.now_ms < at_ms:
+        return Rest(at_ms)
+    may_be_there = token.parked is not None and any(arm.topics for arm in token.parked.arms)
+    if may_be_there and not given.has_looked and _completes(token, resumption):
+        return Look()
+    return _resumed(moment, token, Came(resumption))
 
 
-_OfRun: TypeAlias = Started | Redriven | Cancelled | OverLimit | Terminated | DeadlinePassed | Closed
+def first_due(token: Token) -> tuple[int, Resumption] | None:
+    """Returns what a wait's timer brings first, and when: the end of its time, or what a kind of its arms asks for."""
+    return min(_dues(token), key=lambda due: due[0], default=None)
 
 
-def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
-    """Starts the run, or ends it or one of its branches at the next free slot."""
-    match given:
-        case Started(who):
-            if not moment.run.idle or token.last is not None:
-                return Refuse("the run is not idle", "not_idle")
-            at_ms = max(moment.now_ms, moment.run.created_ms)
-            return Write(Record(token.next_slot, Kind.STARTED, moment.by, at_ms, who=who))
-        case Redriven():
-            return _redriven(moment, token, given)
-        case Cancelled() if token.cleaning is not None:
-            return refusal(token, given)  # a function is told once
-        case Cancelled(reason, who):
-            return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=who))
-        case OverLimit(reason):
-            return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=permits.WHO))
-        case Terminated(error, reason, who):
-            return Write(ended_record(moment, token, Status.FAILED, error, reason=reason, who=who))
-        case Closed():
-            return Write(ended_record(moment, token, Status.CANCELLED, None))
-        case DeadlinePassed():
-            limit_ms = deadline_ms(moment.graph, moment.run, token)
-            return Drop() if limit_ms is None else _overdue(moment, token) or Rest(limit_ms)
+def _dues(token: Token) -> Iterator[tuple[int, Resumption]]:
+    parked = token.parked
+    if parked is None:
+        return
+    if parked.until_ms is not None:
+        is_timer = parked.timer_arm is not None
+        yield parked.until_ms, Resumption("timer" if is_timer else "timeout", _timed_arm(token, parked))
+    for index, arm in enumerate(parked.arms):
+        yield from kind_named(arm.kind).dues(parked, index, token.received)
 
 
-def _redriven(moment: Moment, token: Token, given: Redriven) -> Action:
-    if token.phase is Phase.WAITING_AT_FAN_IN and given.reopens is None and not is_amid_tasks(token):
-        return refusal(token, given)
-    made = record(
-        moment,
-        token,
-        Kind.REDRIVEN,
-        given.node,
-        origin=given.origin,
-        first_run=given.first_run,
-        started_ms=given.first_ms,
-        error=given.error,
-        keyed_by=given.keyed_by,
-        who=given.who,
-        reopens=given.reopens,
-        finished=given.finished,
-        evaluator=given.evaluator,
-        writes=dict(given.change.state) or None,
-        instead={"output": given.change.result[0]} if given.change.result else None,
-    )
-    return Write(made)
+def _timed_arm(token: Token, parked: Parked) -> int:
+    """Returns the arm whose time is up at the wait's time limit: of an `all`, the first that has not ended."""
+    if parked.limit_arm is not None and parked.is_all:
+        return next((index for index in range(len(parked.arms)) if not is_complete(token, index)), 0)
+    return parked.timer_arm or parked.limit_arm or 0
 
 
-def _overdue(moment: Moment, token: Token) -> Write | None:
-    """Ends a run whose own time-out has passed."""
-    limit_ms = deadline_ms(moment.graph, moment.run, token)
-    if limit_ms is None or moment.now_ms < limit_ms:
-        return None
-    return Write(ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph)))
+def due_ms(token: Token) -> int | None:
+    """Returns when the wait's timer is due; None if nothing of it is due by time."""
+    due = first_due(token)
+    return None if due is None else due[0]
+
+
+def timer_slot(token: Token, since_ms: int) -> int:
+    """Returns the slot that names the timer of the part that was recorded at `since_ms`.
+
+    A part that leaves the wait's time as it was names the wait's own timer, unless that time is up: the own timer may
+    have written this part, and would take its own name for a message that came twice.
+    """
+    at_ms = due_ms(token)
+    is_as_set = at_ms is not None and since_ms < at_ms == due_ms(changed(token, received=()))
+    return token.waiting_slot if is_as_set else token.slot
+
+
+def _resumed(moment: Moment, token: Token, came: Came) -> Write:
+    """Returns the record of the end or of a part of the wait."""
+    at_ms = max(moment.now_ms, came.since_ms, token.last_ms)
+    kind = Kind.RESUMED if _completes(token, came.resumption) else Kind.RECEIVED
+    written = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=came.resumption)
+    return Write(written, consumes=came.consumes)
+
+
+def _completes(token: Token, resumption: Resumption) -> bool:
+    """Tells whether this ends the wait; otherwise it is a part."""
+    parked, coming = token.parked, coming_of(resumption)
+    if parked is None or not coming.ends:
+        return False
+    if parked.of_tasks:
+        return not token.has_open_tasks
+    if not coming.is_part:
+        return True
+    arm, all_received = parked.arms[resumption.arm], (*token.received, resumption)
+    if kind_named(arm.kind).is_refused(arm, resumption.arm, all_received):
+        return True
+    needed = range(len(parked.arms)) if parked.is_all else (resumption.arm,)
+    return all(is_complete(token, index, all_received) for index in needed)
 
 
 # -- of a step
@@ -300,8 +295,8 @@ def _coming(moment: Moment, token: Token) -> Action:
     token = back(token)
     if token.undoing is not None:
         return Rest() if _is_waiting(token) else undo_next(moment, token)
-    if (overdue := _overdue(moment, token)) is not None:
-        return overdue
+    if (ended := overdue(moment, token)) is not None:
+        return ended
     if token.last is not None and token.last.reopens is not None:
         last = token.last
         return Write(record(moment, token, Kind.REOPENED, token.node, next=last.reopens, evaluator=last.evaluator))

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.children import call_of, is_over, startable
+from stepwell.engine.decide import due_ms, timer_slot
 from stepwell.engine.durable.tasks import wait_shown
 from stepwell.engine.effect_kinds import (
     Announce,
@@ -37,7 +38,6 @@ from stepwell.engine.forks.join import fan_in_of
 from stepwell.engine.limits import throttles
 from stepwell.engine.limits.permits import returned
 from stepwell.engine.limits.shares import is_of_run
-from stepwell.engine.parts import due_ms, timer_slot
 from stepwell.engine.records import (
     TASKS,
     CleanUp,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from stepwell.engine import approvals
-from stepwell.engine.actions import Action, Drop, Look, Refuse, Rest, Write
+from stepwell.engine.actions import Action, Drop, Refuse, Write
 from stepwell.engine.durable import task_records
 from stepwell.engine.forks.join import joined_record
 from stepwell.engine.inputs import (
@@ -15,36 +15,44 @@ from stepwell.engine.inputs import (
     Delegated,
     EventOffered,
     HeartBeat,
+    Input,
     JoinCompleted,
     LocksAnswered,
     OperationEnded,
     PermitAnswered,
     Rejected,
-    TimerFired,
     UpdateAsked,
     UpdateMade,
 )
 from stepwell.engine.limits import throttles
 from stepwell.engine.limits.locks import asks
 from stepwell.engine.names import Moment
-from stepwell.engine.parts import as_part, at_due, completes, due_ms
-from stepwell.engine.records import Kind, Record, Resumption, Topic
+from stepwell.engine.parts import as_part
+from stepwell.engine.records import Resumption, Topic
 from stepwell.engine.token import Locks, Token
 from stepwell.engine.waits.callback import BEAT, last_beat_ms
 from stepwell.engine.waits.kind import kind_named
 from stepwell.limits import SEEN_EVENTS
+from stepwell.values import dataclass
 
 ForWait: TypeAlias = (
-    TimerFired | EventOffered | Approved | Rejected | Delegated | HeartBeat | ChildrenEnded | LocksAnswered
+    EventOffered | Approved | Rejected | Delegated | HeartBeat | ChildrenEnded | LocksAnswered
     | PermitAnswered     | UpdateAsked | UpdateMade | JoinCompleted | OperationEnded
 )  # fmt: skip
 
 
-def receive(moment: Moment, token: Token, given: ForWait) -> Action:
-    """Returns the action of a waiting token for an input."""
+@dataclass(frozen=True, slots=True)
+class Came:
+    """The end of a wait, or a part of it, to be written down."""
+
+    resumption: Resumption
+    since_ms: int = 0  # no record that follows is older
+    consumes: tuple[Topic, str] | None = None  # the event that the record takes for good
+
+
+def receive(moment: Moment, token: Token, given: ForWait) -> Came | Action:
+    """Returns what came for the waiting token with the input, or its action if that is no end or part of its wait."""
     match given:
-        case TimerFired():
-            return _timer(moment, token, given)
         case EventOffered():
             return _event(moment, token, given)
         case Approved() | Rejected() | Delegated():
@@ -63,21 +71,7 @@ def receive(moment: Moment, token: Token, given: ForWait) -> Action:
             return task_records.ended(moment, token, slot, arrival)
 
 
-def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
-    """Handles a time-out, a missing heartbeat or an escalation. A timer may fire early."""
-    due = due_ms(token)
-    if due is None or not token.waiting_slot <= given.slot <= token.slot:
-        return Drop()
-    resumption = at_due(token, moment.now_ms)
-    if resumption is None:
-        return Rest(due)
-    may_be_there = token.parked is not None and any(arm.topics for arm in token.parked.arms)
-    if may_be_there and not given.has_looked and completes(token, resumption):
-        return Look()
-    return _resumed(moment, token, resumption)
-
-
-def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
+def _event(moment: Moment, token: Token, given: EventOffered) -> Came | Action:
     """An event is consumed in the transaction that records it, or stays for others and is remembered."""
     if token.waiting_slot != given.slot or token.parked is None:
         return Drop(is_over=True)
@@ -89,7 +83,7 @@ def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
     resumption = resumption and as_part(token, resumption)
     if resumption is None:
         return Drop()
-    return _resumed(moment, token, resumption, consumes=(given.topic, given.event_id) if given.is_consumed else None)
+    return Came(resumption, consumes=(given.topic, given.event_id) if given.is_consumed else None)
 
 
 def _unseen(token: Token, given: EventOffered, resumption: Resumption | None) -> Resumption | None:
@@ -112,48 +106,59 @@ def _seen_as(topic: Topic, at_ms: int, event_id: str) -> tuple[str, str]:
     return str(topic), f"{at_ms:015d}:{event_id}"
 
 
-def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:
+def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Came | Action:
     """Handles an approval, a rejection or a delegation."""
     if isinstance(given, Delegated):
         resumption = approvals.delegation(token, given.by, given.to, given.name)
     else:
         resumption = approvals.vote(token, given.resumption, given.slot, given.name)
-    return _resumed(moment, token, resumption) if isinstance(resumption, Resumption) else resumption
+    return Came(resumption) if isinstance(resumption, Resumption) else resumption
 
 
-def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Action:
+def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Came | Action:
     """Handles a heartbeat of the system that works on a callback. One that counts for less than another is late."""
     if token.waiting_slot != given.slot or token.parked is None:
         return Refuse("the wait for this callback is over", "not_waiting")
     if given.until_ms <= last_beat_ms(token.parked, given.arm, token.received):
         return Drop()
-    return _resumed(moment, token, Resumption(BEAT, given.arm, payload={"at_ms": given.until_ms}))
+    return Came(Resumption(BEAT, given.arm, payload={"at_ms": given.until_ms}))
 
 
-def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Action:
+def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Came | Action:
     """Handles the children's results or failure. Their machines' clocks may be ahead of this one's."""
     if token.waiting_slot != given.slot:
         return Drop()
-    return _resumed(moment, token, given.resumption, since_ms=given.since_ms)
+    return Came(given.resumption, since_ms=given.since_ms)
 
 
-def _granted(moment: Moment, token: Token, given: LocksAnswered | PermitAnswered) -> Action:
+def _granted(moment: Moment, token: Token, given: LocksAnswered | PermitAnswered) -> Came | Action:
     """Handles granted or refused locks, or a permit of a named limit."""
     if isinstance(given, LocksAnswered):
-        return _resumed(moment, token, given.resumption) if token.waiting_slot == given.slot else no_locks(token, given)
+        return Came(given.resumption) if token.waiting_slot == given.slot else _no_locks(token, given)
     if not throttles.waits(token) or not throttles.wants(token, given.permit.slot):
-        return no_permit(token, given)
+        return _no_permit(token, given)
     if moment.run.is_paused:  # it asks again once it goes on
         return Drop(lets_go=given.permit)
-    return _resumed(moment, token, given.resumption)
+    return Came(given.resumption)
 
 
-def no_locks(token: Token, given: LocksAnswered) -> Drop:
+def too_late(token: Token, given: Input) -> Drop:
+    """Drops an input that is late, or a duplicate; what it grants is given back."""
+    match given:
+        case LocksAnswered():
+            return _no_locks(token, given)
+        case PermitAnswered():
+            return _no_permit(token, given)
+        case _:
+            return Drop(is_over=True)
+
+
+def _no_locks(token: Token, given: LocksAnswered) -> Drop:
     """Releases locks that arrive too late, unless the token already has them."""
     return Drop(lets_go=None if asks(token, given.slot) else Locks(given.names, given.slot))
 
 
-def no_permit(token: Token, given: PermitAnswered) -> Drop:
+def _no_permit(token: Token, given: PermitAnswered) -> Drop:
     """Gives back a permit that arrives too late, unless the token already has it."""
     return Drop(lets_go=None if throttles.wants(token, given.permit.slot) else given.permit)
 
@@ -163,28 +168,13 @@ def _join(moment: Moment, token: Token, given: JoinCompleted) -> Action:
     return Write(joined_record(moment, token, given.branches)) if token.slot == given.slot else Drop()
 
 
-def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Action:
+def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Came | Action:
     """Handles an update at a wait of the durable function itself. Its handler ran for one slot only."""
     parked = token.parked
     is_own = parked is not None and parked.of_function and token.resumption is None
     if not is_own or token.cleaning is not None:
         return Drop()
     if isinstance(given, UpdateAsked):
-        return _resumed(moment, token, given.resumption)
+        return Came(given.resumption)
     consumed: tuple[Topic, str] = given.topic, given.record.resumption.event_id if given.record.resumption else ""
     return Write(given.record, consumes=consumed) if given.record.slot == token.next_slot else Drop()
-
-
-def _resumed(
-    moment: Moment,
-    token: Token,
-    resumption: Resumption,
-    *,
-    since_ms: int = 0,
-    consumes: tuple[Topic, str] | None = None,
-) -> Write:
-    """Returns the record of the end or of a part of the wait."""
-    at_ms = max(moment.now_ms, since_ms, token.last_ms)
-    kind = Kind.RESUMED if completes(token, resumption) else Kind.RECEIVED
-    record = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=resumption)
-    return Write(record, consumes=consumes)

@@ -49,6 +49,10 @@ class Assembly:
 
     ports: Ports
     catalog: Catalog
+    logbook: Logbook
+    door: Door
+    advance: Advance
+    alarms: Alarms
     worker: Worker
     coordinator: Coordinator
     service: Service
@@ -101,7 +105,8 @@ def assemble(
     `copies_at_once`: likewise, how many records a redrive or a fork writes.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept, lane, long_log_records)
-    starter = Starter(ports, catalog, Alarms(ports))
+    alarms = Alarms(ports)
+    starter = Starter(ports, catalog, alarms)
     door = Door(logbook, jitter)
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)
     advance = Advance(ports, logbook, door, performer)
@@ -121,7 +126,7 @@ def assemble(
     worker = Worker(ports, logbook, door, advance, performer, stopping, resting, own, pool, sharing,
                     Spending(logbook, ports.log, ports.clock, catalog).spent, attempts)  # fmt: skip
     return Assembly(
-        ports, catalog, worker, coordinator, service, sweeper, scheduling,
+        ports, catalog, logbook, door, advance, alarms, worker, coordinator, service, sweeper, scheduling,
         Triggers(ports, catalog, scheduling, service.start), updates, pausing, stopping,
         WorkflowPauses(ports, catalog, pauses, stopping), eraser, dead or NoDeadQueue(),
         Recovery(ports, logbook, sweeper, starter, scheduling), run_logs or NoRunLogs(), links,

@@ -6,8 +6,12 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from stepwell.definition.graph import Json
+from stepwell.engine.actions import Look, Rest
+from stepwell.engine.decide import timer_slot
+from stepwell.engine.inputs import TimerFired
 from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError
 from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS, REPUBLISHED
 from stepwell.runtime.assembly import Assembly
@@ -23,6 +27,7 @@ from stepwell.runtime.log.messages import (
     Message,
     Publish,
     Scheduled,
+    Timer,
     Update,
     Wake,
     from_json,
@@ -89,6 +94,8 @@ async def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget)
 async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:
     """Handles a message of the resume lane. An event is offered to waits, and starts what it triggers."""
     match message:
+        case Timer():
+            await _fire(parts, message, budget)
         case Scheduled():
             await parts.triggers.fire(message)
         case Publish(event):
@@ -101,6 +108,24 @@ async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:
             await parts.pausing.handle(message)
         case _:
             await parts.coordinator.handle(message, budget)
+
+
+async def _fire(parts: Assembly, timer: Timer, budget: Budget) -> None:
+    """Puts what a wait's timer brings, and pushes on what moved. A timer that is too early is set, if it is not.
+
+    The part of a wait that moved its time has a timer of its own, or none: a heartbeat sets none.
+    """
+    at, given = await parts.logbook.load(timer.run_id, timer.token), TimerFired(timer.slot)
+    if at is None:
+        return
+    answer = await parts.door.put_once(at, given, timer.id, budget)
+    if isinstance(answer.action, Look):
+        answer = await parts.advance.look(answer.at, given, timer.id, budget)
+    if answer.is_mine:
+        await parts.advance.push(answer.at, timer.id, budget)
+    elif isinstance(answer.action, Rest) and answer.action.until_ms is not None:
+        again = replace(timer, slot=timer_slot(answer.at.token, parts.ports.clock.now_ms()))
+        await parts.alarms.look_again(Lane.RESUME, again, answer.action.until_ms, timer, answer.at.header.created_ms)
 
 
 async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:

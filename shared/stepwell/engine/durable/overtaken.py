@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from stepwell.engine.decide import due_ms
 from stepwell.engine.effect_kinds import Effect, SetTimer
 from stepwell.engine.effects import closing, opening, status_of_tasks
-from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import is_for
 from stepwell.engine.token import Token
 

@@ -52,6 +52,10 @@ class ApprovalWait(WaitKind):
         return Arm(self.name, parts=of, need=need)
 
     def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
+        """Once, others are asked too, and it goes on waiting. Its time limit, `until_ms`, ends it as that of any wait.
+
+        Then it has the failure `approval_timeout`, for the node's rules or `on_timeout`.
+        """
         if parked.escalate_ms is None or any(one.kind == "escalated" for one in received):
             return []
         if self.is_complete(parked.arms[index], [one for one in received if one.arm == index]):

@@ -109,6 +109,12 @@ class Door:
         """Returns what the token would do about the input now. Writes nothing."""
         return decide(self._logbook.moment(at, by, self._jitter()), at.token, given)
 
+    async def put_once(self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer:
+        """Puts an input, unless an earlier delivery of its message did."""
+        if pushes(at.token, by):
+            return Answer(at, Drop(), is_mine=True)
+        return await self.put(at, given, by, budget)
+
     async def put(
         self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED, *, transacts: bool = True
     ) -> Answer:

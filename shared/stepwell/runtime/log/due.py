@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stepwell.engine.decide import due_ms
 from stepwell.engine.durable.tasks import await_runs, due_first_ms
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.limits import throttles
-from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Parked, Status
 from stepwell.engine.writing import deadline_ms
 from stepwell.limits import CHECK_RUNS_MS, MINUTE_MS

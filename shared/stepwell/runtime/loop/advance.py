@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stepwell.engine.actions import Drop, Look
+from stepwell.engine.actions import Drop
 from stepwell.engine.inputs import EventOffered, Input, LocksAnswered, TimerFired
-from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
@@ -30,23 +29,17 @@ class Advance:
 
     async def take(self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer:
         """Puts an input, unless an earlier delivery did, and pushes on what moved."""
-        if pushes(at.token, by):
-            answer = Answer(at, Drop(), is_mine=True)
-        else:
-            answer = await self._put(at, given, by, budget)
+        answer = await self._door.put_once(at, given, by, budget)
         if answer.is_mine:
             await self.push(answer.at, by, budget)
         return answer
 
-    async def _put(self, at: Standing, given: Input, by: str, budget: Budget) -> Answer:
-        """Puts the input; a timer that would end a wait checks the mailbox first, as an event's message may be lost."""
-        answer = await self._door.put(at, given, by, budget)
-        if not isinstance(answer.action, Look) or not isinstance(given, TimerFired):
-            return answer
-        moved = await self._put_found(answer.at, await self._performer.mailbox.pending(answer.at), by, budget)
+    async def look(self, at: Standing, given: TimerFired, by: str, budget: Budget) -> Answer:
+        """Puts what the mailbox has for a wait whose time is up, as an event's message may be lost, then the timer."""
+        moved = await self._put_found(at, await self._performer.mailbox.pending(at), by, budget)
         if moved is not None and can_move(moved.token):
             return Answer(moved, Drop(), is_mine=True)
-        return await self._door.put(moved or answer.at, replace(given, has_looked=True), by, budget)
+        return await self._door.put(moved or at, replace(given, has_looked=True), by, budget)
 
     async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> None:
         """Wakes a worker if one is next; it performs the last record's effects. Otherwise they are performed here."""

@@ -1,4 +1,4 @@
-"""The coordinator: turns timers, events, deadlines and lost workers into inputs, and wakes the runs that move."""
+"""The coordinator: turns events, deadlines and lost workers into inputs, and wakes the runs that move."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import replace
 from stepwell.definition.event_names import is_own
 from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.forks.branches import parent_of
-from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
-from stepwell.engine.parts import timer_slot
+from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, WorkerLost
 from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
 from stepwell.engine.receiving import has_seen
 from stepwell.engine.records import ROOT, Failure
@@ -30,7 +29,6 @@ from stepwell.runtime.log.messages import (
     Message,
     Publish,
     Shut,
-    Timer,
     Wake,
     to_json,
 )
@@ -60,8 +58,6 @@ class Coordinator:
         Its time counts for an event that many waits get.
         """
         match message:
-            case Timer():
-                await self.fire(message, budget)
             case Publish():
                 await self.publish(message, budget)
             case Deployed(deploy_id):
@@ -84,21 +80,6 @@ class Coordinator:
         """Returns the event of a deploy. It is kept for a while, for tokens that begin to wait for code just now."""
         now_ms = self._ports.clock.now_ms()
         return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
-
-    async def fire(self, timer: Timer, budget: Budget = UNLIMITED) -> None:
-        """Puts the end of a wait's time limit; if it is too early, sets the wait's timer, which is set already mostly.
-
-        The part of a wait that moved its time has a timer of its own, or none: a heartbeat sets none.
-        """
-        at = await self._logbook.load(timer.run_id, timer.token)
-        if at is None:
-            return
-        answer = await self._advance.take(at, TimerFired(timer.slot), timer.id, budget)
-        if isinstance(answer.action, Rest) and answer.action.until_ms is not None:
-            again = replace(timer, slot=timer_slot(answer.at.token, self._ports.clock.now_ms()))
-            await self._performer.alarms.look_again(
-                Lane.RESUME, again, answer.action.until_ms, timer, at.header.created_ms
-            )
 
     # -- events
 

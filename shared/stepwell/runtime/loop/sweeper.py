@@ -14,11 +14,10 @@ from dataclasses import replace
 
 from stepwell.engine import gathering
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
-from stepwell.engine.decide import is_held
+from stepwell.engine.decide import due_ms, is_held
 from stepwell.engine.limits import permits, throttles
 from stepwell.engine.limits.locks import waits
 from stepwell.engine.names import node_of
-from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Begun
