@@ -15,7 +15,7 @@ records of their own, in the order of arrival:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 
 from stepwell.definition.graph import Json, Wait
@@ -35,6 +35,7 @@ from stepwell.engine.durable.asking import (
 from stepwell.engine.durable.finished import UNKNOWN
 from stepwell.engine.durable.held_back import HeldBack
 from stepwell.engine.durable.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal, entries, first_own
+from stepwell.engine.durable.operations.alone import Alone
 from stepwell.engine.durable.runner import Pending, Runner
 from stepwell.engine.durable.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended, Together
 from stepwell.engine.limits.locks import LOCK
@@ -45,7 +46,7 @@ from stepwell.limits import TASKS_BEGUN
 CURRENT: ContextVar[Session] = ContextVar("session")  # the session of the running function
 
 
-class Session:
+class Session(Alone):
     """One function's run so far. For one thread at a time."""
 
     def __init__(
@@ -162,32 +163,6 @@ class Session:
     def patches(self) -> tuple[str, ...]:
         """Returns the patches that the next record must name."""
         return tuple(self._fresh)
-
-    def update(self, resumption: Resumption) -> Failure | None:
-        """What goes wrong with an update that the log tells of. A session of more than this can take one."""
-        raise EngineFault(f"this session takes no update {resumption.name}", code="broken_session")
-
-    @property
-    def takes_updates(self) -> bool:
-        """Tells whether an update can change what the function waits for. A session of more knows."""
-        return False
-
-    @property
-    def awaits_in_updates(self) -> bool:
-        """Tells whether an update may begin operations of its own. A session of more knows."""
-        return False
-
-    def unawaited(self) -> Iterable[Asked]:
-        """Returns the operations that were made and that nobody has awaited yet. A session of more knows."""
-        return ()
-
-    def holds_link(self, asked: Asked) -> bool:
-        """Tells whether the arguments hold a signed URL, which a new key changes. A session of more knows."""
-        return False
-
-    def forgotten(self, value: object) -> Failure | None:
-        """What is wrong with a function that returns this and has left something undone. A session of more knows."""
-        return None
 
     def passed(self, record: Record) -> None:
         """Notes that the update which was just made is recorded."""
