@@ -18,6 +18,7 @@ MODULES = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path f
 ENGINE_MAY = {
     f"stepwell.definition.{name}"
     for name in (
+        "compiled",
         "graph",
         "backoff",
         "durations",

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.definition.graph import Expression, Json
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import Json
 from stepwell.engine.effect_kinds import ReleaseLocks
 from stepwell.engine.limits import lock_records
 from stepwell.engine.limits import locks as engine_locks

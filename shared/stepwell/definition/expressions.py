@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from stepwell.definition.cel.compile import STRINGS, bare, compile_source
+from stepwell.definition.compiled import Collection, Expression
 from stepwell.definition.formats.variables import SOURCES, Lookup, lookup_of, variable, words_of
-from stepwell.definition.graph import Collection, Expression, Json
+from stepwell.definition.graph import Json
 from stepwell.definition.text import compact_json, one_line, pointer_part
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS

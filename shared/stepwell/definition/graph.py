@@ -1,17 +1,19 @@
 """The graph every definition format compiles to: what the engine knows of a workflow. Frozen data, no behaviour.
 
-Standard library only: the engine imports this module and nothing else of the definition package.
+Standard library only, as is `compiled`: the engine imports these and little else of the definition package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
+from stepwell.definition import compiled
+from stepwell.definition.compiled import Collection, Errors, Expression, Schema, Shaping
 from stepwell.values import dataclass
 
-Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; finite numbers only
+Json: TypeAlias = compiled.Json
 
 END = "end"  # the target that ends the run
 CALLBACK_MARK = "stepwell-task-token-"  # and the run's id, in a step's input: where its callback's token is put in
@@ -26,59 +28,6 @@ NEVER_RETRIED = frozenset({"validation", "governance"})  # categories of errors,
 def dependency_id(name: str, at: int) -> str:
     """Returns the id of the edge to a step of a DAG from the entry of its `depends_on` at this index."""
     return f"{name}.depends_on[{at}]"
-
-
-class Expression(Protocol):
-    """A compiled CEL condition, or a template: any JSON value whose strings may hold `{{ … }}`."""
-
-    @property
-    def text(self) -> str:
-        """The source, as the user wrote it."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The top-level names it reads: a subset of `input`, `state`, `steps`, `result`, `error`, …"""
-
-    @property
-    def reads_error(self) -> bool:
-        """Whether it looks at `error` or `state._last_error`."""
-
-    def evaluate(self, names: Mapping[str, Json]) -> Json:
-        """The value under these names, plain JSON. Raises ExpressionError; never anything else."""
-
-
-class Collection(Expression, Protocol):
-    """An expression that can be asked for a list's items one by one."""
-
-    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
-        """The items of the list that `evaluate` gives, or of the object as key and value. Raises ExpressionError.
-
-        Each is made when it is taken, and what is not taken is neither copied nor measured: to have a few of many.
-        """
-
-
-class Schema(Protocol):
-    """A compiled JSON Schema."""
-
-    def problems(self, value: Json) -> tuple[tuple[str, str], ...]:
-        """(path, message) for each violation; empty when the value is valid."""
-
-
-class Shaping(Protocol):
-    """Turns what a node's step, wait or branches returned into the node's result."""
-
-    def shape(self, names: Mapping[str, Json], brought: Json) -> tuple[Json, Mapping[str, Json]]:
-        """The node's result, and what it writes into the scope. Raises ExpressionError alone.
-
-        It writes something, except where it leaves as it is what has come to a node that does nothing itself.
-        """
-
-
-class Errors(Protocol):
-    """A set of errors."""
-
-    def take(self, failure_type: str, category: str, data: Json = None) -> bool:
-        """Whether an error of this type and category, with this data, is one of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stepwell.definition.graph import Json, Schema
+from stepwell.definition.compiled import Schema
+from stepwell.definition.graph import Json
 from stepwell.definition.text import pointer
 from stepwell.errors import DefinitionError
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.formats.common import Context
-from stepwell.definition.graph import Expression, Json, Node
+from stepwell.definition.graph import Json, Node
 from stepwell.definition.text import closest
 
 # Names that waits and detached child runs write, beside their nodes' own.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stepwell.definition.graph import Expression, Graph, Json, Node
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
 from stepwell.engine.copying import changed

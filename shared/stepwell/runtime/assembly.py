@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stepwell.definition.built_in import BATCH
-from stepwell.definition.graph import Expression
+from stepwell.definition.compiled import Expression
 from stepwell.limits import FORKS_KEPT, LONG_LOG_RECORDS, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.batching import Batches
 from stepwell.runtime.calls.dead import DeadQueue, NoDeadQueue

@@ -11,20 +11,8 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
-from stepwell.definition.graph import (
-    CALLS,
-    MADE,
-    Call,
-    Collection,
-    Expression,
-    Graph,
-    Json,
-    Node,
-    Rule,
-    Shaping,
-    Step,
-    Wait,
-)
+from stepwell.definition.compiled import Collection, Expression, Shaping
+from stepwell.definition.graph import CALLS, MADE, Call, Graph, Json, Node, Rule, Step, Wait
 from stepwell.errors import ExpressionError
 from stepwell.simulation.assumptions import UNKNOWN, Assumptions
 from stepwell.values import dataclass

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from stepwell.api.graphs import GraphView
 from stepwell.api.led_past import led_past, shown_rules
-from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, dependency_id
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import END, Call, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
 from stepwell.values import dataclass

@@ -11,9 +11,10 @@ from functools import lru_cache
 from stepwell.api.exchange import Call
 from stepwell.api.parsing import read_json
 from stepwell.api.webhooks.claims import BadSignature, form_fields, header_of, is_form
+from stepwell.definition.compiled import Expression
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Expression, Json
+from stepwell.definition.graph import Json
 from stepwell.definition.webhook_schemes import Signing, signings_of
 from stepwell.definition.webhooks import EXPRESSION_NAMES
 from stepwell.errors import ExpressionError, InvalidInput, UserError

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.durations import parse_duration, show_duration
-from stepwell.definition.graph import Expression, Json
+from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError, InvalidInput, UserError
 from stepwell.limits import SECOND_MS, YEAR_MS
 

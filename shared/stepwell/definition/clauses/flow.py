@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.formats.common import Context
-from stepwell.definition.graph import END, Concurrency, Expression, Gathering, Json, Node, RateLimit
+from stepwell.definition.graph import END, Concurrency, Gathering, Json, Node, RateLimit
 from stepwell.limits import YEAR_MS
 
 _KNOWN = frozenset({"input", "run"})  # the names that are the same whenever the key is computed

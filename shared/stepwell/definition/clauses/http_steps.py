@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.expressions import compile_template, state_read, steps_read, template_pieces
-from stepwell.definition.graph import Expression, Json, Step
+from stepwell.definition.graph import Json, Step
 from stepwell.definition.patterns import lazy
 from stepwell.definition.targets import BadUrlError, Target, parse_url
 from stepwell.definition.text import closest, pointer_part

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.formats.common import Context
-from stepwell.definition.graph import Expression, Json, Node
+from stepwell.definition.graph import Json, Node
 
 _KNOWN = frozenset({"input", "run", "now"})  # the names that exist before the first step
 

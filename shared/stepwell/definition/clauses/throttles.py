@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.formats.common import Context, check_name
-from stepwell.definition.graph import Expression, Graph, Json, Limit, RateLimit, Throttle
+from stepwell.definition.graph import Graph, Json, Limit, RateLimit, Throttle
 from stepwell.definition.side_files import SideFile, check_side_file
 from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import Problem

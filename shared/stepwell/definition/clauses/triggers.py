@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.formats.common import Context, check_name
-from stepwell.definition.graph import EventTrigger, Expression, Json, ScheduleTrigger
+from stepwell.definition.graph import EventTrigger, Json, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import ExpressionError, UserError
 from stepwell.limits import TRIGGERS

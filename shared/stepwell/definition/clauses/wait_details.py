@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.durations import show_duration
 from stepwell.definition.formats.common import Context
-from stepwell.definition.graph import Approvers, Expression, Json, Wait
+from stepwell.definition.graph import Approvers, Json, Wait
 from stepwell.limits import APPROVERS, DOCUMENTS, NAME_CHARACTERS
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.definition.clauses.wait_details import approvers_of, check_times, documents_of, heartbeat_of
+from stepwell.definition.compiled import Expression
 from stepwell.definition.durations import show_duration
 from stepwell.definition.formats.common import Context, check_name, step_of
-from stepwell.definition.graph import Expression, Json, Step, Wait
+from stepwell.definition.graph import Json, Step, Wait
 from stepwell.definition.wait_schemas import SCHEMAS, SEVERAL, keys_of, written_kinds
 from stepwell.limits import HOUR_MS, WAIT_ARMS, WAIT_RETRIES
 

@@ -11,6 +11,7 @@ from stepwell.definition.called import Called
 from stepwell.definition.categories import doubtful_category
 from stepwell.definition.clauses.computed import Computed, attempt_seconds, is_template
 from stepwell.definition.clauses.http_steps import check_lambda, check_not_http, empty_input, http_of
+from stepwell.definition.compiled import Collection, Expression, Schema
 from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.expressions import (
     compile_expression,
@@ -19,7 +20,7 @@ from stepwell.definition.expressions import (
     steps_read,
     template_errors,
 )
-from stepwell.definition.graph import END, Collection, Expression, Json, Retry, Schema, Step
+from stepwell.definition.graph import END, Json, Retry, Step
 from stepwell.definition.states_language import resource_hint
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.errors import DefinitionError, ExpressionError, Problem, UserError

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
+from stepwell.definition.compiled import Collection
+from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
 from stepwell.engine.names import Moment, Names, scope_of, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Kind, Next, Record, Status

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.definition.graph import Expression, Graph, Json
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.names import Moment, Names
 from stepwell.engine.records import Failure, Kind, Record, Resumption, Status
 from stepwell.engine.routing import Ended, validation_failure

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from stepwell.definition.graph import Expression, Graph, Json
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import AskPermit, Pace, Share, Write
 from stepwell.engine.names import Moment, Names
 from stepwell.engine.records import Kind, RunInfo, Status

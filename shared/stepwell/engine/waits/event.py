@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from stepwell.definition.graph import Expression, Json, Wait
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import Json, Wait
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.names import Moment, Names
 from stepwell.engine.records import Arm, Pause, Topic

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.durations import parse_duration
-from stepwell.definition.graph import Call, Expression, Json, Wait
+from stepwell.definition.graph import Call, Json, Wait
 from stepwell.engine import children
 from stepwell.engine.names import Moment, Names
 from stepwell.engine.records import Arm, Parked, Pause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.definition.graph import Expression
+from stepwell.definition.compiled import Expression
 from stepwell.engine.names import Names
 from stepwell.errors import ExpressionError
 

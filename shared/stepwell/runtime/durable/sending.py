@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stepwell.definition.graph import Expression, Json, Step
+from stepwell.definition.compiled import Expression
+from stepwell.definition.graph import Json, Step
 from stepwell.engine.durable.runner import Pending
 from stepwell.engine.durable.session import CURRENT
 from stepwell.engine.durable.turns import SENDS, Asked, Given

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from stepwell.definition.graph import Expression
+from stepwell.definition.compiled import Expression
 from stepwell.engine.inputs import EventOffered
 from stepwell.engine.names import Names
 from stepwell.engine.records import Parked, Topic
