@@ -16,7 +16,6 @@ from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.forks.lines import next_in_line
 from stepwell.engine.forks.marks import is_in_lines, is_one_set, place_of_branches
-from stepwell.engine.parts import due_ms
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import End, Kind, Place, Record
 from stepwell.engine.retry import Policy

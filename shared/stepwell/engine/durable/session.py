@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 
 from stepwell.definition.graph import Json, Wait
+from stepwell.engine.durable.alone import Alone
 from stepwell.engine.durable.asking import (
     OF_LOCKS,
     asks_for_another,
@@ -35,7 +36,6 @@ from stepwell.engine.durable.asking import (
 from stepwell.engine.durable.finished import UNKNOWN
 from stepwell.engine.durable.held_back import HeldBack
 from stepwell.engine.durable.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal, entries, first_own
-from stepwell.engine.durable.operations.alone import Alone
 from stepwell.engine.durable.runner import Pending, Runner
 from stepwell.engine.durable.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended, Together
 from stepwell.engine.limits.locks import LOCK
