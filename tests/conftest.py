@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
+from math import inf
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,6 +31,10 @@ ALONE = ("tests/emulator/test_command.py", "tests/iam/test_enforced.py", "tests/
 LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/local/test_kill.py",
         "tests/iam/test_enforced.py", "tests/console/", "templates", "the wheel", "tests/local/", "tests/functions/",
         "errors", "tests/docs/")  # fmt: skip
+
+PATIENCE_SECONDS = 1200
+WATCHED_ANEW_SECONDS = 60
+KNOWN: dict[str, ModuleType] = {}  # what was imported when the tests were collected, by name
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("stepwell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,8 +66,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
     return Sharing(config, log)
 
 
+class Watch:
+    """A test that never ends says where it stands, and fails.
+
+    pytest sets a watch at each test, and waits for the thread of it: milliseconds, where others compute.
+    """
+
+    def __init__(self) -> None:
+        self._since, self._stderr = -inf, os.dup(2)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        if time.monotonic() - self._since > WATCHED_ANEW_SECONDS:
+            self._since = time.monotonic()
+            faulthandler.dump_traceback_later(PATIENCE_SECONDS, exit=True, file=self._stderr)
+
+    def pytest_enter_pdb(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._stderr)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Each worker collects the same folders, but begins with others: what one has compiled, the next one reads."""
+    config.pluginmanager.register(Watch())
     name = os.environ.get("PYTEST_XDIST_WORKER", "")
     if name:
         gc.disable()  # what is collected stays
@@ -72,6 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Leaves what is imported and collected out of every later search for garbage: it stays to the end."""
+    KNOWN.update(sys.modules)
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -102,7 +135,6 @@ def as_it_was() -> Iterator[None]:
     added = tuple(f"{entry}/" for entry in set(sys.path).difference(before))
     if added:
         sys.path[:] = before
-        for name, module in list(sys.modules.items()):  # thousands
-            file = getattr(module, "__file__", None)
-            if file is not None and str(file).startswith(added):
+        for name in [name for name, module in sys.modules.items() if KNOWN.get(name) is not module]:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(added):
                 del sys.modules[name]
