@@ -35,10 +35,13 @@ def browser() -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def served(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    browser: Chromium, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """The wide fork is as wide as the module says (LETTERS)."""
     dev = Dev(DEMO, tmp_path_factory.mktemp("console") / "data")
     try:
-        yield Served(dev, furnish(dev))
+        yield Served(dev, furnish(dev, getattr(request.module, "LETTERS", 20)))
     finally:
         dev.end(signal.SIGKILL)
 

@@ -76,8 +76,8 @@ def reaches(dev: Dev, run_id: str, status: str) -> str:
     return run_id
 
 
-def furnish(dev: Dev) -> dict[str, str]:
-    """Starts a run for each thing that a page shows. Returns their ids."""
+def furnish(dev: Dev, letters: int = 1000) -> dict[str, str]:
+    """Starts a run for each thing that a page shows. Returns their ids. `letters`: branches of the wide fork."""
     order = {"order_id": "A-1001", "amount": 420}
     first = start(dev, "order", order, tags={"team": "shop", "region": "eu"})
     runs = {
@@ -86,7 +86,7 @@ def furnish(dev: Dev) -> dict[str, str]:
         "done": start(dev, "order", {"order_id": "A-1002", "amount": 12}),
         "failed": start(dev, "order", {"order_id": "A-1003", "amount": 800}),
         "cancelled": start(dev, "order", {"order_id": "A-1004", "amount": 30}),
-        "fork": start(dev, "survey", {"letters": 1000}),
+        "fork": start(dev, "survey", {"letters": letters}),
         "small": start(dev, "survey", {"letters": 3}),
         "launch": start(dev, "launch", {}, tags={"team": "ops"}),
         "trip": start(dev, "trip", {"traveller": {"name": "Ana"}, "class": "economy", "nights": 25}),

@@ -15,6 +15,7 @@ from tests.console.conftest import Served
 from tests.console.kit import DEMO, HOSTILE, start
 from tests.local.kit import Dev, until
 
+LETTERS = 1000  # of the wide fork
 AT_ONCE_MS = 8000  # a page with a feed looks by itself after 16 s and later
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 
