@@ -68,7 +68,8 @@ class CelExpression:
             scope = {name: names[name] for name in self.names if name in names}
             if "now" in scope:
                 scope["now"] = _timestamp(scope["now"])
-            scope |= {name: variable(scope, name) for name in self._variables}
+            if self._variables:
+                scope |= {name: variable(scope, name) for name in self._variables}
             return finish(self._code(Frame(scope, budget, self._given)))
         except ExpressionError as error:
             raise ExpressionError(f"{error.message}, in {one_line(self.text)}", hint=error.hint) from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import cached_property
 from typing import TypeAlias
 
 from stepwell.definition import compiled
@@ -216,7 +217,7 @@ class Durable:
     cleanup_ms: int = 0  # how long it may clean up when its run is cancelled
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: it keeps what its rules come to
 class Node:
     """A place in the graph. No rules: the run ends here; inside a fork, the branch does.
 
@@ -243,6 +244,12 @@ class Node:
     part_of: str = ""  # of a node that the compiler added: the node of the definition that people see in its place
     shaping: Shaping | None = None  # of its result; None: what its step, its wait or its branches brought
     failing: Expression | None = None  # of a node that fails: {error, cause}
+
+    @cached_property
+    def stages(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...]]:
+        """Its rules in the order in which they are looked at: diverge, branch, and those that follow."""
+        first, second = (tuple(rule for rule in self.rules if rule.stage == one) for one in ("diverge", "branch"))
+        return first, second, tuple(rule for rule in self.rules if rule.stage not in ("diverge", "branch"))
 
 
 @dataclass(frozen=True, slots=True)

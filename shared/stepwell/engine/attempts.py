@@ -32,12 +32,12 @@ from stepwell.errors import EngineFault, ExpressionError
 
 def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json = None) -> Action:
     # the first record of the first node is not written yet: this visit begins in its slot
-    entered = token.entered_slot if token.node else token.next_slot
+    entered = token.entered_slot if token.node else token.slot + 1
     attempt = token.attempt + 1
     names = Names(moment, token)
     try:
-        step = limited(step, names)
-        given = step_input(step, names, default_input(moment.run, token))
+        step = limited(step, names) if step.limits is not None else step
+        given = step_input(step, names, None if step.input else default_input(moment.run, token))
         request = step.http.evaluate(names) if step.http else None
     except ExpressionError as error:
         outcome = Outcome(failure=validation_failure(error, node.name, attempt), started_ms=moment.now_ms)
@@ -48,24 +48,27 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
     """Returns the record of an attempt: its output, the rules taken and the token's next node, in one."""
-    token = back(token)
-    policy = None if policy is None else with_bases(policy, outcome)
-    if outcome.failure is not None and action.step.throws is not None:
-        outcome = replace(outcome, failure=_asked(outcome.failure, action.step.throws))
-    if outcome.is_stuck and outcome.failure is not None:
-        node = moment.graph.start if moment.turn else action.node
-        is_unbegun = token.last is not None and token.last.kind is Kind.BEGAN
-        return wait_for_code(moment, token, outcome.failure, node, is_unbegun=is_unbegun)
-    if outcome.failure is not None and action.step.fails_as and action.key:
-        outcome = replace(outcome, failure=_renamed(moment.graph, action, outcome.failure))
+    token = back(token) if token.aside is not None else token
+    if (failure := outcome.failure) is not None:
+        policy = None if policy is None else with_bases(policy, outcome)
+        failure = failure if action.step.throws is None else _asked(failure, action.step.throws)
+        if outcome.is_stuck:
+            node = moment.graph.start if moment.turn else action.node
+            is_unbegun = token.last is not None and token.last.kind is Kind.BEGAN
+            return wait_for_code(moment, token, failure, node, is_unbegun=is_unbegun)
+        failure = _renamed(moment.graph, action, failure) if action.step.fails_as and action.key else failure
+        outcome = replace(outcome, failure=failure)
     if action.undo is not None:
         return undone(moment, token, action, outcome, policy)
     if action.action:
         return _acted(moment, token, action, outcome, policy)
-    limit_ms = deadline_ms(moment.graph, moment.run, token)
-    if outcome.failure and outcome.failure.category == "timeout" and limit_ms is not None and moment.now_ms >= limit_ms:
-        return ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph))
-    pause = outcome.pause or pause_for(moment, token, action, outcome, policy)
+    if failure is not None and failure.category == "timeout":
+        limit_ms = deadline_ms(moment.graph, moment.run, token)
+        if limit_ms is not None and moment.now_ms >= limit_ms:
+            return ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph))
+    pause = outcome.pause
+    if pause is None and action.step.callback is not None:
+        pause = pause_for(moment, token, action, outcome, policy)
     if pause is not None:
         limit = step_limit(moment, token, action.node) if pause.then == "again" else None
         error = limit.error if limit is not None else None

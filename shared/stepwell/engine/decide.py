@@ -229,14 +229,12 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     """Returns the next action. A run has its permit, and is shown as picked up, before its first record."""
     if given.slot is not None and is_stale(token, given.slot, moment.by):
         return Drop()
-    if given.slot is not None and is_held(moment.run, token):
+    if given.slot is not None and moment.run.is_paused and is_held(moment.run, token):
         return Rest()
     action = _next(moment, token)
-    if given.slot is None or isinstance(action, Rest):
+    if given.slot is None or isinstance(action, Rest) or (moment.run.gathers and is_open(moment.run, token)):
         return action
-    if is_open(moment.run, token):
-        return action
-    if shares.lacks(token) and not _ends(action):
+    if token.share is not None and shares.lacks(token) and not _ends(action):
         return Write(asking_record(moment, token))
     if isinstance(action, RunStep):
         action = _before_step(moment, token, action)
@@ -288,11 +286,11 @@ def _next(moment: Moment, token: Token) -> Action:
 
 
 def _coming(moment: Moment, token: Token) -> Action:
-    if token.ended:
+    if token.end is not None:
         return Rest()
-    if (refused_cost := spending.rejected(moment, token)) is not None:
+    if token.aside is not None and (refused_cost := spending.rejected(moment, token)) is not None:
         return Write(refused_cost)
-    token = back(token)
+    token = back(token) if token.aside is not None else token
     if token.undoing is not None:
         return Rest() if _is_waiting(token) else undo_next(moment, token)
     if (ended := overdue(moment, token)) is not None:
@@ -315,7 +313,7 @@ def _is_waiting(token: Token) -> bool:
 def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """Returns the action that follows the last record."""
     match last.kind, last.next:
-        case _ if _is_waiting(token):
+        case Kind.WAITING | Kind.RECEIVED, _:
             # without a wait, it is a function whose code died before its tasks waited again
             is_asked = token.parked is None or token.parked.of_tasks
             return _enter(moment, token, token.node) if is_asked else Rest()
@@ -352,14 +350,14 @@ def _settle(moment: Moment, token: Token) -> Action:
 
 
 def _first(moment: Moment, token: Token) -> Action:
-    if token.branch is not None and not may_begin(token.branch):
-        return Rest()
-    if token.branch is not None and is_passed_over(token.branch):
-        return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
-    if token.branch is not None and _leads_to_join(moment, token.branch):
-        return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))
-    if token.branch is not None:
-        return _enter(moment, token, token.branch.start)
+    if (branch := token.branch) is not None:
+        if branch.needs and not may_begin(branch):
+            return Rest()
+        if branch.needs and is_passed_over(branch):
+            return Write(record(moment, token, Kind.MOVED, branch.start, skipped=True, next=End(Status.COMPLETED)))
+        if branch.start == branch.join and _leads_to_join(moment, branch):
+            return Write(record(moment, token, Kind.MOVED, branch.fork, next=End(Status.COMPLETED, at_join=True)))
+        return _enter(moment, token, branch.start)
     if moment.run.idle and token.last is None:
         return Rest()
     if is_open(moment.run, token):
@@ -371,8 +369,8 @@ def _first(moment: Moment, token: Token) -> Action:
 
 
 def _leads_to_join(moment: Moment, branch: Branch) -> bool:
-    """Tells whether a branch has no node. A function's may begin and meet under one name."""
-    return branch.start == branch.join and node_named(moment.graph, branch.start).durable is None
+    """Tells whether a branch that begins where it ends has no node. A function's may begin and meet under one name."""
+    return node_named(moment.graph, branch.start).durable is None
 
 
 def _enter(moment: Moment, token: Token, name: str) -> Action:

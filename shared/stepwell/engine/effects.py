@@ -80,7 +80,7 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if given_back:
         found = (*(one for one in found if not _follows(one)), *given_back, *(one for one in found if _follows(one)))
     is_of_wait = token.last is not None and token.last.kind in _OF_WAITS and not token.ended
-    if token.branch is None or is_of_wait:
+    if not found or token.branch is None or is_of_wait:
         return found
     return tuple(one for one in found if not isinstance(one, ShowStatus))
 
@@ -278,22 +278,22 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     caller    ended ── a branch closed ── dies
     sweeper                                └── the header: running ── wakes the run ── the others closed ── failed
     """
-    expires_ms = record.at_ms + max(graph.retention_ms, ID_HELD_MS)  # its id is then free, as a deleted run's
-    shown = ShowStatus(2 * record.slot, end.status, record.at_ms, expires_ms=expires_ms)
     from_outside = record.kind is Kind.ENDED
     left = _of_wait_over(graph, token, record, token.parked) if token.parked and from_outside else ()
     if from_outside:
         closed = _closed_from_outside(graph, token, record)
     else:
         closed = _of_join(graph, token, record) if record.kind is Kind.JOINED else ()
-    place = parent_of(token.id)
-    outward: tuple[Effect, ...] = ()
-    if place is not None and end.status is not Status.CANCELLED:
-        outward = (Arrive(*place),)
-    elif place is None and graph.announces:
+    if (place := parent_of(token.id)) is not None:
+        outward: tuple[Effect, ...] = (Arrive(*place),) if end.status is not Status.CANCELLED else ()
+        return (*left, *closed, *outward)
+    expires_ms = record.at_ms + max(graph.retention_ms, ID_HELD_MS)  # its id is then free, as a deleted run's
+    shown = ShowStatus(2 * record.slot, end.status, record.at_ms, expires_ms=expires_ms)
+    outward = ()
+    if graph.announces:
         ended = {"workflow": graph.name, "status": end.status.value, "success": end.status is Status.COMPLETED}
         outward = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
-    never_began = graph.gathering is not None and place is None and not token.started_ms
+    never_began = graph.gathering is not None and not token.started_ms
     gathers: tuple[Effect, ...] = (LeaveGathering(),) if never_began else ()
     return (*left, *closed, *outward, *gathers, *returned(graph, token), shown)
 

@@ -47,7 +47,7 @@ def entered_by(token: Token, record: Record, kept: int) -> Token:
     """
     if record.kind not in _ENTERING or not record.node:
         return token
-    if is_aside(record) and (token.node or token.undoing is not None):
+    if record.parked is not None and is_aside(record) and (token.node or token.undoing is not None):
         return token  # the step that it waits to make is not its first
     if token.node == record.node and not _has_awaited(token):
         return token if kept < 0 or not _is_first(token) else _keyed(token, kept)

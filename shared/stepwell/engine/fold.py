@@ -112,10 +112,10 @@ def fold(records: Iterable[Record], token: Token) -> Token:
 
 def apply(token: Token, record: Record) -> Token:
     """Returns the token after one more record. Raises EngineFault if the record cannot follow."""
-    if record.slot != token.next_slot:
+    if record.slot != token.slot + 1:
         raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
     phase = walk(token.phase, signals(record, token.phase))[-1]
-    kept, token = slot_kept(token), without_aside(token, record)
+    kept, token = (-1, token) if token.aside is None else (slot_kept(token), without_aside(token, record))
     entered = entered_by(token, record, kept)
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
@@ -159,13 +159,14 @@ def _began(token: Token, record: Record) -> Changes:
 def _step(token: Token, record: Record) -> Changes:
     before = token.steps.get(record.node)
     again = before is not None and token.attempt > 0
+    status = _view_status(record)
     view = StepView(
-        status=_view_status(record),
+        status=status,
         output=None if record.is_done else record.output,
         error=record.error,
         attempts=record.attempt,
         started_ms=before.started_ms if again and before else record.started_ms,
-        ended_ms=0 if isinstance(record.next, RetryAt | Pause) else record.at_ms,
+        ended_ms=0 if status in ("running", "waiting") else record.at_ms,
     )
     left = _leave(token, record, record.attempt)
     return {"calls": token.calls + (not record.taken), **_show(token, record, view), **left}
@@ -202,7 +203,7 @@ def _returned(token: Token, record: Record) -> Changes:
 
 
 def _show(token: Token, record: Record, view: StepView) -> Changes:
-    paused = isinstance(record.next, Pause)
+    paused = view.status == "waiting"
     writes = {record.node: record.output} if record.writes is None else record.writes
     return {
         "steps": {**token.steps, record.node: view},
@@ -228,7 +229,9 @@ def _leave(token: Token, record: Record, attempt: int) -> Changes:
     """Moves the token as the record's `next` says."""
     uses = token.rule_uses
     if record.rules:
-        uses = {**uses, **{rule: uses.get(rule, 0) + 1 for rule in record.rules}}
+        uses = {**uses}
+        for rule in record.rules:
+            uses[rule] = uses.get(rule, 0) + 1
     match record.next:
         case Goto(node):
             visits = {**token.visits, node: token.visits.get(node, 0) + 1}

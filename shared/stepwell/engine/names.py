@@ -63,11 +63,12 @@ class Moment:
 
     def ms_after(self, token: Token) -> int:
         """Returns the time of the token's next record: never before the record it follows, nor the run's start."""
-        return max(self.now_ms, self.run.created_ms, token.last_ms)
+        return max(self.now_ms, self.run.created_ms, token.last.at_ms if token.last else 0)
 
 
 _OWN = frozenset({MADE, ITEM, READ, KEPT, GIVEN, RETRIES})
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
+_SEEN = frozenset({*_NAMES, "scope"})  # `scope`: for the expressions of formats whose variables have scopes
 
 
 class Names(Mapping[str, Json]):
@@ -85,6 +86,9 @@ class Names(Mapping[str, Json]):
 
     def __len__(self) -> int:
         return len(_NAMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _SEEN
 
     def __getitem__(self, name: str) -> Json:
         token, run = self._token, self._moment.run
@@ -107,7 +111,7 @@ class Names(Mapping[str, Json]):
                 return {"id": run.run_id, "workflow": run.workflow, "started_at": started_at, "tags": dict(run.tags)}
             case "now":
                 return iso(self._moment.now_ms)
-            case "branch" | "scope":  # `scope`: for the expressions of formats whose variables have scopes
+            case "branch" | "scope":
                 return branch_of(token) if name == "branch" else scope_of(token)
         raise KeyError(name)
 

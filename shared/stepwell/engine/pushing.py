@@ -27,7 +27,7 @@ def pushes(token: Token, *names: str, sent_for: int | None = None) -> bool:
     """Tells whether the token's last record is for the message of these names."""
     if token.last is None:
         return token.slot == sent_for
-    return is_for(token.last.by, token.slot, names, sent_for)
+    return token.last.by in names or token.slot == sent_for  # as `is_for` tells
 
 
 def is_stale(token: Token, slot: int, *names: str) -> bool:
@@ -36,10 +36,9 @@ def is_stale(token: Token, slot: int, *names: str) -> bool:
     The starts that a run gathers make no wake stale: the one with which it begins, when it is due, may find another
     start in the slot where it was to write. Nor do the parts of a wait.
     """
-    last = token.last
-    if last is not None and last.kind is Kind.GATHERED:
-        return False
-    return not is_left_to(token, *names, sent_for=slot)
+    if token.last is None:
+        return token.slot != slot
+    return token.last.kind is not Kind.GATHERED and not is_left_to(token, *names, sent_for=slot)
 
 
 def is_left_to(token: Token, *names: str, sent_for: int | None = None) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
+from stepwell.definition.compiled import Expression
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
-from stepwell.engine.copying import changed
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.durable.turns import Suspended
 from stepwell.engine.forks.branches import fork_over
 from stepwell.engine.names import Moment, Names, node_of
@@ -19,6 +20,7 @@ from stepwell.errors import ExpressionError, KeptFailure
 from stepwell.values import dataclass
 
 
+@quick
 @dataclass(frozen=True)  # no slots: `changed` copies it
 class Ended:
     """The end of a node's attempt: its result or failure, and its writes."""
@@ -76,11 +78,12 @@ def validation_failure(error: ExpressionError, node: str, attempt: int) -> Failu
 
 
 def _route(moment: Moment, token: Token, ended: Ended) -> Way:
-    rules = moment.graph.nodes[ended.node].rules
+    node = moment.graph.nodes[ended.node]
+    diverges, branches, onward = node.stages
     names = _Seen(moment, token, ended)
     taken: tuple[str, ...] = ()
     failure = ended.failure
-    if rule := names.first(rule for rule in rules if rule.stage == "diverge"):
+    if rule := names.first(diverges):
         if rule.to or rule.fail:
             return Way(_follow(moment, token, ended, rule, names), (rule.id,))
         taken, failure = (rule.id,), None  # `continue`: the error is dealt with
@@ -90,17 +93,15 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
             return way
         names = _Seen(moment, token, ended, skipped=True)
     skipped = failure is not None
-    rule = names.first(rule for rule in rules if rule.stage == "branch")
+    rule = names.first(branches)
     if rule is not None and not (rule.to or rule.fail):
         taken, rule = (*taken, rule.id), None  # `continue`: no other branch is looked at
-    node = moment.graph.nodes[ended.node]
-    following = [rule for rule in rules if rule.stage not in _LOOKED_AT]
-    if rule is None and node.fan_out == "all" and (matching := names.all(following)):
+    if rule is None and node.fan_out == "all" and (matching := names.all(onward)):
         way = _forked(moment, token, node, matching, names)
         return replace(way, rules=(*taken, *way.rules), skipped=skipped)
-    if rule := rule or names.first(following):
+    if rule := rule or names.first(onward):
         return Way(_follow(moment, token, ended, rule, names), (*taken, rule.id), skipped)
-    if not rules:
+    if not node.rules:
         return Way(_completed(moment.graph, token, ended), taken, skipped)
     return Way(End(Status.FAILED, _no_match(ended.node)), taken, skipped)
 
@@ -109,9 +110,6 @@ def _forked(moment: Moment, token: Token, node: Node, matching: tuple[Rule, ...]
     """Returns a fork with a branch for each matching rule, or for each item of its collection."""
     following = step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen, moment.lane)
     return Way(following, tuple(rule.id for rule in matching))
-
-
-_LOOKED_AT = frozenset({"diverge", "branch"})
 
 
 def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure, names: _Seen) -> Way | None:
@@ -184,51 +182,45 @@ class _Seen:
 
     def first(self, rules: Iterable[Rule]) -> Rule | None:
         """Returns the first usable rule whose condition holds."""
-        return next(self._that_hold(rules), None)
+        for rule in rules:
+            if rule.max_uses is not None and self._uses.get(rule.id, 0) >= rule.max_uses:
+                continue
+            if rule.when is None or self._holds(rule, rule.when):
+                return rule
+        return None
 
     def all(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
         """Returns all usable rules whose condition holds."""
-        return tuple(self._that_hold(rules))
+        return tuple(rule for rule in rules if self.first((rule,)))
 
     @property
     def seen(self) -> Names:
         """The names that a fork's branches see again: those of the token, without the event."""
         return self._names if self._ended.event is None else self._names.without_event()
 
-    def _that_hold(self, rules: Iterable[Rule]) -> Iterator[Rule]:
-        for rule in rules:
-            if rule.max_uses is not None and self._uses.get(rule.id, 0) >= rule.max_uses:
-                continue
-            if rule.when is None or self._holds(rule):
-                yield rule
-
-    def _holds(self, rule: Rule) -> bool:
-        if rule.when is None:
-            return True
+    def _holds(self, rule: Rule, when: Expression) -> bool:
         try:
-            value = rule.when.evaluate(self._names)
+            value = when.evaluate(self._names)
         except ExpressionError:
-            if self._asks_for_what_is_not_there(rule):
+            if self._asks_for_what_is_not_there(when):
                 return False
             raise
         if not isinstance(value, bool):
             raise ExpressionError(
-                f"{rule.id}: the condition `{rule.when.text}` gave {type(value).__name__}, not true or false",
+                f"{rule.id}: the condition `{when.text}` gave {type(value).__name__}, not true or false",
                 hint="compare it: `… == …`, or use has(…)",
             )
         return value
 
-    def _asks_for_what_is_not_there(self, rule: Rule) -> bool:
+    def _asks_for_what_is_not_there(self, when: Expression) -> bool:
         """`error.type == …` after a result, `result.amount > …` after an error: no match, not a mistake.
 
         Nor is `event.amount > …` where no event has ended the wait.
         """
-        if rule.when is None:
-            return False
         failed = self._ended.failure is not None
-        if "event" in rule.when.names and self._ended.event is None:
+        if "event" in when.names and self._ended.event is None:
             return failed or self._moment.graph.nodes[self._ended.node].wait is not None
-        return (failed and "result" in rule.when.names) or (not failed and rule.when.reads_error)
+        return (failed and "result" in when.names) or (not failed and when.reads_error)
 
 
 def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule, names: _Seen) -> Next:
@@ -267,7 +259,8 @@ def _enter(moment: Moment, token: Token, target: str) -> Next:
 
 def step_limit(moment: Moment, token: Token, name: str) -> End | None:
     """Ends a run that has reached its maximum number of records."""
-    if token.slot - max(token.began_slot, 0) < moment.max_steps:  # what a function began anew with is behind it
+    behind = token.began_slot if token.began_slot > 0 else 0  # a function has begun anew there
+    if token.slot - behind < moment.max_steps:
         return None
     message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"
     return End(Status.FAILED, Failure("step_limit", "step", message, step=name))

@@ -231,7 +231,7 @@ def record(
         if kind in _OF_STEP and isinstance(moment.turn.result, Suspended):
             parts["arguments"] = moment.turn.result.asked.arguments
     at_ms = moment.ms_after(token)
-    return changed(_BLANK, slot=token.next_slot, kind=kind, by=moment.by, at_ms=at_ms, node=node, rules=rules, **parts)
+    return changed(_BLANK, slot=token.slot + 1, kind=kind, by=moment.by, at_ms=at_ms, node=node, rules=rules, **parts)
 
 
 _BLANK = Record(0, Kind.MOVED, "", 0)

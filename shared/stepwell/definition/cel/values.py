@@ -129,7 +129,7 @@ def to_json(value: Value, budget: Budget, depth: int = JSON_DEPTH) -> Json:
     if kind is str or value is None or kind is bool:
         return value
     if kind is int:
-        return _integer(value)
+        return value if -UINT_MAX < value < UINT_MAX else _integer(value)
     if kind is float:
         return _finite(value)
     if depth == 0:

@@ -124,8 +124,10 @@ def _operation(moment: Moment, token: Token, turn: Turn, result: Suspended) -> A
 
 def of_operation(moment: Moment, made: Record) -> Record:
     """Returns the record of an attempt as one of the operation that the function awaits."""
-    result = moment.turn.result if moment.turn is not None else None
-    if made.kind not in {Kind.BEGAN, Kind.STEP} or not isinstance(result, Suspended):
+    if moment.turn is None or made.kind not in {Kind.BEGAN, Kind.STEP}:
+        return made
+    result = moment.turn.result
+    if not isinstance(result, Suspended):
         return made
     return replace(made, rules=(result.asked.kind, *made.rules)) if result.asked.kind in (RUN, TRANSACT) else made
 

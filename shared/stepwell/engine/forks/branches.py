@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from stepwell.definition.compiled import Collection
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
@@ -147,6 +148,7 @@ def branch_id(fork: str, index: int) -> str:
     return f"{fork}.{index}"
 
 
+@lru_cache(1_024)
 def parent_of(token: str) -> tuple[str, int, int] | None:
     """Returns (parent, slot of its fork, index) of a branch; None for the root."""
     head, slash, tail = token.rpartition("/")
@@ -218,7 +220,7 @@ class Branches:
         self._names = Names(changed(moment, now_ms=fork.since_ms or last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
-        self._id = fork_id(parent.id, parent.slot)
+        self.id = fork_id(parent.id, parent.slot)
         self._alike: dict[int, tuple[Token, Branch, Sequence[Json] | None]] = {}  # by the first branch of a group
 
     def at(self, index: int) -> Token:
@@ -231,7 +233,7 @@ class Branches:
         item = None if items is None else items[index - span.start]
         taken = dict(self.fork.taken).get(index, "") if self.fork.taken else ""
         own = changed(branch, index=index, item=item, needs=needs, taken=taken)
-        return changed(token, id=branch_id(self._id, index), branch=own)
+        return changed(token, id=branch_id(self.id, index), branch=own)
 
     def _shared(self, group: Group) -> tuple[Token, Branch, Sequence[Json] | None]:
         """What the branches of a group have in common, and their items."""

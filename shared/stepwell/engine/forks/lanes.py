@@ -88,12 +88,18 @@ class LaneLog:
     def add(self, batch: Batch) -> None:
         """Takes the batch of the next slot."""
         self.batches.append(batch)
+        arrived: list[int] = []
         for index, record in batch.records.items():
-            self._records.setdefault(index, []).append(record)
+            if index in self._records:
+                self._records[index].append(record)
+            else:
+                self._records[index] = [record]
             if isinstance(record.next, End):
                 self._ends[index] = record.next
+                if record.next.status is not Status.CANCELLED:
+                    arrived.append(index)
         self._moved |= batch.moved
-        self._last = [index for index in batch.records if self.has_arrived(index)] or self._last
+        self._last = arrived or self._last
 
     def records(self, index: int) -> list[Record]:
         """Returns the branch's records that lie here."""

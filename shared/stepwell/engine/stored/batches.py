@@ -90,8 +90,7 @@ def _mark_of(following: Json) -> str | None:
 
 
 def _row_of(record: Record, token: str) -> dict[str, Json]:
-    row = record_json(record)
-    return row | {"by": record.by.replace("%", "%25").replace(token, "%t")}
+    return record_json(record) | {"by": record.by.replace("%", "%25").replace(token, "%t")}
 
 
 def _with_token(by: str, token: str) -> str:

@@ -115,12 +115,13 @@ def number_of_next(following: Next | None) -> int:
 
     Nor must code that joins a step's result with what comes end the wait of a step that is answered.
     """
-    if isinstance(following, Pause):
-        return formats.ANSWERED if following.then == ALONE else formats.FORMAT
-    if isinstance(following, Fork) and following.taken:
-        return formats.FINISHING
-    is_gathered = isinstance(following, Fork) and following.lane
-    return max(formats.FORMAT, formats.GATHERED) if is_gathered else formats.FORMAT
+    match following:
+        case Pause(then=then):
+            return formats.ANSWERED if then == ALONE else formats.FORMAT
+        case Fork(taken=taken, lane=lane):
+            return formats.FINISHING if taken else max(formats.FORMAT, formats.GATHERED) if lane else formats.FORMAT
+        case _:
+            return formats.FORMAT
 
 
 def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
@@ -133,7 +134,9 @@ def told_failure(failure: Failure | None) -> dict[str, Json] | None:
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:
-    out = plain(record, skip=_APART) | _said(record)
+    out = plain(record, skip=_APART)
+    if record.evaluator != _UNSAID["evaluator"]:
+        out["evaluator"] = record.evaluator
     if record.output_at >= 0:
         out.pop("output", None)
     if record.error:
@@ -160,8 +163,8 @@ _RARE = ("by_arrival", "kept", "since_ms", "lane", "taken", "by_result")  # of a
 _UNSAID_OF_RECORD = {"evaluator": _UNSAID["evaluator"]}
 
 
-def _said(value: Record | Fork) -> dict[str, Json]:
-    """Returns the numbers that the record keeps, if they differ from those of format 1."""
+def _said(value: Fork) -> dict[str, Json]:
+    """Returns the numbers that the record keeps of its fork, if they differ from those of format 1."""
     return {name: part for name, usual in _UNSAID.items() if (part := getattr(value, name, usual)) != usual}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
@@ -24,21 +25,17 @@ class Shape:
     is_open: bool  # it has no slots: `made` may build it
 
 
-_SHAPES: dict[type, Shape] = {}
-
-
-def shape_of(cls: type) -> Shape:
+def _shape(cls: type) -> Shape:
     """The fields of a dataclass."""
-    known = _SHAPES.get(cls)
-    if known is None:
-        all_fields = fields(cls)
-        factories = tuple((f.name, f.default_factory) for f in all_fields if f.default_factory is not MISSING)
-        made_once = dict(factories)
-        defaults = tuple((f.name, made_once[f.name]() if f.name in made_once else f.default) for f in all_fields)
-        given = {name: default for name, default in defaults if default is not MISSING and name not in made_once}
-        names = frozenset(name for name, _ in defaults)
-        known = _SHAPES[cls] = Shape(names, defaults, given, factories, not hasattr(cls, "__slots__"))
-    return known
+    all_fields = fields(cls)
+    factories = tuple((f.name, f.default_factory) for f in all_fields if f.default_factory is not MISSING)
+    made_once = dict(factories)
+    defaults = tuple((f.name, made_once[f.name]() if f.name in made_once else f.default) for f in all_fields)
+    given = {name: default for name, default in defaults if default is not MISSING and name not in made_once}
+    return Shape(frozenset(name for name, _ in defaults), defaults, given, factories, not hasattr(cls, "__slots__"))
+
+
+shape_of: Callable[[type], Shape] = cache(_shape)
 
 
 def plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
