@@ -134,8 +134,8 @@ def attempt(http: HttpSteps | None, method: str = "GET", path: str = "/", **more
                "body": more.pop("body", "json")}  # fmt: skip
     values = {
         "run": f"http:{method} https://{HOST}", "input": more.pop("given", None), "run_id": "r1", "workflow": "w",
-        "token": "0", "node": "n", "attempt": 1, "key": "r1:0:4", "timeout_ms": 5_000, "resumed": None, "state": {},
-        "request": request, **more,
+        "token": "0", "node": "n", "attempt": 1, "key": "r1:0:4", "timeout_ms": 5_000, "resumed": None,
+        "read_state": dict, "request": request, **more,
     }  # fmt: skip
     steps = FunctionSteps(Path(), RealClock(), Calls() if http is None else Calls(http))
     return run_now(steps.run(StepCall(**values)))

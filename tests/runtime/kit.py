@@ -218,7 +218,7 @@ class Folder:
     def run_named(self, run: str, given: Json = None, **changes: Any) -> Outcome:
         values: dict[str, Any] = {
             "run": run, "input": given, "run_id": "r1", "workflow": "w", "token": "0",
-            "node": "n", "attempt": 1, "key": "r1:0:0", "timeout_ms": 5_000, "resumed": None, "state": {},
+            "node": "n", "attempt": 1, "key": "r1:0:0", "timeout_ms": 5_000, "resumed": None, "read_state": dict,
         }  # fmt: skip
         return run_now(self.steps.run(StepCall(**{**values, **changes})))
 

@@ -100,7 +100,7 @@ def test_nobody_who_shares_a_message_waits_for_a_step_that_took_long_when_it_las
             sys.modules["m"].GATE.set()
 
         long_ms = int(LONG_SECONDS * 1_000)
-        call = StepCall("python:m.gated", None, "r1", "w", "0", "n", 1, "k", 2 * long_ms, None, {},
+        call = StepCall("python:m.gated", None, "r1", "w", "0", "n", 1, "k", 2 * long_ms, None, dict,
                         late_ms=long_ms, is_shared=True, late=late)  # fmt: skip
         outcome = await steps.run(call)
         assert outcome.value is True

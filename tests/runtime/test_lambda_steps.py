@@ -38,7 +38,7 @@ class Functions:
 
 def attempt(functions: Functions | None, given: Any = None, run: str = "lambda:score:live") -> Outcome:
     steps = FunctionSteps(Path(), RealClock(), Calls(lambdas=LambdaSteps(functions)))
-    return run_now(steps.run(StepCall(run, given, "r1", "w", "0", "n", 2, "r1:0:4", 5_000, None, {})))
+    return run_now(steps.run(StepCall(run, given, "r1", "w", "0", "n", 2, "r1:0:4", 5_000, None, dict)))
 
 
 def test_the_input_is_the_payload_and_the_answer_the_result() -> None:

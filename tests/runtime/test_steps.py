@@ -135,7 +135,7 @@ def test_input_that_does_not_fit_is_a_validation_error_that_names_the_parameter(
 
 
 def test_ctx_gets_the_context_and_its_type_may_be_known_to_the_type_checker_alone(m: Folder) -> None:
-    outcome = m.run("m.context", {"n": 5}, state={"s": 1}, resumed={"kind": "timer"}, attempt=3)
+    outcome = m.run("m.context", {"n": 5}, read_state=lambda: {"s": 1}, resumed={"kind": "timer"}, attempt=3)
     assert outcome.value == ["r1", "n", 3, "r1:0:0", 5.0, {"s": 1}, {"kind": "timer"}, 5]
 
 
@@ -150,7 +150,7 @@ def test_a_step_that_changes_its_input_or_state_changes_neither_the_token_nor_th
     """Law 8: what a step did to its arguments is in no record, so it must not be in the token either."""
     steps = folder(m="def f(order, ctx):\n order['lines'].append(9)\n ctx.state['s']['t'] = 9\n return order")
     given, state = {"order": {"lines": [1]}}, {"s": {"t": 1}}
-    assert steps.run("m.f", given, state=state).value == {"lines": [1, 9]}
+    assert steps.run("m.f", given, read_state=lambda: state).value == {"lines": [1, 9]}
     assert (given, state) == ({"order": {"lines": [1]}}, {"s": {"t": 1}})
 
 

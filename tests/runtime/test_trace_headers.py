@@ -17,7 +17,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def called(**changes: Any) -> StepCall:
     values: dict[str, Any] = {
         "run": "lambda:score", "input": {}, "run_id": "r1", "workflow": "w", "token": "0", "node": "n", "attempt": 1,
-        "key": "k", "timeout_ms": 5_000, "resumed": None, "state": {}, "trace": TRACE,
+        "key": "k", "timeout_ms": 5_000, "resumed": None, "read_state": dict, "trace": TRACE,
     }  # fmt: skip
     return StepCall(**{**values, **changes})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -80,15 +80,14 @@ async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: N
     await parts.ports.queue.send(lane, body, parts.ports.clock.now_ms() + NEWER_FORMAT_MS)
 
 
-async def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget) -> None:
+def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget) -> Awaitable[None]:
     if lane is Lane.WORK and isinstance(message, Wake):
-        await parts.worker.handle(message, budget)
-    elif lane is Lane.WORK and isinstance(message, Update):
-        await parts.updates.handle(message)
-    elif lane is Lane.WORK and isinstance(message, Erase):
-        await parts.eraser.again(message)
-    else:
-        await coordinate(parts, message, budget)
+        return parts.worker.handle(message, budget)
+    if lane is Lane.WORK and isinstance(message, Update):
+        return parts.updates.handle(message)
+    if lane is Lane.WORK and isinstance(message, Erase):
+        return parts.eraser.again(message)
+    return coordinate(parts, message, budget)
 
 
 async def coordinate(parts: Assembly, message: Message, budget: Budget) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,11 +94,11 @@ class FunctionSteps:
             found = made if callable(made) else None
         return found or not_loaded(run, error or UnknownStepError(f"{run} is no step"))
 
-    async def run_function(self, call: StepCall, function: Function) -> Outcome:
+    def run_function(self, call: StepCall, function: Function) -> Awaitable[Outcome]:
         """Runs one attempt of the function."""
-        callback = step_callback(call.run_id, call.token, call.key)
+        callback = step_callback(call.run_id, call.token, call.key) if self._links else None
         url = partial(self._callback_url, self._links, callback) if self._links and callback else None
-        return await self._attempted(call, lambda over: _call(function, call, over, url))
+        return self._attempted(call, lambda over: _call(function, call, over, url))
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
         return await self._sessions_of(logbook).ran(
@@ -123,7 +123,7 @@ class FunctionSteps:
         if call.late is not None and not attempt.ends_within(wait_seconds):
             await call.late()
         made, error = attempt.result()
-        over.set()
+        over.is_set = True
         if isinstance(made, Outcome):
             return made
         error = error or BadOutputError("the step came to no end")
@@ -170,14 +170,10 @@ class FunctionSteps:
 class _Over:
     """Tells a step that asks by its heartbeat whether its attempt's time is up."""
 
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
+    is_set = False
 
     def beat(self) -> None:
-        if self._is_set:
+        if self.is_set:
             raise StepInterrupted
 
 

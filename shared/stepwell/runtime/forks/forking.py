@@ -110,8 +110,12 @@ class Forking:
     async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> list[FoundInput]:
         """Adds the branch to its join. Returns what follows: its parent, to join or to be pushed on already.
 
-        Otherwise it is a branch that can begin now because this one has ended, or nothing.
+        Otherwise it is a branch that can begin now because this one has ended, or nothing. A branch that ended in its
+        lane has arrived with that record: often a later one of that lane asks for both.
         """
+        lane = at.lane.state if at.lane is not None else None
+        if lane is not None and lane.has_arrived(effect.index) and not lane.asks(effect.index):
+            return []
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
@@ -143,12 +147,12 @@ class Forking:
         return [FoundInput(first, None)] if first is not None and is_to_begin(first.token) else []
 
     async def _arrived(self, at: Standing, fork: ForkedParent, page: int) -> Joined | None:
-        """Adds the branch to its page's join and returns the join; None if a later branch of its lane will do that.
+        """Adds the branch to its page's join and returns the join; None if a branch of its lane will ask for it.
 
-        A branch that ended in its lane has arrived with that record. Of two that write last, the later one sees both.
+        Of two that write last, the later one sees both.
         """
         if at.lane is not None and at.lane.state.has_arrived(at.index):
-            return await self._page(fork, page) if at.lane.state.asks(at.index) else None
+            return await self._page(fork, page)
         member = member_of(at.index, at.token)
         joined = await self._ports.log.arrive(at.run_id, join_name(fork, page), member, in_order=fork.fork.by_arrival)
         if at.lane is None:

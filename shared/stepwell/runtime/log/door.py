@@ -129,9 +129,11 @@ class Door:
             action = self.decide(at, given, by)
             if not isinstance(action, Write) or (action.also and (at.is_open or not transacts)):
                 return Answer(at, action)
-            if (before := _outrun(at, by) or _gathered(at, action)) is not None:
-                return before
-            records = _together(at.open_records, action.record)
+            records: Sequence[Record] = (action.record,)
+            if at.batch is not None:
+                if (before := _outrun(at, by) or _gathered(at, action)) is not None:
+                    return before
+                records = _together(at.open_records, action.record)
             at, found = await self._appended(at, action, records, by, budget)
             match found:
                 case None:

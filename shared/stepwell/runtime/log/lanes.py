@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
 from dataclasses import replace
+from types import coroutine
 from typing import Any, TypeAlias
 
 from stepwell import limits
@@ -128,18 +129,20 @@ class RunLane:
     def __init__(self, log: Log, blobs: Blobs, run_id: str, state: LaneLog) -> None:
         self._log, self._blobs, self._run_id, self.state = log, blobs, run_id, state
         self.is_shared = False  # by the branches of a message: records are collected
-        self._may_be_closed = False  # a failure of one may have ended the others
+        self.may_be_closed = False  # a failure of one may have ended the others
         self._ready: dict[int, Record] = {}
         self._leaving: set[int] = set()
 
-    async def append(self, index: int, record: Record, wake: OnwardWake) -> None:
+    def append(self, index: int, record: Record, wake: OnwardWake) -> Awaitable[None]:
         """Writes a branch's next record if its slot lies in this lane. `decided` then tells which record is there."""
         self._ready[index] = record
         if self.is_shared and not _is_urgent(record):
-            await Ready(self, index, record, None if isinstance(record.next, End) else wake)
-        else:
-            await self.commit(going_on=[index])
-            self._may_be_closed = self.is_shared
+            return Ready(self, index, record, None if isinstance(record.next, End) else wake)
+        return self._append_now(index)
+
+    async def _append_now(self, index: int) -> None:
+        await self.commit(going_on=[index])
+        self.may_be_closed = self.is_shared
 
     async def leave(self, index: int, wake: OnwardWake, *, at_once: bool) -> None:
         """Moves the branch's next slot to its own log, unless the branch has ended."""
@@ -151,11 +154,10 @@ class RunLane:
                 await self.commit()
 
     async def look_again(self) -> None:
-        """Reads what others wrote if one of these branches failed: no step begins in a fork that has closed."""
-        if self._may_be_closed:
-            self._may_be_closed = False
-            for one in await self._log.read_log(self._run_id, self.state.place.name, self.state.next_slot - 1):
-                self.state.add(decode_batch(await fetch(one.body, self._blobs), self.state.place.fork))
+        """Reads what others wrote, after one of these branches failed: no step begins in a fork that has closed."""
+        self.may_be_closed = False
+        for one in await self._log.read_log(self._run_id, self.state.place.name, self.state.next_slot - 1):
+            self.state.add(decode_batch(await fetch(one.body, self._blobs), self.state.place.fork))
 
     async def commit(self, leaving: Iterable[int] = (), going_on: Collection[int] = ()) -> None:
         """Puts what is ready at the next slot; after a refusal, what is still undecided, one slot further.
@@ -181,6 +183,8 @@ class RunLane:
             if isinstance(found, str):
                 batch = decode_batch(await fetch(found, self._blobs), self.state.place.fork)
             self.state.add(batch)
+            if not isinstance(found, str):  # nothing is undecided
+                break
         self._ready.clear()
         self._leaving.clear()
 
@@ -224,28 +228,6 @@ class Ready:
         return self.wake is not None and is_done and not state.holds(self.index)
 
 
-class _Until:
-    """Awaiting it drives a coroutine to its end, or until it has a record ready."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[Any, Any, Ready | None]:
-        given = None
-        while True:
-            try:
-                asked = self._work.send(given)
-            except StopIteration:
-                return None
-            if isinstance(asked, Ready):
-                return asked
-            try:
-                given = yield asked
-            except GeneratorExit:
-                self._work.close()
-                raise
-
-
 class Crew:
     """Runs the branches of one message in turns: each until it has a record ready; then those are written.
 
@@ -262,26 +244,39 @@ class Crew:
     @property
     def must_not_wait(self) -> bool:
         """Tells whether records are to be written or branches to go on: neither may wait for another's step."""
-        return bool(self._waiting) or any(ready.wake is not None for _, ready in self._written)
+        return bool(self._waiting or (self._written and any(ready.wake is not None for _, ready in self._written)))
 
     @property
     def _all(self) -> list[tuple[Work, Ready]]:
         return [*self._written, *self._waiting]
 
-    async def run(self, work: Work) -> None:
+    def run(self, work: Work) -> Awaitable[None]:
         """Drives one branch until it ends, or has a record ready."""
-        if not self._lanes:
-            await work
-            return
-        ready = await _Until(work)
-        if ready is not None:
-            self._waiting.append((work, ready))
+        return self._run(work) if self._lanes else work
+
+    @coroutine
+    def _run(self, work: Work) -> Generator[Any, Any, None]:
+        given = None
+        while True:
+            try:
+                asked = work.send(given)
+            except StopIteration:
+                break
+            if isinstance(asked, Ready):
+                self._waiting.append((work, asked))
+                break
+            try:
+                given = yield asked
+            except GeneratorExit:
+                work.close()
+                raise
         for lane in self._lanes:
-            await lane.look_again()
+            if lane.may_be_closed:
+                yield from lane.look_again().__await__()
 
     async def finish(self) -> None:
         """Writes what is ready and runs all branches to their ends."""
-        while self._all:
+        while self._written or self._waiting:
             if not self._written:
                 await self.leave((), going_on=[ready.index for _, ready in self._waiting])
                 self._written, self._waiting = self._waiting, self._written

@@ -95,21 +95,22 @@ class Logbook:
         fork = await self.fork(run_id, parent_id, slot, known)
         if fork is None or index >= fork.fork.width:
             return None
-        begun = await self._before_first_record(fork, index)
+        lane = known.lane_of(fork.id, index) if known is not None and known.lanes else None
+        begun = await self._before_first_record(fork, index, lane)
         if fork.fork.lane:
-            return await self._in_lane(begun, fork, index, known, fresh=fresh)
+            return await self._in_lane(begun, fork, index, fresh=fresh)
         if fresh and await self._slots.is_blank(run_id, token_id):
             return await self.refreshed(begun) if begun.run.is_paused else begun
         return await self._folded(begun)
 
-    async def _in_lane(
-        self, begun: Standing, fork: ForkedParent, index: int, known: Forks | None, *, fresh: bool
-    ) -> Standing:
+    async def _in_lane(self, begun: Standing, fork: ForkedParent, index: int, *, fresh: bool) -> Standing:
         """Returns a branch that begins in a lane. The lane is read first: a branch never moves back into it."""
-        place = lane_at(fork.fork, fork.id, index)
-        lane = known.lanes.get(place.name) if known is not None else None
-        lane = lane or await self.lanes.read(begun.run_id, place)
-        at = changed(begun, token=fold(lane.state.records(index), begun.token), lane=lane)
+        lane, at = begun.lane, begun
+        if lane is None:
+            lane = await self.lanes.read(begun.run_id, lane_at(fork.fork, fork.id, index))
+            at = changed(begun, lane=lane)
+        if records := lane.state.records(index):
+            at = changed(at, token=fold(records, begun.token))
         is_own = lane.state.has_moved(index) and not at.token.ended
         if is_own and not (fresh and await self._slots.is_blank(begun.run_id, at.token.id)):
             return await self._folded(at)
@@ -162,9 +163,9 @@ class Logbook:
                 at = at.after(record)
         return at
 
-    async def _before_first_record(self, fork: ForkedParent, index: int) -> Standing:
+    async def _before_first_record(self, fork: ForkedParent, index: int, lane: RunLane | None = None) -> Standing:
         """Returns the branch before its first record, with the results of the branches that it needs."""
-        at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1, lane=None)
+        at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1, lane=lane)
         branch = at.token.branch
         if branch is None or not branch.needs:
             return at
@@ -355,12 +356,13 @@ class Logbook:
 
     async def _lane_decided(self, at: Standing, lane: RunLane, write: Write) -> Record | None:
         """Returns the record that has this slot in the lane, written now or before; None: it is in the own log."""
-        if lane.state.holds(at.index):
+        index = at.index
+        if lane.state.holds(index):
             if stays(write):
-                await lane.append(at.index, write.record, lambda: at.after(write.record).wake())
+                await lane.append(index, write.record, lambda: at.after(write.record).wake())
             else:
                 await self.leave(at, at_once=write.record.kind is Kind.STEP)
-        return lane.state.decided(at.index, write.record.slot)
+        return lane.state.decided(index, write.record.slot)
 
     async def save_if_due(self, at: Standing) -> Standing:
         """Saves a snapshot if enough records follow the last one, so that loading does not grow with history.
@@ -368,7 +370,7 @@ class Logbook:
         For a wide fork two records are enough, as each message to its branches reads the parent again. While a batch is
         open, nothing is saved.
         """
-        if at.is_open:
+        if at.batch is not None and at.is_open:
             return at
         last = at.token.last
         is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > last.next.chunk
@@ -381,12 +383,13 @@ class Logbook:
         return at
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
-        forked_ms = at.token.branch.started_ms if at.token.branch else 0
-        now_ms = max(self._clock.now_ms(), forked_ms)
+        now_ms, branch = self._clock.now_ms(), at.token.branch
+        if branch is not None and now_ms < branch.started_ms:
+            now_ms = branch.started_ms
+        graph = at.graph if at.turn is None else with_operation(at.graph, at.turn)
         return Moment(
-            with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn,
-            at.permitted, at.spent, self._lane,
-        )  # fmt: skip
+            graph, at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn, at.permitted, at.spent, self._lane
+        )
 
     async def graph_of(self, header: Header) -> Graph:
         return await self._catalog.pinned(header.version, self._notes)

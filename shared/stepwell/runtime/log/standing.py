@@ -8,7 +8,7 @@ from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.copying import changed, quick
 from stepwell.engine.durable.turns import Turn
 from stepwell.engine.fold import apply
-from stepwell.engine.forks.branches import Branches, fork_id
+from stepwell.engine.forks.branches import Branches
 from stepwell.engine.gathering import is_full
 from stepwell.engine.limits.permits import Held
 from stepwell.engine.names import Spent, Undo, node_of
@@ -108,7 +108,7 @@ class Standing:
 
     def after(self, record: Record) -> Standing:
         token = apply(self.token, record)
-        run = with_input(self.run, token)
+        run = self.run if token.gathered is None else with_input(self.run, token)
         return changed(self, token=token, run=run, read=None, turn=None, is_marked=False, spent=None)
 
 
@@ -125,7 +125,7 @@ class ForkedParent:
 
     @property
     def id(self) -> str:
-        return fork_id(self.parent.token.id, self.parent.token.slot)
+        return self.branches.id
 
 
 class Forks(dict[tuple[str, int], ForkedParent]):
@@ -134,6 +134,13 @@ class Forks(dict[tuple[str, int], ForkedParent]):
     def __init__(self) -> None:
         super().__init__()
         self.lanes: dict[str, RunLane] = {}
+
+    def lane_of(self, fork: str, index: int) -> RunLane | None:
+        """Returns the lane of a branch if it is among those that are shared. `fork`: the fork's id."""
+        for lane in self.lanes.values():
+            if index in lane.state.place.indexes and lane.state.place.fork == fork:
+                return lane
+        return None
 
     def apart(self) -> Forks:
         """Returns the forks without the lanes, for a branch that runs beside the others and shares no lane."""

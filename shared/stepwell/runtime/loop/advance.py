@@ -20,6 +20,8 @@ from stepwell.runtime.log.standing import Forks, Standing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
 
+_STANDS = ENDED | PARKED | {Phase.WAITING_TO_COMPENSATE}
+
 
 class Advance:
     """Moves tokens on behalf of everybody but their own workers."""
@@ -57,7 +59,8 @@ class Advance:
         self, at: Standing, by: str, known: Forks | None = None, budget: Budget = UNLIMITED
     ) -> Standing | None:
         """Performs the last record's effects and puts what they find. Returns the token to go on with, if one moved."""
-        return await self._put_found(at, await self._performer.perform(at, by, known), by, budget)
+        found = await self._performer.perform(at, by, known)
+        return await self._put_found(at, found, by, budget) if found else None
 
     async def _put_found(self, at: Standing, founds: Sequence[FoundInput], by: str, budget: Budget) -> Standing | None:
         moved: Standing | None = None
@@ -102,4 +105,4 @@ def _is_same(one: Standing, other: Standing) -> bool:
 
 def can_move(token: Token) -> bool:
     """Tells whether a worker is next: the token has not ended, and does not wait."""
-    return token.phase not in ENDED | PARKED | {Phase.WAITING_TO_COMPENSATE}
+    return token.phase not in _STANDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
@@ -41,7 +42,7 @@ class Attempts:
 
     def policy(self, step: Step) -> Policy:
         """Returns the step's policy. Workers of every pool can do what is no step of users."""
-        if is_own(step):
+        if is_own(step.run):
             return resolve_policy(replace(step, pool=self._pool), StepDefaults())
         return self._steps.policy(step)
 
@@ -56,18 +57,19 @@ class Attempts:
             action = self._tokens(at, action)
         except (UserError, PortError) as error:
             return Outcome(failure=Failure(error.code, "transient", error.message, action.node, action.attempt))
-        if action.step.run.startswith(DETACHED):
+        run = action.step.run
+        if not is_own(run):
+            return await self._steps.run(self._call(at, action, policy, late_ms, late))
+        if run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
-        if action.step.run.startswith(SENDS):
+        if run.startswith(SENDS):
             return await self._performer.sending.send(at, action)
-        call = self._call(at, action, policy, late_ms, late)
-        if action.step.run.startswith(IN_SESSION):
-            return await self._steps.run_in_session(call, at, self._logbook)
-        return await self._steps.run(call)
+        return await self._steps.run_in_session(self._call(at, action, policy, late_ms, late), at, self._logbook)
 
     def _call(self, at: Standing, action: RunStep, policy: Policy, late_ms: int, late: Late | None) -> StepCall:
-        limit_ms = deadline_ms(at.graph, at.run, at.token)
-        left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._clock.now_ms(), 1)
+        timeout_ms, limit_ms = policy.timeout_ms, deadline_ms(at.graph, at.run, at.token)
+        if limit_ms is not None:
+            timeout_ms = min(timeout_ms, max(limit_ms - self._clock.now_ms(), 1))
         node = action.node if action.undo is None else f"{action.node}.compensate"
         return StepCall(
             run=action.step.run,
@@ -78,12 +80,12 @@ class Attempts:
             node=node,
             attempt=action.attempt,
             key=action.key,
-            timeout_ms=min(policy.timeout_ms, left_ms),
+            timeout_ms=timeout_ms,
             resumed=action.resumed,
-            state=state_of(at.token),
+            read_state=partial(state_of, at.token),
             shown=at.graph.seen_as(node),
             request=action.request,
-            trace=_trace(at),
+            trace=_trace(at) if at.header.trace else "",
             emit=self._outputs.of(at, action).emit,
             late_ms=late_ms,
             is_shared=late is not None and not at.is_open,
@@ -91,13 +93,12 @@ class Attempts:
         )
 
 
-def is_own(step: Step) -> bool:
+@lru_cache(1_024)
+def is_own(run: str) -> bool:
     """Tells whether this is no step of users: it starts a run, sends an event, or is a part of a durable function."""
-    return step.run.startswith((DETACHED, IN_SESSION, SENDS))
+    return run.startswith((DETACHED, IN_SESSION, SENDS))
 
 
 def _trace(at: Standing) -> str:
-    """Returns the `traceparent` for the step; "" if the caller gave none."""
-    if not at.header.trace:
-        return ""
+    """Returns the `traceparent` for the step, of a run whose caller gave one."""
     return traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1))

@@ -75,7 +75,7 @@ class Pauses:
 
 def stopping(pauses: Mapping[str, WorkflowPause], workflow: str) -> WorkflowPause | None:
     """Returns the pause that stops runs of this workflow: its own, or that of all. None: no pause does."""
-    return pauses.get(workflow) or pauses.get(EVERY)
+    return pauses.get(workflow) or pauses.get(EVERY) if pauses else None
 
 
 def _pause_of(workflow: str, body: str) -> WorkflowPause:

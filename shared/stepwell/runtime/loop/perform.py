@@ -77,7 +77,7 @@ class Performer:
                 found += await self.mailbox.pending(at)
             else:
                 await self._perform(at, effect)
-        return found + await self.children.tell(at)
+        return found if at.header.parent is None else found + await self.children.tell(at)
 
     async def _perform(self, at: Standing, effect: Effect) -> None:
         match effect:

@@ -101,8 +101,10 @@ class Worker:
         at = self._gathering(await self._load(turn, fresh=own.slot < 0), turn)
         at = await self._untaken(at) if at is not None and _yields(turn) else at
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
-            at, turn = await self._once(at, turn), changed(turn, fresh=False) if turn.fresh else turn
-            at = None if at is None else at.caught_up
+            # one record further; None: this wake has nothing left to do, or the run pauses
+            at = await (self._next(at, turn) if at.batch is not None and at.is_open else self._settled(at, turn))
+            turn = changed(turn, fresh=False) if turn.fresh else turn
+            at = at.caught_up if at is not None and at.lane is not None else at
 
     async def _untaken(self, at: Standing) -> Standing | None:
         """Returns the token that a spare message found; None if a worker has taken its run up, perhaps just now."""
@@ -129,23 +131,21 @@ class Worker:
             return at
         return changed(at, batch=OpenBatch(self._ports.clock))
 
-    async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
-        """Moves the token one record further. Returns None if this wake has nothing left to do, or the run pauses."""
-        return await (self._next(at, turn) if at.is_open else self._settled(at, turn))
-
     async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
         """Moves the token one record further after the last record's effects. Records in an open batch have none."""
-        if is_held(at.run, at.token) and can_move(at.token):
+        if at.run.is_paused and is_held(at.run, at.token) and can_move(at.token):
             return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
-        if moved is not None or at.token.ended:  # nothing follows an end but its effects
+        if moved is not None or at.token.end is not None:  # nothing follows an end but its effects
             return None if moved is None else changed(moved, lease=turn.budget)
         if await self._stopping.stops(at):  # the effects have given back what its last step held
             return await self._rests(at)
         is_behind = at.header.status is Status.PENDING and not at.run.started_ms  # read before it was picked up
         if is_behind and has_begun(at.token):
             at = await self._logbook.refreshed(at)
-        return await self._next(await self._performer.rollback.prepare(at, turn.by), turn)
+        if at.token.undoing is not None:
+            at = await self._performer.rollback.prepare(at, turn.by)
+        return await self._next(at, turn)
 
     async def _rests(self, at: Standing) -> Standing | None:
         """Stops for a pause. Returns the token if that is over and it goes on here; None if it rests or was woken."""
@@ -156,20 +156,20 @@ class Worker:
 
     async def _next(self, at: Standing, turn: _Turn) -> Standing | None:
         answer = await self._asked(at, turn)
-        if answer.at.is_open and not answer.is_mine and not isinstance(answer.action, RunStep):
-            return await self._closed(answer.at, turn)
         match answer.action:
+            case RunStep() as action if not action.taken:
+                return await self._attempt(answer.at, action, turn)
+            case RunStep() as action:
+                found, own = await taken(self._logbook, action), resolve_policy(action.step, StepDefaults())
+                return await self._ended(answer.at, action, found, own, turn)
+            case _ if answer.at.is_open and not answer.is_mine:
+                return await self._closed(answer.at, turn)
             case Rest(int(until_ms)):
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake, at.header.created_ms)
             case Rest() if is_held(answer.at.run, answer.at.token):
                 return await self._rests(answer.at)
             case Hold() as action:
                 return await self._held(answer.at, action)
-            case RunStep() as action if action.taken:
-                found, own = await taken(self._logbook, action), resolve_policy(action.step, StepDefaults())
-                return await self._ended(answer.at, action, found, own, turn)
-            case RunStep() as action:
-                return await self._attempt(answer.at, action, turn)
             case Write() if answer.is_mine:
                 return await self._after(answer, turn)
             case Write():  # it writes to the user's tables, which may be the default pool's alone
@@ -193,23 +193,25 @@ class Worker:
         while True:
             given = Woken(at.token.slot)
             answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
-            if answer.at.is_open:
-                return answer
-            if isinstance(answer.action, PickUp | AskPermit):
-                asked = answer.action if isinstance(answer.action, AskPermit) else None
-                ready = self._permitted(answer.at, asked, turn) if asked else self._pick_up(answer.at, turn)
-                found = await ready
-                if isinstance(found, Answer):
-                    return found
-                at = found
-            elif isinstance(answer.action, AskCost):
-                at = changed(answer.at, spent=await self._spending(answer.at, answer.action.cap_usd))
-            elif isinstance(answer.action, AskFunction):
-                if at.turn is not None:
-                    raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
-                at = await self._steps.asked(answer.at, self._logbook)
-            else:
-                return answer
+            found: Standing | Answer
+            match answer.action:
+                case _ if answer.at.batch is not None and answer.at.is_open:
+                    return answer
+                case PickUp():
+                    found = await self._pick_up(answer.at, turn)
+                case AskPermit() as asked:
+                    found = await self._permitted(answer.at, asked, turn)
+                case AskCost(cap_usd):
+                    found = changed(answer.at, spent=await self._spending(answer.at, cap_usd))
+                case AskFunction():
+                    if at.turn is not None:
+                        raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
+                    found = await self._steps.asked(answer.at, self._logbook)
+                case _:
+                    return answer
+            if isinstance(found, Answer):
+                return found
+            at = found
 
     async def _permitted(self, at: Standing, asked: AskPermit, turn: _Turn) -> Standing | Answer:
         """Returns the run with its permit, or the end of this turn."""
@@ -299,7 +301,7 @@ class Worker:
 
     def _may_wait_for(self, action: RunStep, policy: Policy, at: Standing, turn: _Turn) -> bool:
         """Tells whether the open batch may wait for the step: it runs here, now, and others see nothing of it."""
-        is_seen = is_own(action.step)
+        is_seen = is_own(action.step.run)
         is_due = at.batch is not None and at.batch.left_ms() == 0
         return not is_seen and not is_due and self._is_ours(policy.pool, turn.wake)
 

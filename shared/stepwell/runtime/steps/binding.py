@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
 from io import IOBase
-from types import SimpleNamespace
+from types import CoroutineType, SimpleNamespace
 from typing import Any
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
@@ -153,7 +153,7 @@ def converter_of(hint: Any) -> Callable[[Json], Any]:
 
 def to_json(value: object) -> Json:
     """Returns a step's result as plain JSON. Raises BadOutputError if it cannot be stored."""
-    if inspect.iscoroutine(value):
+    if isinstance(value, CoroutineType):
         value.close()
         raise BadOutputError(f"the step returned {value.__qualname__}(…), which it did not await: return await …")
     try:

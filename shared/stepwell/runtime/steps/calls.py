@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import lru_cache
 
 from stepwell.definition.asl.services import HTTP, INVOKE, call_name
 from stepwell.definition.graph import CALLS, Json
@@ -39,6 +40,7 @@ class Calls:
         return self.lambdas.run_task(call) if name == INVOKE else self.services.run(call)
 
 
+@lru_cache(1_024)
 def is_call(run: str) -> bool:
     """Tells whether a `run` is for Calls, and not the name of a function."""
     return run.startswith(CALLS)

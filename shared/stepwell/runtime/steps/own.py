@@ -23,10 +23,10 @@ class OwnSteps:
     def policy(self, step: Step) -> Policy:
         return resolve_policy(step, StepDefaults()) if step.run in self._own else self._users.policy(step)
 
-    async def run(self, call: StepCall) -> Outcome:
+    def run(self, call: StepCall) -> Awaitable[Outcome]:
         # Compare the workflow too: a durable function may give its steps any name.
         own = self._own.get(call.run) if call.workflow == call.run else None
-        return await (own(call) if own is not None else self._users.run(call))
+        return own(call) if own is not None else self._users.run(call)
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
         return await self._users.run_in_session(call, at, logbook)

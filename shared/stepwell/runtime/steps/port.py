@@ -30,7 +30,7 @@ class StepCall:
     key: str
     timeout_ms: int
     resumed: Json
-    state: Json
+    read_state: Callable[[], Json]
     shown: str = ""  # the node that people see for this one
     request: Json = None  # of an HTTP step
     emit: Callable[[Json], None] | None = None  # writes to the readers of the run's output
@@ -38,6 +38,11 @@ class StepCall:
     late_ms: int = 0  # the time after which `late` is awaited if the attempt still runs
     is_shared: bool = False  # `late` is for others: a step that took long last time does not delay them
     late: Callable[[], Coroutine[Any, Any, None]] | None = None  # runs the other work of its worker's message beside it
+
+    @property
+    def state(self) -> Json:
+        """Returns the state as expressions see it. Few steps ask."""
+        return self.read_state()
 
 
 WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
@@ -50,7 +55,7 @@ class Steps(Protocol):
     def policy(self, step: Step) -> Policy:
         """Returns the definition's options, completed by the function's own."""
 
-    async def run(self, call: StepCall) -> Outcome: ...
+    def run(self, call: StepCall) -> Awaitable[Outcome]: ...
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
         """Runs an attempt of the function given to `ctx.run`. None: its function does not ask for it now."""

@@ -19,6 +19,7 @@ Function: TypeAlias = Callable[..., object]
 
 _IMPORTING = threading.RLock()  # sys.path and sys.modules belong to the whole process
 _current: list[Path] = []  # the folders from which plain names are imported
+_entries: list[str] = []  # of these, on sys.path
 _PRESENT: set[Path] = set()  # folders with modules in sys.modules
 _ADDED: set[Path] = set()  # folders that are on sys.path only because they are current
 _NO_DEFAULTS = StepDefaults()
@@ -160,7 +161,7 @@ def _file_of(module: ModuleType) -> str:
 
 def _make_current(places: Sequence[Path]) -> None:
     """Makes plain names mean modules of these folders; those of other folders are set aside until their turn."""
-    if _current == [*places] and sys.path[0] == str(places[0]):
+    if _current == [*places] and sys.path[0] == _entries[0]:
         return
     with _IMPORTING:
         _put_others_away(places)
@@ -172,7 +173,7 @@ def _make_current(places: Sequence[Path]) -> None:
             for name, module in _AWAY.pop(place, {}).items():
                 sys.modules.setdefault(name, module)
         _PRESENT.update(places)
-        _current[:] = places
+        _current[:], _entries[:] = places, map(str, places)
 
 
 def _put_others_away(places: Sequence[Path]) -> None:

@@ -187,9 +187,11 @@ class Attempt:
         self._is_over = False  # whether nobody waits for the answer any more
         self._made: Answered | None = None
 
-    def __await__(self) -> Generator[Attempt, None, None]:
-        """Suspends the coroutine. Its driver calls `run_here`."""
-        yield self
+    def __await__(self) -> Generator[Attempt, None, Attempt]:
+        """Suspends the coroutine, unless the attempt has a thread of its own. Its driver calls `run_here`."""
+        if self._apart is None:
+            yield self
+        return self
 
     @property
     def is_expected_long(self) -> bool:
@@ -210,8 +212,9 @@ class Attempt:
 
     def ends_within(self, seconds: float) -> bool:
         """Waits until this many seconds after the start, at most to the limit. Tells whether it has ended."""
-        left_seconds = self._began + min(seconds, self._limit_seconds) - self._now()
-        return self._made is not None or self._is_answered(max(left_seconds, 0))
+        if self._made is not None or self._is_there():
+            return True
+        return self._comes_within(max(self._began + min(seconds, self._limit_seconds) - self._now(), 0))
 
     def result(self) -> Answered:
         """Returns the awaited result and the exception: an AttemptTimeoutError if the time is up."""
@@ -259,11 +262,11 @@ class Attempt:
         else:
             self._running.start()
 
-    def _is_answered(self, seconds: float) -> bool:
+    def _is_there(self) -> bool:
         try:
             self._made = self._answer.get_nowait()
         except queue.Empty:
-            return self._comes_within(seconds)
+            return False
         return True
 
     def _comes_within(self, seconds: float) -> bool:
@@ -283,7 +286,7 @@ class Attempt:
                 self._apart.interrupt()
             return ()
         running.cancel()
-        return () if self._is_answered(_CLEAN_UP_SECONDS) else running.unblock()
+        return () if self._is_there() or self._comes_within(_CLEAN_UP_SECONDS) else running.unblock()
 
 
 class Watch:
@@ -349,7 +352,7 @@ class StepThreads:
     def __init__(self) -> None:
         self.long: set[str] = set()  # steps that took long when they last ran: each gets a thread at once
 
-    async def begun(
+    def begun(
         self,
         function: Callable[[], object],
         limit_seconds: float,
@@ -357,7 +360,7 @@ class StepThreads:
         look_seconds: float,
         name: str = "",
     ) -> Attempt:
-        """Starts the function. Returns when it has ended, or after `look_seconds`, or at once.
+        """Starts the function. Awaiting the attempt ends when it has ended, or after `look_seconds`, or at once.
 
         `name`: of the step. If one message computes at a time, a long step delays the others once, and not again.
         """
@@ -365,17 +368,13 @@ class StepThreads:
         if not isinstance(here, StepThread) or not here.can_move:
             return self.start(function, limit_seconds, then)
         if not here.has_baton:
-            attempt = Attempt(function, limit_seconds, then, look_seconds)
-            await attempt
-            return attempt
+            return Attempt(function, limit_seconds, then, look_seconds)
         if name in self.long:
             attempt = Attempt(function, limit_seconds, then, 0, tell_short=partial(self.long.discard, name))
             attempt.start()
             return attempt
         look_seconds, learn = min(look_seconds, BATON_SECONDS), partial(self.long.add, name)
-        attempt = Attempt(function, limit_seconds, then, look_seconds, tell_long=learn)
-        await attempt
-        return attempt
+        return Attempt(function, limit_seconds, then, look_seconds, tell_long=learn)
 
     def start(
         self, function: Callable[[], object], limit_seconds: float, then: Callable[[object], object] = lambda made: made
