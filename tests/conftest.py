@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from math import inf
@@ -34,7 +35,8 @@ LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/l
 
 PATIENCE_SECONDS = 1200
 WATCHED_ANEW_SECONDS = 60
-KNOWN: dict[str, ModuleType] = {}  # what was imported when the tests were collected, by name
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib"))
+KNOWN: dict[str, ModuleType] = {}  # theirs that were imported when the tests were collected, by name: thousands
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("stepwell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -104,11 +106,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Leaves what is imported and collected out of every later search for garbage: it stays to the end."""
-    KNOWN.update(sys.modules)
+    KNOWN.update((name, one) for name, one in sys.modules.items() if _file_of(one).startswith(LIBRARIES))
     gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 20)
+
+
+def _file_of(module: ModuleType) -> str:
+    return str(getattr(module, "__file__", None) or "")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -136,5 +142,5 @@ def as_it_was() -> Iterator[None]:
     if added:
         sys.path[:] = before
         for name in [name for name, module in sys.modules.items() if KNOWN.get(name) is not module]:
-            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(added):
+            if _file_of(sys.modules[name]).startswith(added):
                 del sys.modules[name]
