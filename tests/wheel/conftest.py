@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,11 +54,12 @@ def uv(*words: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose path has a space."""
-    made = tmp_path_factory.mktemp("wheel") / "my place"
-    made.mkdir()
-    return made
+def place() -> Iterator[Path]:
+    """A folder whose path has a space; on the disk, beside uv's cache, whose files an environment links."""
+    with tempfile.TemporaryDirectory(prefix="wheel", ignore_cleanup_errors=True) as made:
+        found = Path(made) / "my place"
+        found.mkdir()
+        yield found
 
 
 @pytest.fixture(scope="session")
