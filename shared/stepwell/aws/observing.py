@@ -12,21 +12,23 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-from stepwell.definition.graph import Json, Step
-from stepwell.engine.actions import Outcome
-from stepwell.engine.records import Record
-from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, NewerFormat
-from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import DeadLetter, Deployed, GoOnAll, Message, Publish, Scheduled, from_json
-from stepwell.runtime.log.standing import Standing
-from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.steps.secrets import READ, masking
+
+if TYPE_CHECKING:  # the whole engine, which some functions do without
+    from stepwell.definition.graph import Json, Step
+    from stepwell.engine.actions import Outcome
+    from stepwell.engine.records import Record
+    from stepwell.engine.retry import Policy
+    from stepwell.runtime.log.logbook import Logbook
+    from stepwell.runtime.log.standing import Standing
+    from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -159,7 +161,8 @@ class ObservedSteps:
     @contextmanager
     def _observed(self, call: StepCall) -> Iterator[list[Outcome]]:
         """Around an attempt, whose outcome goes into the list; none is counted that did not run."""
-        began_ms, outcomes = self._now_ms(), list[Outcome]()
+        began_ms = self._now_ms()
+        outcomes: list[Outcome] = []
         ids = {"workflow": call.workflow, "token": call.token, "step": call.node, "attempt": call.attempt}
         with self._observing.about_step(**ids):
             yield outcomes

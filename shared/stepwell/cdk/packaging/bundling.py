@@ -50,6 +50,7 @@ NOT_DEPLOYED = (
     "testing",
     "cors.py",
     "os_errors.py",
+    "repeated.py",
     "reports.py",
     "api/webhooks/sending.py",
     "aws/alarm_states.py",

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from stepwell.engine.actions import Action, Drop, Write
+from stepwell.engine.batching import waits
 from stepwell.engine.copying import changed, quick
 from stepwell.engine.decide import decide
 from stepwell.engine.durable.transact import Refusal
@@ -20,7 +21,6 @@ from stepwell.engine.fold import fold
 from stepwell.engine.inputs import Input, WritesRefused
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import Record
-from stepwell.engine.stored.token_batches import waits
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.action_log import log_written
 from stepwell.runtime.log.logbook import Logbook
