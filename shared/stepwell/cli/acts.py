@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, read_json
+from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, argument, option, read_json
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect, person, there
 from stepwell.cli.hints import events_in
@@ -27,29 +27,20 @@ EVENTS_NAMED = 10  # of those that a run waits for
 
 Step = Annotated[
     str,
-    typer.Option(
+    option(
         "--step",
-        metavar="NAME",
-        show_default=False,
-        help="The step or branch, if the run waits for several approvals; in one wait, such as hold/approval_2.",
+        "NAME",
+        "The step or branch, if the run waits for several approvals; in one wait, such as hold/approval_2.",
     ),
 ]
 
 
 def event(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The event's name.", show_default=False)],
-    key: Annotated[str, typer.Option("--key", metavar="KEY", show_default=False, help="The event's key.")] = "",
-    payload: Annotated[
-        str, typer.Option("--payload", "-i", metavar="FILE|JSON", show_default=False, help="The payload; - for stdin.")
-    ] = "",
-    event_id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", show_default=False, help="The event's id; a duplicate has no effect."),
-    ] = None,
-    run_id: Annotated[
-        str,
-        typer.Option("--run", metavar="RUN", show_default=False, help="Only to this run.", autocompletion=complete_run),
-    ] = "",
+    name: Annotated[str, argument("NAME", "The event's name.")],
+    key: Annotated[str, option("--key", "KEY", "The event's key.")] = "",
+    payload: Annotated[str, option("--payload -i", "FILE|JSON", "The payload; - for stdin.")] = "",
+    event_id: Annotated[str | None, option("--id", "ID", "The event's id; a duplicate has no effect.")] = None,
+    run_id: Annotated[str, option("--run", "RUN", "Only to this run.", complete_run)] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
@@ -107,14 +98,9 @@ def _why_nobody(name: str, run_id: str, key: str, awaited: Sequence[str]) -> str
 
 def update(
     run_id: RunId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in `@ctx.update`.", show_default=False)],
-    given: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input; - for stdin.")
-    ] = "",
-    update_id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", show_default=False, help="The update's id; a duplicate has no effect."),
-    ] = None,
+    name: Annotated[str, argument("NAME", "The name in `@ctx.update`.")],
+    given: Annotated[str, option("--input -i", "FILE|JSON", "The input; - for stdin.")] = "",
+    update_id: Annotated[str | None, option("--id", "ID", "The update's id; a duplicate has no effect.")] = None,
     wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the answer.")] = 20,
     as_json: AsJson = False,
     url: Url = "",
@@ -137,9 +123,7 @@ def update(
 
 def approve(
     run_id: RunId,
-    data: Annotated[
-        str, typer.Option("--data", "-i", metavar="FILE|JSON", show_default=False, help="Data for the workflow.")
-    ] = "",
+    data: Annotated[str, option("--data -i", "FILE|JSON", "Data for the workflow.")] = "",
     by: By = "",
     step: Step = "",
     as_json: AsJson = False,
@@ -178,7 +162,7 @@ def reject(
 
 def delegate(
     run_id: RunId,
-    to: Annotated[str, typer.Option("--to", metavar="NAME", show_default=False, help="The new approver.")],
+    to: Annotated[str, option("--to", "NAME", "The new approver.")],
     by: By = "",
     step: Step = "",
     as_json: AsJson = False,
@@ -213,9 +197,7 @@ def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson =
 
 def redrive(
     run_id: RunId,
-    since: Annotated[
-        str, typer.Option("--from", metavar="STEP", show_default=False, help="Go on from this step instead.")
-    ] = "",
+    since: Annotated[str, option("--from", "STEP", "Go on from this step instead.")] = "",
     version: OfVersion = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what is kept, what runs again, and what is sent again.")
@@ -286,10 +268,7 @@ def _dropped(answer: JsonObject) -> list[str]:
 
 def rerun(
     run_id: RunId,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", show_default=False, help="Repeated calls with it start one run."),
-    ] = None,
+    key: Annotated[str | None, option("--key", "KEY", "Repeated calls with it start one run.")] = None,
     version: OfVersion = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -305,24 +284,13 @@ def fork(
     at: Annotated[
         int, typer.Option("--at", metavar="SLOT", min=0, show_default=False, help="Keep the records before.")
     ],
-    given: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="Another input; - for stdin.")
-    ] = "",
-    state: Annotated[
-        str, typer.Option("--state", metavar="FILE|JSON", show_default=False, help="Names to set in the state.")
-    ] = "",
-    result: Annotated[
-        str, typer.Option("--result", metavar="FILE|JSON", show_default=False, help="Of the step there, not run.")
-    ] = "",
-    workflow: Annotated[
-        str, typer.Option("--workflow", metavar="NAME", show_default=False, help="Another deployed workflow.")
-    ] = "",
+    given: Annotated[str, option("--input -i", "FILE|JSON", "Another input; - for stdin.")] = "",
+    state: Annotated[str, option("--state", "FILE|JSON", "Names to set in the state.")] = "",
+    result: Annotated[str, option("--result", "FILE|JSON", "Of the step there, not run.")] = "",
+    workflow: Annotated[str, option("--workflow", "NAME", "Another deployed workflow.")] = "",
     version: OfVersion = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the way that the run would take.")] = False,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", show_default=False, help="Calls with other keys make other runs."),
-    ] = None,
+    key: Annotated[str | None, option("--key", "KEY", "Calls with other keys make other runs.")] = None,
     by: By = "",
     as_json: AsJson = False,
     url: Url = "",

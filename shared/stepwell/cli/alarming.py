@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
+from stepwell.cli.arguments import OfProfile, option
 from stepwell.cli.cdk import read_settings
 from stepwell.cli.folders import DEFAULT_STACK
 from stepwell.cli.screen import console, print_json
@@ -60,13 +61,8 @@ def _property(address: str) -> dict[str, str]:
 
 def alarms(
     stack: Annotated[str, typer.Option("--stack", metavar="NAME", help="The stack.")] = DEFAULT_STACK,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
-    ] = "",
-    region: Annotated[
-        str,
-        typer.Option("--region", metavar="NAME", show_default=False, help="Default: of STEPWELL_URL, or AWS_REGION."),
-    ] = "",
+    profile: OfProfile = "",
+    region: Annotated[str, option("--region", "NAME", "Default: of STEPWELL_URL, or AWS_REGION.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List a deployed stack's alarms, their states, and who is told."""

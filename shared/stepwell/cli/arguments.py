@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,72 +17,47 @@ from stepwell.definition.durations import parse_duration
 from stepwell.definition.text import closest
 from stepwell.errors import UserError
 
+
+def option(names: str, metavar: str, text: str, completing: Callable[[str], Any] | None = None) -> Any:
+    """Returns an option whose default its help does not show. `names`: one, or several with blanks: `--input -i`."""
+    return typer.Option(*names.split(), metavar=metavar, show_default=False, help=text, autocompletion=completing)
+
+
+def argument(metavar: str, text: str, completing: Callable[[str], Any] | None = None) -> Any:
+    """Returns an argument whose default its help does not show."""
+    return typer.Argument(metavar=metavar, show_default=False, help=text, autocompletion=completing)
+
+
 # Of a command whose output is JSON anyway, or that serves; the main program reads it from the words.
 ErrorsAsJson = Annotated[bool, typer.Option("--json", help="Print an error as JSON, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON and nothing else.")]
 ResultAsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
-Url = Annotated[
-    str, typer.Option("--url", metavar="URL", show_default=False, help="The API; default STEPWELL_URL or this machine.")
-]
-RunId = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="The run's id, its beginning or end, or last.",
-        show_default=False,
-        autocompletion=complete_run,
-    ),
-]
-WorkflowName = Annotated[
-    str,
-    typer.Argument(
-        metavar="WORKFLOW", help="The workflow's name.", show_default=False, autocompletion=complete_workflow
-    ),
-]
-By = Annotated[
-    str,
-    typer.Option(
-        "--by",
-        metavar="NAME",
-        show_default=False,
-        help="Who acts, for the history; default the caller whom the API knows.",
-    ),
-]
+Url = Annotated[str, option("--url", "URL", "The API; default STEPWELL_URL or this machine.")]
+RunId = Annotated[str, argument("RUN", "The run's id, its beginning or end, or last.", complete_run)]
+WorkflowName = Annotated[str, argument("WORKFLOW", "The workflow's name.", complete_workflow)]
+By = Annotated[str, option("--by", "NAME", "Who acts, for the history; default the caller whom the API knows.")]
 OfVersion = Annotated[
     str,
-    typer.Option(
+    option(
         "--version",
-        metavar="pin|latest|HASH|ALIAS",
-        show_default=False,
-        help="The run's own (pin, default of a pinned run), the deployed one (latest, else the default), or another.",
+        "pin|latest|HASH|ALIAS",
+        "The run's own (pin, default of a pinned run), the deployed one (latest, else the default), or another.",
     ),
 ]
-Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", show_default=False, help="The reason, for the history.")
-]
-OfWorkflow = Annotated[
-    str,
-    typer.Option(
-        "--workflow",
-        metavar="NAME",
-        show_default=False,
-        help="Only runs of this workflow.",
-        autocompletion=complete_workflow,
-    ),
-]
-OfTag = Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="Only runs with this tag.")]
-Cursor = Annotated[
-    str, typer.Option("--cursor", metavar="CURSOR", show_default=False, help="Continue after the last page.")
-]
-Since = Annotated[
-    str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
-]
-Before = Annotated[
-    str, typer.Option("--before", metavar="TIME", show_default=False, help="Created before 30d ago, or a time.")
-]
-OfFailure = Annotated[
-    str, typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists.")
-]
+Reason = Annotated[str, option("--reason", "TEXT", "The reason, for the history.")]
+OfWorkflow = Annotated[str, option("--workflow", "NAME", "Only runs of this workflow.", complete_workflow)]
+OfTag = Annotated[str, option("--tag", "NAME=VALUE", "Only runs with this tag.")]
+Cursor = Annotated[str, option("--cursor", "CURSOR", "Continue after the last page.")]
+Since = Annotated[str, option("--since", "TIME", "Created since 2h, 7d, or a time.")]
+Before = Annotated[str, option("--before", "TIME", "Created before 30d ago, or a time.")]
+OfFolder = Annotated[Path | None, argument("FOLDER", "Workflow folder; default `workflows/`, else `.`.")]
+OfProfile = Annotated[str, option("--profile", "NAME", "AWS profile; default AWS_PROFILE.")]
+OfRegion = Annotated[str, option("--region", "NAME", "Default: AWS_REGION, or the profile's.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")]
+Rate = Annotated[float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")]
+Memory = Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")]
+OfFailure = Annotated[str, option("--failure", "FINGERPRINT", "One that `failures` lists.")]
 
 
 def read_json(given: str, option: str) -> Any:

@@ -13,12 +13,15 @@ from stepwell.cli.arguments import (
     AsJson,
     Before,
     By,
+    DryRun,
     OfFailure,
     OfTag,
     OfWorkflow,
+    Rate,
     Reason,
     Since,
     Url,
+    option,
     read_pairs,
     read_since,
     read_statuses,
@@ -48,26 +51,17 @@ def batch(
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="cancel, terminate, pause, unpause or redrive.")],
     workflow: OfWorkflow = "",
     status: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--status",
-            metavar="STATUS",
-            show_default=False,
-            help="Default: those that the action is for.",
-            autocompletion=complete_status,
-        ),
+        list[str] | None, option("--status", "STATUS", "Default: those that the action is for.", complete_status)
     ] = None,
     tag: OfTag = "",
     since: Since = "",
     before: Before = "",
     failure: OfFailure = "",
-    rate: Annotated[
-        float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
-    ] = 0,
+    rate: Rate = 0,
     canary: Annotated[
         bool, typer.Option("--canary", help="Redrive 1, then 10, then the rest; stop if one fails as before.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")] = False,
+    dry_run: DryRun = False,
     watch: Annotated[bool, typer.Option("--watch", help="Wait for the end, and print the report.")] = False,
     reason: Reason = "",
     by: By = "",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
+from stepwell.cli.arguments import argument
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.unread import unread
@@ -26,10 +27,7 @@ EXCERPT_CHARACTERS = 160  # of a longer line
 
 
 def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE|FOLDER", show_default=False, help="Default `workflows/`, else `.`."),
-    ] = None,
+    paths: Annotated[list[Path] | None, argument("FILE|FOLDER", "Default `workflows/`, else `.`.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON and nothing else.")] = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from stepwell.cli.arguments import ResultAsJson, RunId, Url
+from stepwell.cli.arguments import ResultAsJson, RunId, Url, argument
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
@@ -37,12 +37,7 @@ class Divergence:
 
 def diff(
     run_id: RunId,
-    other_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="The run to compare it with.", show_default=False, autocompletion=complete_run
-        ),
-    ],
+    other_id: Annotated[str, argument("RUN", "The run to compare it with.", complete_run)],
     as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:

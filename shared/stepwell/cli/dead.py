@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url
+from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url, argument
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -17,13 +17,8 @@ from stepwell.errors import UserError
 if TYPE_CHECKING:
     from stepwell.client import Client
 
-LetterId = Annotated[
-    str, typer.Argument(metavar="ID", help="One that `dlq list` shows, or its beginning.", show_default=False)
-]
-LetterIds = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID", help="Those that `dlq list` shows, or their beginnings.", show_default=False),
-]
+LetterId = Annotated[str, argument("ID", "One that `dlq list` shows, or its beginning.")]
+LetterIds = Annotated[list[str] | None, argument("ID", "Those that `dlq list` shows, or their beginnings.")]
 
 
 def list_letters(as_json: AsJson = False, url: Url = "") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Cursor, Url, read_since
+from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, option, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -23,13 +23,9 @@ PASSED_OVER = frozenset({"already_taken", "already_replayed"})
 
 
 def deliveries(
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Default: all sources with `keep`.", show_default=False)
-    ] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="Received since 2h, 7d, or a time.")
-    ] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
+    source: Annotated[str, argument("SOURCE", "Default: all sources with `keep`.")] = "",
+    since: Annotated[str, option("--since", "TIME", "Received since 2h, 7d, or a time.")] = "",
+    limit: Limit = PAGE_ITEMS,
     cursor: Cursor = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -53,16 +49,9 @@ def deliveries(
 
 
 def replay(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its name in webhooks.yaml.", show_default=False)],
-    delivery: Annotated[
-        str,
-        typer.Argument(
-            metavar="DELIVERY", help="Its id, as `deliveries` lists it, or a beginning.", show_default=False
-        ),
-    ] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="All received since 2h, or a time.")
-    ] = "",
+    source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.")],
+    delivery: Annotated[str, argument("DELIVERY", "Its id, as `deliveries` lists it, or a beginning.")] = "",
+    since: Annotated[str, option("--since", "TIME", "All received since 2h, or a time.")] = "",
     again: Annotated[
         bool, typer.Option("--again", help="Also replay deliveries that already became an event or a run.")
     ] = False,

@@ -17,7 +17,7 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.alarming import with_address
-from stepwell.cli.arguments import read_pairs
+from stepwell.cli.arguments import OfFolder, OfProfile, OfRegion, option, read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
 from stepwell.cli.checking import check_folder, print_problems
 from stepwell.cli.endpoints import for_emulator
@@ -58,28 +58,12 @@ class Order:
 
 
 def deploy(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
-    ] = None,
-    stack: Annotated[
-        str, typer.Option("--stack", metavar="NAME", show_default=False, help="The stack's name; default Stepwell.")
-    ] = "",
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
-    ] = "",
-    region: Annotated[
-        str,
-        typer.Option("--region", metavar="NAME", show_default=False, help="Default: AWS_REGION, or the profile's."),
-    ] = "",
-    context: Annotated[
-        list[str] | None,
-        typer.Option("--context", "-c", metavar="KEY=VALUE", show_default=False, help="A property of the stack."),
-    ] = None,
-    alarms_to: Annotated[
-        str,
-        typer.Option("--alarms-to", metavar="ADDRESS", show_default=False, help="Who gets alarms by mail, or none."),
-    ] = "",
+    folder: OfFolder = None,
+    stack: Annotated[str, option("--stack", "NAME", "The stack's name; default Stepwell.")] = "",
+    profile: OfProfile = "",
+    region: OfRegion = "",
+    context: Annotated[list[str] | None, option("--context -c", "KEY=VALUE", "A property of the stack.")] = None,
+    alarms_to: Annotated[str, option("--alarms-to", "ADDRESS", "Who gets alarms by mail, or none.")] = "",
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Bootstrap the CDK first, if needed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before adding permissions.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template without calling AWS.")] = False,
@@ -151,9 +135,9 @@ def _again(order: Order) -> str:
     if order.folder != default_folder().resolve():
         words.append(os.path.relpath(order.folder))
     stack = order.properties.get("stack_name", "")
-    for option, value in (("--stack", stack), ("--profile", order.profile), ("--region", order.region),
-                          ("--alarms-to", order.alarms_to)):  # fmt: skip
-        words += [option, value] if value else []
+    given = {"--stack": stack, "--profile": order.profile, "--region": order.region, "--alarms-to": order.alarms_to}
+    for name, value in given.items():
+        words += [name, value] if value else []
     for name, value in order.properties.items():
         words += ["-c", f"{name}={value}"] if name not in _OF_OPTIONS else []
     words += ["--bootstrap"] if order.bootstrap else []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from stepwell.cli.arguments import ErrorsAsJson, Url, read_json
+from stepwell.cli.arguments import ErrorsAsJson, OfFolder, Url, argument, option, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect, there
@@ -43,22 +43,13 @@ _SUFFIXES: Mapping[str, Form] = {".svg": Form.SVG, ".dot": Form.DOT, ".mmd": For
 
 
 def dev(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", show_default=False, help="Data folder; default .stepwell.")
-    ] = None,
+    folder: OfFolder = None,
+    data: Annotated[Path | None, option("--data", "DIR", "Data folder; default .stepwell.")] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = DEFAULT_PORT,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the folder when it changes.")] = True,
     aws: Annotated[bool, typer.Option("--aws", help="Deploy to an AWS emulator; runs are lost at the end.")] = False,
-    workflow: Annotated[
-        str, typer.Option("--run", metavar="WORKFLOW", show_default=False, help="Start a run once it serves.")
-    ] = "",
-    given: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input of that run.")
-    ] = "",
+    workflow: Annotated[str, option("--run", "WORKFLOW", "Start a run once it serves.")] = "",
+    given: Annotated[str, option("--input -i", "FILE|JSON", "The input of that run.")] = "",
     as_json: ErrorsAsJson = False,
 ) -> None:
     """Run API, coordinator, worker and timers on this machine."""
@@ -103,9 +94,7 @@ def _emulated(folder: Path, data: Path, port: int, reload: bool, then: Then, *, 
 
 
 def init(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")
-    ] = None,
+    folder: Annotated[Path | None, argument("DIR", "A new or empty folder.")] = None,
     template: Annotated[Template, typer.Option("--template", help="What the project begins with.")] = Template.ORDER,
     here: Annotated[
         bool, typer.Option("--here", help="Add the project to this folder; files that are there stay.")
@@ -144,28 +133,11 @@ def schema(as_json: ErrorsAsJson = False) -> None:
 
 def graph(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|WORKFLOW|RUN",
-            show_default=False,
-            help="A definition file, a name, or a run's id.",
-            autocompletion=complete_run_or_workflow,
-        ),
+        str, argument("FILE|WORKFLOW|RUN", "A definition file, a name, or a run's id.", complete_run_or_workflow)
     ] = "",
-    run_id: Annotated[
-        str,
-        typer.Option(
-            "--run",
-            metavar="RUN",
-            show_default=False,
-            help="A run, coloured by its history.",
-            autocompletion=complete_run,
-        ),
-    ] = "",
+    run_id: Annotated[str, option("--run", "RUN", "A run, coloured by its history.", complete_run)] = "",
     form: Annotated[Form, typer.Option("--format", help="The output format.")] = Form.MERMAID,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Default: the screen.")
-    ] = None,
+    output: Annotated[Path | None, option("--output -o", "FILE", "Default: the screen.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")] = False,
     url: Url = "",
 ) -> None:

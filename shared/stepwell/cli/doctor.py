@@ -14,6 +14,7 @@ import typer
 
 from stepwell.cdk.node import installed_node
 from stepwell.cli import exits
+from stepwell.cli.arguments import OfProfile, OfRegion
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import StepwellError
@@ -39,13 +40,8 @@ class Finding:
 
 def doctor(
     aws: Annotated[bool, typer.Option("--aws/--no-aws", help="Also check credentials, region and quotas.")] = True,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
-    ] = "",
-    region: Annotated[
-        str,
-        typer.Option("--region", metavar="NAME", show_default=False, help="Default: AWS_REGION, or the profile's."),
-    ] = "",
+    profile: OfProfile = "",
+    region: OfRegion = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check this machine and the AWS account, and say what to do. Exit status 1: something does not work (✗)."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import ResultAsJson, Url, WorkflowName
+from stepwell.cli.arguments import Memory, ResultAsJson, Url, WorkflowName, option
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
@@ -25,14 +25,12 @@ _MEGABYTES = 1_024
 def estimate(
     workflow: WorkflowName,
     runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Of how many of its last runs.")] = _SAMPLE,
-    memory: Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")] = 512,
+    memory: Memory = 512,
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", min=0, show_default=False, help="How long an attempt takes; default: as it took."),
     ] = None,
-    prices: Annotated[
-        Path | None, typer.Option("--prices", metavar="FILE", show_default=False, help="Other prices, as YAML or JSON.")
-    ] = None,
+    prices: Annotated[Path | None, option("--prices", "FILE", "Other prices, as YAML or JSON.")] = None,
     as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import ResultAsJson
+from stepwell.cli.arguments import OfFolder, ResultAsJson, option
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import existing_folder
 from stepwell.cli.hushing import aside
@@ -70,18 +70,9 @@ def spread(args: Sequence[str]) -> list[str]:
 
 
 def gate(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
-    ] = None,
+    folder: OfFolder = None,
     against: Annotated[
-        list[str] | None,
-        typer.Option(
-            AGAINST,
-            metavar="URL|FILE…",
-            show_default=False,
-            help="APIs, exports, or folders of them. Default STEPWELL_URL.",
-        ),
+        list[str] | None, option(AGAINST, "URL|FILE…", "APIs, exports, or folders of them. Default STEPWELL_URL.")
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="How many runs of an API, the newest first.")] = MOST_RUNS,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many at once.")] = MOST_JOBS,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import ResultAsJson
+from stepwell.cli.arguments import ResultAsJson, argument, option
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
@@ -23,17 +23,8 @@ _VALUES = {"resources": "python:module.function", "substitutions": "VALUE"}
 
 
 def asl(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            show_default=False,
-            help="The machine, or what `aws stepfunctions describe-state-machine` prints.",
-        ),
-    ],
-    folder: Annotated[
-        Path | None, typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="The workflow folder.")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "The machine, or what `aws stepfunctions describe-state-machine` prints.")],
+    folder: Annotated[Path | None, option("--folder -f", "FOLDER", "The workflow folder.")] = None,
     name: Annotated[str, typer.Option(metavar="NAME", show_default=False, help="The workflow's name.")] = "",
     as_json: ResultAsJson = False,
 ) -> None:

@@ -8,17 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.arguments import AsJson, Url, argument, option
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import when
 
 
 def limits(
-    name: Annotated[str, typer.Argument(metavar="LIMIT", show_default=False, help="One, with who holds it.")] = "",
-    key: Annotated[
-        str, typer.Option("--key", metavar="KEY", show_default=False, help="Of a limit with a key: whose line.")
-    ] = "",
+    name: Annotated[str, argument("LIMIT", "One, with who holds it.")] = "",
+    key: Annotated[str, option("--key", "KEY", "Of a limit with a key: whose line.")] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

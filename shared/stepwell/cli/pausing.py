@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli.acts import id_of, report
-from stepwell.cli.arguments import AsJson, By, Reason, Url
+from stepwell.cli.arguments import AsJson, By, Reason, Url, argument
 from stepwell.cli.completing import complete_run_or_workflow
 from stepwell.cli.connect import connect, person, there
 from stepwell.cli.words import local_times, pause_text
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 Name = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN|WORKFLOW",
-        help="A workflow's name, or a run's id, its beginning or end, or last.",
-        show_default=False,
-        autocompletion=complete_run_or_workflow,
+    argument(
+        "RUN|WORKFLOW", "A workflow's name, or a run's id, its beginning or end, or last.", complete_run_or_workflow
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All workflows, instead of one.")]

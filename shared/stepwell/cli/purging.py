@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Before, By, OfTag, OfWorkflow, RunId, Since, Url, read_pairs, read_since
+from stepwell.cli.arguments import (
+    AsJson,
+    Before,
+    By,
+    DryRun,
+    OfTag,
+    OfWorkflow,
+    Rate,
+    RunId,
+    Since,
+    Url,
+    read_pairs,
+    read_since,
+)
 from stepwell.cli.batching import lines_of, report_of, wait_for_end
 from stepwell.cli.connect import LAST, connect, person, there
 from stepwell.cli.screen import console, print_json
@@ -41,11 +54,9 @@ def purge(
     workflow: OfWorkflow = "",
     since: Since = "",
     before: Before = "",
-    rate: Annotated[
-        float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
-    ] = 0,
+    rate: Rate = 0,
     force: Force = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
     by: By = "",
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import ErrorsAsJson, ResultAsJson, RunId, Url
+from stepwell.cli.arguments import ErrorsAsJson, ResultAsJson, RunId, Url, argument, option
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import existing_folder
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def export(
     run_id: RunId,
-    to: Annotated[
-        Path | None, typer.Option("--to", "-o", metavar="FILE", show_default=False, help="Default: standard output.")
-    ] = None,
+    to: Annotated[Path | None, option("--to -o", "FILE", "Default: standard output.")] = None,
     as_json: ErrorsAsJson = False,
     url: Url = "",
 ) -> None:
@@ -41,19 +39,8 @@ def export(
 
 
 def replay(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|FILE",
-            show_default=False,
-            help="A run's id, an export, or a folder of them.",
-            autocompletion=complete_run,
-        ),
-    ],
-    folder: Annotated[
-        Path | None,
-        typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="Default `workflows/`, else `.`."),
-    ] = None,
+    what: Annotated[str, argument("RUN|FILE", "A run's id, an export, or a folder of them.", complete_run)],
+    folder: Annotated[Path | None, option("--folder -f", "FOLDER", "Default `workflows/`, else `.`.")] = None,
     as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:

@@ -13,12 +13,15 @@ from stepwell.cli.arguments import (
     AsJson,
     Before,
     Cursor,
+    Limit,
     OfFailure,
     OfTag,
     OfWorkflow,
     RunId,
     Since,
     Url,
+    argument,
+    option,
     read_json,
     read_key,
     read_pairs,
@@ -39,49 +42,12 @@ if TYPE_CHECKING:
     from stepwell.client.requests import Page
 
 
-OfWait = Annotated[
-    str,
-    typer.Option(
-        "--waiting-for",
-        metavar="KIND",
-        show_default=False,
-        help="approval, event, sleep, …",
-        autocompletion=complete_wait,
-    ),
-]
-OfParent = Annotated[
-    str,
-    typer.Option(
-        "--parent",
-        metavar="RUN",
-        show_default=False,
-        help="Only runs that this run started.",
-        autocompletion=complete_run,
-    ),
-]
-OfOrigin = Annotated[
-    str,
-    typer.Option(
-        "--origin",
-        metavar="RUN",
-        show_default=False,
-        help="Only runs made of it: redriven, forked.",
-        autocompletion=complete_run,
-    ),
-]
-OfKey = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", show_default=False, help="The run of a start's Idempotency-Key."),
-]
+OfWait = Annotated[str, option("--waiting-for", "KIND", "approval, event, sleep, …", complete_wait)]
+OfParent = Annotated[str, option("--parent", "RUN", "Only runs that this run started.", complete_run)]
+OfOrigin = Annotated[str, option("--origin", "RUN", "Only runs made of it: redriven, forked.", complete_run)]
+OfKey = Annotated[str | None, option("--key", "KEY", "The run of a start's Idempotency-Key.")]
 Statuses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--status",
-        metavar="STATUS",
-        show_default=False,
-        help="waiting, failed, …; may be repeated.",
-        autocompletion=complete_status,
-    ),
+    list[str] | None, option("--status", "STATUS", "waiting, failed, …; may be repeated.", complete_status)
 ]
 
 
@@ -92,46 +58,20 @@ class Sort(StrEnum):
 
 
 def run(
-    workflow: Annotated[
-        str,
-        typer.Argument(
-            metavar="WORKFLOW", help="The name of a workflow.", show_default=False, autocompletion=complete_workflow
-        ),
-    ],
-    given: Annotated[
-        str,
-        typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The run's input; - for stdin."),
-    ] = "",
-    run_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", show_default=False, help="The run's id, if you set it.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: one run for each key."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="A tag of the run; repeatable."),
-    ] = None,
-    start_at: Annotated[
-        str, typer.Option("--start-at", metavar="TIME", show_default=False, help="When to begin: 2027-01-01T09:00.")
-    ] = "",
-    delay: Annotated[
-        str, typer.Option("--delay", metavar="DURATION", show_default=False, help="How long from now to begin: 2h, 7d.")
-    ] = "",
-    priority: Annotated[
-        int | None,
-        typer.Option(
-            "--priority", metavar="N", show_default=False, help="Else the workflow's; a greater one goes first."
-        ),
-    ] = None,
+    workflow: Annotated[str, argument("WORKFLOW", "The name of a workflow.", complete_workflow)],
+    given: Annotated[str, option("--input -i", "FILE|JSON", "The run's input; - for stdin.")] = "",
+    run_id: Annotated[str | None, option("--id", "ID", "The run's id, if you set it.")] = None,
+    key: Annotated[str | None, option("--key", "KEY", "Idempotency key: one run for each key.")] = None,
+    tag: Annotated[list[str] | None, option("--tag", "NAME=VALUE", "A tag of the run; repeatable.")] = None,
+    start_at: Annotated[str, option("--start-at", "TIME", "When to begin: 2027-01-01T09:00.")] = "",
+    delay: Annotated[str, option("--delay", "DURATION", "How long from now to begin: 2h, 7d.")] = "",
+    priority: Annotated[int | None, option("--priority", "N", "Else the workflow's; a greater one goes first.")] = None,
     version: Annotated[
         str,
-        typer.Option(
+        option(
             "--version",
-            metavar="pin|latest|HASH|ALIAS",
-            show_default=False,
-            help="Default latest, the deployed one. pin: the same, and redrives and forks of the run keep it.",
+            "pin|latest|HASH|ALIAS",
+            "Default latest, the deployed one. pin: the same, and redrives and forks of the run keep it.",
         ),
     ] = "",
     watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")] = False,
@@ -195,7 +135,7 @@ def runs(
         Sort | None,
         typer.Option("--sort", show_default=False, help="Only runs whose wait has a deadline, the soonest first."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
+    limit: Limit = PAGE_ITEMS,
     cursor: Cursor = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -252,18 +192,9 @@ def _whole(client: Client, given: str) -> str:
 def show(
     run_id: RunId,
     branches: Annotated[
-        str,
-        typer.Option(
-            "--branches",
-            metavar="STATUS",
-            show_default=False,
-            help="List branches: failed, waiting, …, all.",
-            autocompletion=complete_status,
-        ),
+        str, option("--branches", "STATUS", "List branches: failed, waiting, …, all.", complete_status)
     ] = "",
-    fork: Annotated[
-        str, typer.Option("--fork", metavar="ID", show_default=False, help="A fork such as 0/3; default the last one.")
-    ] = "",
+    fork: Annotated[str, option("--fork", "ID", "A fork such as 0/3; default the last one.")] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
@@ -295,12 +226,8 @@ def _last_fork(run: Handle[Any]) -> str:
 
 def history(
     run_id: RunId,
-    after: Annotated[
-        str, typer.Option("--after", metavar="ID", show_default=False, help="Only entries after this one.")
-    ] = "",
-    token: Annotated[
-        str, typer.Option("--token", metavar="ID", show_default=False, help="Only this branch, such as 0/3.17.")
-    ] = "",
+    after: Annotated[str, option("--after", "ID", "Only entries after this one.")] = "",
+    token: Annotated[str, option("--token", "ID", "Only this branch, such as 0/3.17.")] = "",
     phases: Annotated[bool, typer.Option("--phases", help="The changes of phase too.")] = False,
     as_json: AsJson = False,
     url: Url = "",
@@ -343,7 +270,7 @@ def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
 
 def query(
     run_id: RunId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in `@ctx.query`.", show_default=False)],
+    name: Annotated[str, argument("NAME", "The name in `@ctx.query`.")],
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

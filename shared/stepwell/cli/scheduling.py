@@ -8,14 +8,12 @@ from typing import Annotated
 import typer
 
 from stepwell.cli.acts import id_of, report
-from stepwell.cli.arguments import AsJson, By, Reason, Url, read_time
+from stepwell.cli.arguments import AsJson, By, Reason, Url, argument, read_time
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import held_text, when_in
 
-Name = Annotated[
-    str, typer.Argument(metavar="SCHEDULE", help="Its name, as `stepwell schedules` has it.", show_default=False)
-]
+Name = Annotated[str, argument("SCHEDULE", "Its name, as `stepwell schedules` has it.")]
 
 
 def schedules(as_json: AsJson = False, url: Url = "") -> None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import ResultAsJson, Url, WorkflowName, read_json, read_pairs
+from stepwell.cli.arguments import (
+    Memory,
+    OfFolder,
+    ResultAsJson,
+    Url,
+    WorkflowName,
+    option,
+    read_json,
+    read_pairs,
+)
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
@@ -30,35 +39,27 @@ _MEGABYTES = 1_024
 
 def simulate(
     workflow: WorkflowName,
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
-    ] = None,
+    folder: OfFolder = None,
     runs: Annotated[int, typer.Option("--runs", min=1, max=100_000, help="How many.")] = RUNS,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same runs.")] = 0,
-    assume: Annotated[
-        Path | None,
-        typer.Option("--assume", metavar="FILE", show_default=False, help="Durations, failures and answers, as YAML."),
-    ] = None,
-    step: Annotated[
-        list[str] | None,
-        typer.Option("--step", metavar="NAME=TIME[,FAILS]", show_default=False, help="As in charge=800ms,5%."),
-    ] = None,
-    wait: Annotated[
-        list[str] | None,
-        typer.Option("--wait", metavar="NAME=TIME[,NEVER]", show_default=False, help="As in approve=2h,10%."),
-    ] = None,
-    given: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input of all runs.")
-    ] = "",
+    assume: Annotated[Path | None, option("--assume", "FILE", "Durations, failures and answers, as YAML.")] = None,
+    step: Annotated[list[str] | None, option("--step", "NAME=TIME[,FAILS]", "As in charge=800ms,5%.")] = None,
+    wait: Annotated[list[str] | None, option("--wait", "NAME=TIME[,NEVER]", "As in approve=2h,10%.")] = None,
+    given: Annotated[str, option("--input -i", "FILE|JSON", "The input of all runs.")] = "",
     from_history: Annotated[
-        int, typer.Option("--from-history", metavar="N", min=0, show_default=False,
-                          help="Take times and failures from the last N ended runs of the API."),
+        int,
+        typer.Option(
+            "--from-history",
+            metavar="N",
+            min=0,
+            show_default=False,
+            help="Take times and failures from the last N ended runs of the API.",
+        ),
     ] = 0,
-    memory: Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")] = 512,
+    memory: Memory = 512,
     as_json: ResultAsJson = False,
     url: Url = "",
-) -> None:  # fmt: skip
+) -> None:
     """Simulate many runs in virtual time. Exit status 1: deadlines contradict; 5: all fail by themselves.
 
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
@@ -126,13 +127,13 @@ def _assumptions(path: Path | None, steps: Sequence[str], waits: Sequence[str], 
     from stepwell.simulation import parse_assumptions  # noqa: PLC0415 - with the compiler
 
     made: dict[str, Any] = dict(_read(path) if path is not None else {})
-    for key, option, example, given_here, parts in (
+    for key, flag, example, given_here, parts in (
         ("steps", "--step", "charge=800ms,5%", steps, ("takes", "fails")),
         ("waits", "--wait", "approve=2h", waits, ("after", "never")),
     ):
         there = made.get(key, {})
         if isinstance(there, dict):  # else the file is refused below
-            pairs = read_pairs(given_here, option, example)
+            pairs = read_pairs(given_here, flag, example)
             made[key] = {**there, **{name: _pair(text, *parts) for name, text in pairs.items()}}
     if given is not None:
         made["input"] = given

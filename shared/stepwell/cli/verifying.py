@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import ResultAsJson, WorkflowName, read_json, read_pairs
+from stepwell.cli.arguments import OfFolder, ResultAsJson, WorkflowName, option, read_json, read_pairs
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
 from stepwell.cli.progress import progress
@@ -28,36 +28,20 @@ _SECONDS, _SHUFFLES = 60.0, 20
 
 def verify(
     workflow: WorkflowName,
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
-    ] = None,
-    given: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The run's input.")
-    ] = "",
+    folder: OfFolder = None,
+    given: Annotated[str, option("--input -i", "FILE|JSON", "The run's input.")] = "",
     answers: Annotated[
         Path | None,
-        typer.Option("--answers", metavar="FILE", show_default=False,
-                     help="Approvals and events: a YAML list, or the export of a run, with its input."),
+        option("--answers", "FILE", "Approvals and events: a YAML list, or the export of a run, with its input."),
     ] = None,
     approve: Annotated[bool, typer.Option("--approve", help="Approve whatever waits for an approval.")] = False,
-    mock: Annotated[
-        list[str] | None,
-        typer.Option("--mock", metavar="STEP=JSON", show_default=False, help="What a step returns, without its code."),
-    ] = None,
-    fail: Annotated[
-        list[str] | None,
-        typer.Option("--fail", metavar="STEP", show_default=False, help="A step that fails, for compensations."),
-    ] = None,
+    mock: Annotated[list[str] | None, option("--mock", "STEP=JSON", "What a step returns, without its code.")] = None,
+    fail: Annotated[list[str] | None, option("--fail", "STEP", "A step that fails, for compensations.")] = None,
     world: Annotated[
         Path | None,
-        typer.Option("--world", metavar="FILE", show_default=False,
-                     help="A Python file with `reset()`, `snapshot()`, and `steps`: replacements by name."),
+        option("--world", "FILE", "A Python file with `reset()`, `snapshot()`, and `steps`: replacements by name."),
     ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option("--ignore", metavar="PLACE", show_default=False, help="Of the outside, as in files.*.tries."),
-    ] = None,
+    ignore: Annotated[list[str] | None, option("--ignore", "PLACE", "Of the outside, as in files.*.tries.")] = None,
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let steps reach the network, start processes and write files.")
     ] = False,
@@ -67,7 +51,7 @@ def verify(
     shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="Schedules of doubled messages.")] = _SHUFFLES,
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it; the rest is left out.")] = _SECONDS,
     as_json: ResultAsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Crash a workflow at each write, double its messages. Exit status 1: it does not hold; 5: it fails undisturbed.
 
     Runs the steps of Python for real, many times, in an empty folder, and keeps them from the network, from processes

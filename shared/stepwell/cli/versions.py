@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url, WorkflowName
+from stepwell.cli.arguments import AsJson, Url, WorkflowName, argument, option
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import phrase, printable, when
@@ -36,10 +36,8 @@ def versions(
 
 def alias(
     workflow: WorkflowName,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="Such as stable.", show_default=False)],
-    version: Annotated[
-        str, typer.Option("--version", metavar="HASH|ALIAS", show_default=False, help="Else the deployed one.")
-    ] = "",
+    name: Annotated[str, argument("ALIAS", "Such as stable.")],
+    version: Annotated[str, option("--version", "HASH|ALIAS", "Else the deployed one.")] = "",
     drop: Annotated[bool, typer.Option("--drop", help="Delete the alias.")] = False,
     as_json: AsJson = False,
     url: Url = "",

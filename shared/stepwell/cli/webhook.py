@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import typer
-
-from stepwell.cli.arguments import ResultAsJson, read_pairs
+from stepwell.cli.arguments import ResultAsJson, argument, option, read_pairs
 from stepwell.cli.checking import print_problems
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
@@ -27,23 +25,12 @@ if TYPE_CHECKING:
 
 
 def send_signed(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its name in webhooks.yaml.", show_default=False)],
-    file: Annotated[
-        str, typer.Option("--file", "-f", metavar="FILE", show_default=False, help="The body; - for stdin.")
-    ],
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", show_default=False, help="Like x-github-event=push."),
-    ] = None,
-    delivery_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="The delivery's id; default a new one.")
-    ] = "",
-    folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", show_default=False, help="The folder of webhooks.yaml.")
-    ] = None,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", show_default=False, help="The server; default this machine.")
-    ] = "",
+    source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.")],
+    file: Annotated[str, option("--file -f", "FILE", "The body; - for stdin.")],
+    header: Annotated[list[str] | None, option("--header -H", "NAME=VALUE", "Like x-github-event=push.")] = None,
+    delivery_id: Annotated[str, option("--id", "ID", "The delivery's id; default a new one.")] = "",
+    folder: Annotated[Path | None, option("--folder", "DIR", "The folder of webhooks.yaml.")] = None,
+    url: Annotated[str, option("--url", "URL", "The server; default this machine.")] = "",
     as_json: ResultAsJson = False,
 ) -> None:
     """Send a signed test delivery to a source, and print the result."""
