@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from stepwell.values import dataclass
 
 MEMORY_GB = 0.5  # of the function that runs the steps, where nobody says otherwise
+SYSTEMS = {
+    "stepwell": "Stepwell",
+    "step_functions_standard": "Step Functions Standard",
+    "lambda_durable_functions": "Lambda durable functions",
+}
 _MILLION, _GB = 1_000_000, 10**9
 
 
@@ -58,6 +63,12 @@ def usd_on_durable_functions(used: Mapping[str, float], prices: Prices, memory_g
         + _millions(1 + used["waits"], prices.million_lambda_requests)
         + used["step_seconds"] * memory_gb * prices.gb_second
     )
+
+
+def usd_by_system(used: Mapping[str, float], prices: Prices, memory_gb: float, runs: int) -> dict[str, float]:
+    """USD of so many runs on each of SYSTEMS."""
+    usd = (usd_here, usd_on_step_functions, usd_on_durable_functions)
+    return {name: cost(used, prices, memory_gb) * runs for name, cost in zip(SYSTEMS, usd, strict=True)}
 
 
 def _millions(count: float, price: float) -> float:

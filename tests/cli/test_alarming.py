@@ -14,6 +14,7 @@ import typer
 from stepwell.aws import alarm_states
 from stepwell.cli.alarming import OUTPUT, with_address
 from stepwell.errors import NotFound, UserError
+from stepwell.project import project_of
 
 from .conftest import Cli
 
@@ -28,7 +29,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def asked(project: Path, given: str = "", before: Mapping[str, str] | None = None, **more: Any) -> Any:
-    return with_address(more.get("properties", {}), given, project / "flows", project, before or {}, yes=False)
+    contexts = (more.get("properties", {}), project_of(project / "flows").properties)
+    return with_address(given, contexts, before or {}, yes=False)
 
 
 def test_the_commands_address_goes_first(project: Path) -> None:

@@ -13,7 +13,7 @@ from stepwell.cli.arguments import AsJson, By, OfVersion, Reason, RunId, Url, ar
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect, person, there
 from stepwell.cli.hints import events_in
-from stepwell.cli.screen import console, print_json
+from stepwell.cli.screen import console, print_json, report
 from stepwell.cli.words import counted, printable, when
 from stepwell.client.errors import JsonObject
 from stepwell.definition.text import closest
@@ -354,10 +354,3 @@ def id_of(answer: JsonObject, given: str) -> str:
 
 def _origin_of(answer: JsonObject, given: str) -> str:
     return id_of(answer.get("origin") or {}, given)
-
-
-def report(answer: JsonObject, as_json: bool, told: str) -> None:
-    if as_json:
-        print_json(answer)
-    else:
-        console().print(printable(told), soft_wrap=True)

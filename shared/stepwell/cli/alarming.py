@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import OfProfile, option
-from stepwell.cli.cdk import read_settings
 from stepwell.cli.folders import DEFAULT_STACK
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
-from stepwell.project import project_of
-from stepwell.settings import environment
-from stepwell.settings import read_settings as environment_settings
+from stepwell.settings import environment, read_settings
 
 if TYPE_CHECKING:
     from stepwell.aws.alarm_states import AlarmState
@@ -31,15 +27,15 @@ _TONES = {"ALARM": "red", "OK": "green", "INSUFFICIENT_DATA": "dim"}
 
 
 def with_address(
-    properties: Mapping[str, str], given: str, folder: Path, place: Path, before: Mapping[str, str], *, yes: bool
+    given: str, contexts: Sequence[Mapping[str, Any]], before: Mapping[str, str], *, yes: bool
 ) -> tuple[Mapping[str, str], str]:
-    """The stack's properties with who is told of alarms, and what to say of it.
+    """The stack's properties with who is told of alarms, and what to say of it. `contexts`: the command's own first.
 
     That is the command's address, the project's, that of the deployment before, or the answer of whoever deploys.
     """
+    properties = contexts[0]
     if given:
         return {**properties, **_property(given)}, ""
-    contexts = (properties, read_settings(place).get("context", {}), project_of(folder).properties)
     if any("alarm_email" in one or "alarms" in one or str(one.get("emulator")).lower() == "true" for one in contexts):
         return properties, ""
     address = before.get(OUTPUT, "")
@@ -69,7 +65,7 @@ def alarms(
     from stepwell.aws.alarm_states import alarm_states  # noqa: PLC0415 - boto3
     from stepwell.client.access import region_of  # noqa: PLC0415 - httpx
 
-    region = region or region_of(environment_settings().url) or environment().get("AWS_REGION", "")
+    region = region or region_of(read_settings().url) or environment().get("AWS_REGION", "")
     found, told = alarm_states(profile, region, stack)
     if as_json:
         print_json({"items": [one.as_json() for one in found], "told": told})

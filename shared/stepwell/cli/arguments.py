@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.completing import STATUSES, complete_run, complete_workflow
-from stepwell.cli.unread import unread
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.text import closest
 from stepwell.errors import UserError
+from stepwell.os_errors import unread
 
 
 def option(names: str, metavar: str, text: str, completing: Callable[[str], Any] | None = None) -> Any:
@@ -117,8 +117,27 @@ def read_words(given: Iterable[str], known: Sequence[str], thing: str) -> list[s
     return words
 
 
+def only_one(ids: Sequence[str], what: str, code: str) -> str:
+    """Returns the id of which a command was given a part; "" if there is none. Raises UserError if there are several.
+
+    `what`: says of which things there are several.
+    """
+    if len(ids) > 1:
+        raise UserError(f"{len(ids)} {what}: {', '.join(ids[:3])}", code=code, hint="give more of the id")
+    return ids[0] if ids else ""
+
+
+def read_filter(tag: str, since: str, before: str) -> tuple[str, str]:
+    """Returns the two times as `read_since` does. Raises UserError for one of them, or for a tag that is no pair."""
+    if tag:
+        read_pairs([tag], "--tag")
+    return read_since(since), read_since(before)
+
+
 def read_since(given: str, now: datetime | None = None) -> str:
-    """Converts a time, or an age such as `2h` or `7d`, to RFC 3339. Raises UserError."""
+    """Converts a time, or an age such as `2h` or `7d`, to RFC 3339; "" if it is not given. Raises UserError."""
+    if not given:
+        return ""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:

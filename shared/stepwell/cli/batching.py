@@ -22,8 +22,7 @@ from stepwell.cli.arguments import (
     Since,
     Url,
     option,
-    read_pairs,
-    read_since,
+    read_filter,
     read_statuses,
 )
 from stepwell.cli.completing import complete_status
@@ -69,9 +68,7 @@ def batch(
     url: Url = "",
 ) -> None:
     """Cancel, terminate, pause, unpause or redrive many runs."""
-    if tag:
-        read_pairs([tag], "--tag")
-    since, before = (read_since(one) if one else "" for one in (since, before))
+    since, before = read_filter(tag, since, before)
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
 
     statuses = read_statuses(status or ())

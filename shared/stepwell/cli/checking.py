@@ -14,9 +14,9 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import argument
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.unread import unread
-from stepwell.cli.words import printable
+from stepwell.cli.words import counted, printable
 from stepwell.errors import NotFound, Problem
+from stepwell.os_errors import unread
 from stepwell.project import WORKFLOWS, Project, find_project, project_of
 from stepwell.repeated import told_once
 
@@ -43,9 +43,9 @@ def check(
         print_json([asdict(problem) for problem in problems])
     else:
         print_problems(problems)
-        told = [(workflows, "workflow"), (errors, "error"), (len(problems) - errors, "warning")]
+        told = ((workflows, "workflows"), (errors, "errors"), (len(problems) - errors, "warnings"))
         style = "red" if errors else "yellow" if problems else "green"
-        console().print(", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in told), style=style)
+        console().print(", ".join(counted(*one) for one in told), style=style)
         if errors:
             again = shlex.join(["stepwell", "check", *(str(path) for path in paths or ())])
             console().print(f"mend them, then: {again}", style="cyan", soft_wrap=True)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url, argument
+from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url, argument, only_one
 from stepwell.cli.connect import connect
-from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.screen import console, print_json, report
+from stepwell.cli.words import counted, printable
 from stepwell.client.errors import JsonObject
-from stepwell.errors import UserError
 
 if TYPE_CHECKING:
     from stepwell.client import Client
@@ -58,15 +57,7 @@ def redrive_letters(
             more = answer["sent"]
             sent += more
     answer = {**answer, "sent": sent}
-    if as_json:
-        print_json(answer)
-    else:
-        count = len(sent)
-        console().print(printable(f"sent {count} message{'' if count == 1 else 's'} back"))
-        for one in answer["left"]:
-            console().print(printable(f"  {one} stays: it cannot be read, or is not there"))
-    if answer["left"]:
-        raise typer.Exit(exits.FAILED)
+    _finish(answer, as_json, f"sent {counted(len(sent), 'messages')} back", "stays: it cannot be read, or is not there")
 
 
 def delete_letters(
@@ -80,13 +71,12 @@ def delete_letters(
         raise typer.BadParameter("name dead letters, or say --unreadable", param_hint="ID")
     with connect(url) as client:
         answer = client.delete_dead_letters([_whole(client, one) for one in ids or ()])
-    if as_json:
-        print_json(answer)
-    else:
-        count = len(answer["deleted"])
-        console().print(printable(f"deleted {count} message{'' if count == 1 else 's'}"))
-        for one in answer["left"]:
-            console().print(printable(f"  {one} is not there"))
+    _finish(answer, as_json, f"deleted {counted(len(answer['deleted']), 'messages')}", "is not there")
+
+
+def _finish(answer: JsonObject, as_json: bool, told: str, left: str) -> None:
+    """Reports what was done, and of each message that was left why. Raises Exit if there are such."""
+    report(answer, as_json, "\n".join([told, *(f"  {one} {left}" for one in answer["left"])]))
     if answer["left"]:
         raise typer.Exit(exits.FAILED)
 
@@ -95,10 +85,7 @@ def _whole(client: Client, given: str) -> str:
     """The id that begins so, if there is one. Raises UserError if there are several."""
     ids = [str(one["id"]) for one in client.dead_letters()]
     found = [given] if given in ids else [one for one in ids if one.startswith(given)]
-    if len(found) > 1:
-        message = f"{len(found)} dead letters have an id that begins with {given}: {', '.join(found[:3])}"
-        raise UserError(message, code="ambiguous_letter", hint="give more of the id")
-    return found[0] if found else given
+    return only_one(found, f"dead letters have an id that begins with {given}", "ambiguous_letter") or given
 
 
 def _line(one: JsonObject) -> str:

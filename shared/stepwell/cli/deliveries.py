@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, option, read_since
+from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, only_one, option, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
@@ -31,9 +31,8 @@ def deliveries(
     url: Url = "",
 ) -> None:
     """List stored webhook deliveries, newest first. A source stores them with `keep` in webhooks.yaml."""
-    since = read_since(since) if since else ""
     with connect(url) as client:
-        page = client.deliveries(source=source, since=since).page(limit, cursor)
+        page = client.deliveries(source=source, since=read_since(since)).page(limit, cursor)
     if as_json:
         print_json(page.document)
         return
@@ -90,10 +89,7 @@ def _whole(client: Client, source: str, beginning: str) -> str:
     """The id of the newest deliveries that begins so; "" if there is none. Raises UserError if there are several."""
     ids = dict.fromkeys(str(one["id"]) for one in client.deliveries(source=source).page(PAGE_ITEMS_MAX).items)
     found = [one for one in ids if one.startswith(beginning)]
-    if len(found) > 1:
-        message = f"{len(found)} deliveries have an id that begins with {beginning}: {', '.join(found[:3])}"
-        raise UserError(message, code="ambiguous_delivery", hint="give more of the id")
-    return found[0] if found else ""
+    return only_one(found, f"deliveries have an id that begins with {beginning}", "ambiguous_delivery")
 
 
 def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:

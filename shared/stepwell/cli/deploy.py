@@ -107,12 +107,12 @@ def carry_out(
     _check_consent(order)
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     _tell(f"account {who.account}, {who.region}, as {who.arn}")
-    order = _for_emulator(order, place, who.endpoint)
+    order = _changed(order, for_emulator(who.endpoint, order.properties, _contexts(order, place)[1:], place))
     before: Mapping[str, str] = {}
     if order.gate:
         before = (deployed or _outputs)(order.profile, who.region, _stack_of(order, place))
         check_open_runs(order, before.get("ApiUrl", ""))
-    order = _with_address(order, place, before)
+    order = _changed(order, with_address(order.alarms_to, _contexts(order, place), before, yes=order.yes))
     with tempfile.TemporaryDirectory() as beside:
         if not who.bootstrapped:
             # In a folder without cdk.json; otherwise the CDK would run its app first.
@@ -151,18 +151,9 @@ def _check_consent(order: Order) -> None:
         raise UserError(message, code="needs_yes", hint=f"agree beforehand: {_again(order)} --yes")
 
 
-def _for_emulator(order: Order, place: Path, endpoint: str) -> Order:
-    """The order, for an emulator if the endpoint is one."""
-    others = _contexts(order, place)[1:]
-    properties, said = for_emulator(endpoint, order.properties, others, place)
-    if said:
-        _tell(said)
-    return replace(order, properties=properties)
-
-
-def _with_address(order: Order, place: Path, before: Mapping[str, str]) -> Order:
-    """The order, with who is told of alarms."""
-    properties, said = with_address(order.properties, order.alarms_to, order.folder, place, before, yes=order.yes)
+def _changed(order: Order, found: tuple[Mapping[str, str], str]) -> Order:
+    """The order with these properties. Tells what there is to say of them."""
+    properties, said = found
     if said:
         _tell(said)
     return replace(order, properties=properties)

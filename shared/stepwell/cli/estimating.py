@@ -14,12 +14,11 @@ from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import counted
-from stepwell.prices import usd_here, usd_on_durable_functions, usd_on_step_functions
+from stepwell.prices import SYSTEMS, usd_by_system
 from stepwell.settings import read_settings
 
 RUNS = 1_000  # that the figures are for
 _SAMPLE = 10
-_MEGABYTES = 1_024
 
 
 def estimate(
@@ -44,12 +43,7 @@ def estimate(
         used = _mean([client.handle(one).view()["cost"] for one in ids])
     if seconds is not None:
         used["step_seconds"] = used["steps"] * seconds
-    memory_gb = memory / _MEGABYTES
-    usd = {
-        "stepwell": usd_here(used, table, memory_gb) * RUNS,
-        "step_functions_standard": usd_on_step_functions(used, table, memory_gb) * RUNS,
-        "lambda_durable_functions": usd_on_durable_functions(used, table, memory_gb) * RUNS,
-    }
+    usd = usd_by_system(used, table, memory / 1_024, RUNS)
     found = {"workflow": workflow, "runs": len(ids), "usd_per_1000_runs": usd, "per_run": used,
              "prices": asdict(table)}  # fmt: skip
     if as_json:
@@ -64,17 +58,10 @@ def _mean(costs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: sum(cost[name] for cost in costs) / len(costs) for name in names}
 
 
-_SYSTEMS = {
-    "stepwell": "Stepwell",
-    "step_functions_standard": "Step Functions Standard",
-    "lambda_durable_functions": "Lambda durable functions",
-}
-
-
 def _show(found: dict[str, Any]) -> None:
     out, used = console(), found["per_run"]
     out.print(f"1,000 runs of {found['workflow']}, by its last {found['runs']}:")
-    for name, title in _SYSTEMS.items():
+    for name, title in SYSTEMS.items():
         out.print(f"  {title:<26}{found['usd_per_1000_runs'][name]:>10.4f} USD")
     parts = {"write_units": "write units", "read_units": "read units", "invocations": "messages",
              "schedules": "schedules", "steps": "attempts", "waits": "waits",

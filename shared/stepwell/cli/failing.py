@@ -24,9 +24,8 @@ def failures(
     url: Url = "",
 ) -> None:
     """Group failed runs by their error and step, with counts."""
-    since = read_since(since) if since else ""
     with connect(url) as client:
-        groups = merged(islice(client.failures(workflow=workflow, since=since), GROUPS))
+        groups = merged(islice(client.failures(workflow=workflow, since=read_since(since)), GROUPS))
     if as_json:
         print_json({"items": groups})
     elif groups:

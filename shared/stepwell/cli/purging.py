@@ -8,24 +8,11 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import (
-    AsJson,
-    Before,
-    By,
-    DryRun,
-    OfTag,
-    OfWorkflow,
-    Rate,
-    RunId,
-    Since,
-    Url,
-    read_pairs,
-    read_since,
-)
+from stepwell.cli.arguments import AsJson, Before, By, DryRun, OfTag, OfWorkflow, Rate, RunId, Since, Url, read_filter
 from stepwell.cli.batching import lines_of, report_of, wait_for_end
 from stepwell.cli.connect import LAST, connect, person, there
-from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.screen import console, print_json, report
+from stepwell.cli.words import counted, printable
 from stepwell.errors import UserError
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -41,12 +28,9 @@ def delete(run_id: RunId, force: Force = False, yes: Yes = False, as_json: AsJso
             _ask(f"{found['run_id']} of {found['workflow']}, {found['status']}",
                  there(f"stepwell delete {found['run_id']}"))  # fmt: skip
         answer = run.delete(force=force)
-    if as_json:
-        print_json(answer)
-        return
     others = (answer["deleted_runs"] or 1) - 1
-    beside = f" and {others} child run{'' if others == 1 else 's'}" if others else ""
-    console().print(printable(f"deleted {answer['run_id']}{beside}"))
+    beside = f" and {counted(others, 'child runs')}" if others else ""
+    report(answer, as_json, f"deleted {answer['run_id']}{beside}")
 
 
 def purge(
@@ -63,12 +47,10 @@ def purge(
     url: Url = "",
 ) -> None:
     """Delete all runs of a tag, their child runs and all their data. Waits for the end."""
-    if tag:
-        read_pairs([tag], "--tag")
     if not (tag or workflow or since or before):
         raise UserError("purge deletes runs for good, so it needs to know which", code="no_filter",
                         hint="stepwell purge --tag customer=c7 --dry-run; or --workflow, --since")  # fmt: skip
-    since, before = (read_since(one) if one else "" for one in (since, before))
+    since, before = read_filter(tag, since, before)
     if not dry_run and not yes:
         parts = (tag, workflow, since and f"since {since}", before and f"before {before}")
         _ask(f"all runs of this filter: {', '.join(filter(None, parts))}", "look first with --dry-run, then say --yes")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from stepwell.cli.connect import there
 from stepwell.cli.grids import plain, status_text, table_of
-from stepwell.cli.words import ago, brief, error_words, parse_time, pause_text, phrase, waiting_words, when, when_in
+from stepwell.cli.words import brief, error_words, how_long_ago, pause_text, phrase, waiting_words, when, when_in
 from stepwell.definition.durations import span
 from stepwell.local.ids import short
 
@@ -42,7 +42,6 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = W
 
 
 def _run_cells(run: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[str, Text]:
-    created = parse_time(run.get("created_at"))
     ids = {name: str(run.get(name) or "") for name in ("run_id", "parent")}
     shown = ids if is_wide else {name: short(one) for name, one in ids.items()}
     return {
@@ -51,7 +50,7 @@ def _run_cells(run: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[
         "status": status_text(run.get("status")),
         "at": plain(", ".join(map(str, run.get("current_steps") or ()))),
         "waits for": plain(waiting_words(run, now)),
-        "created": plain(ago(created, now) if created else ""),
+        "created": plain(how_long_ago(run.get("created_at"), now)),
         "parent": plain(shown["parent"]),
     }
 
@@ -66,8 +65,7 @@ def failures_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int
     times |= {"last": "last_at"} if width >= TERMINAL else {}
     table = table_of(*names, *times, "such as")
     for one in items:
-        moments = (parse_time(one.get(name)) for name in times.values())
-        told = (ago(moment, now) if moment else "" for moment in moments)
+        told = (how_long_ago(one.get(name), now) for name in times.values())
         run_id = str(one.get("run_id") or "")
         such_as = run_id if width >= WIDE else short(run_id)
         table.add_row(*(plain(one.get(name)) for name in names.values()), *map(plain, told), plain(such_as))
@@ -85,7 +83,7 @@ def limits_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
         key = "by key" if one.get("key") else ""
         most, under_way, waiting = (one.get(name) for name in ("concurrency", "under_way", "waiting"))
         values = (one.get("name"), one.get("of"), most, told, key or under_way, key or waiting, when(turn, now))
-        table.add_row(*(plain("" if value is None else value) for value in values))
+        table.add_row(*map(plain, values))
     return table
 
 
@@ -146,12 +144,11 @@ def deliveries_table(items: Sequence[Mapping[str, Any]], now: datetime, width: i
     is_wide = width >= WIDE and max(map(len, ids), default=0) <= _WHOLE
     shown = {one: one for one in ids} if is_wide else _beginnings(ids)
     for one in items:
-        came = parse_time(one.get("at"))
         made = one.get("made") or one.get("detail")
         table.add_row(
             plain(one.get("source")),
             plain(shown[str(one.get("id") or "")]),
-            plain(ago(came, now) if came else ""),
+            plain(how_long_ago(one.get("at"), now)),
             Text(str(one.get("outcome") or ""), style="red" if one.get("outcome") == "refused" else ""),
             plain(made),
             plain(", ".join(map(str, one.get("replays") or ()))),

@@ -22,10 +22,10 @@ from stepwell.cli.arguments import (
     Url,
     argument,
     option,
+    read_filter,
     read_json,
     read_key,
     read_pairs,
-    read_since,
     read_start,
     read_statuses,
     read_words,
@@ -141,9 +141,7 @@ def runs(
     url: Url = "",
 ) -> None:
     """List runs, newest first."""
-    if tag:
-        read_pairs([tag], "--tag")
-    since, before = (read_since(one) if one else "" for one in (since, before))
+    since, before = read_filter(tag, since, before)
     statuses = read_statuses(status or ())
     read_words([waiting_for], WAITS, "wait")
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx

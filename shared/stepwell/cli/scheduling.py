@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli.acts import id_of, report
+from stepwell.cli.acts import id_of
 from stepwell.cli.arguments import AsJson, By, Reason, Url, argument, read_time
 from stepwell.cli.connect import connect, person
-from stepwell.cli.screen import console, print_json
+from stepwell.cli.screen import console, print_json, report
 from stepwell.cli.words import held_text, when_in
 
 Name = Annotated[str, argument("SCHEDULE", "Its name, as `stepwell schedules` has it.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,14 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
 
 
+def report(answer: Mapping[str, Any], as_json: bool, told: str) -> None:
+    """Prints an answer of the API: as JSON, or in these words."""
+    if as_json:
+        print_json(answer)
+    else:
+        console().print(printable(told), soft_wrap=True)
+
+
 def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterable[str] = ()) -> None:
     """Prints an error on stderr: message, places, hint, and code. As JSON it is a problem document, on stdout.
 
@@ -60,6 +68,17 @@ def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterab
         if message not in headline:  # a single mistake is in both
             typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
     typer.echo(f"  hint: {printable(hint)}", err=True)
+
+
+def progress(what: str) -> Callable[[int, int], None]:
+    """Returns what shows `3 of 20 schedules` on stderr, in one line; nothing where nobody looks."""
+    is_shown = sys.stderr.isatty()
+
+    def show(done: int, of: int) -> None:
+        if is_shown:
+            typer.echo(f"\r{done} of {of} {what}", err=True, nl=done == of)
+
+    return show
 
 
 def print_warnings(sentences: Iterable[str]) -> None:

@@ -22,11 +22,11 @@ from stepwell.cli.arguments import (
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
-from stepwell.cli.progress import progress
-from stepwell.cli.screen import console, print_json
-from stepwell.cli.unread import unread
+from stepwell.cli.screen import console, print_json, progress
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
+from stepwell.os_errors import unread
+from stepwell.prices import SYSTEMS
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from stepwell.simulation import Assumptions, Simulation
 
 RUNS = 1_000
-_MEGABYTES = 1_024
 
 
 def simulate(
@@ -79,7 +78,7 @@ def simulate(
     functions, defaults = _code(place)
     with each_once():
         found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, limits=limits,
-                          functions=functions, defaults=defaults, memory_gb=memory / _MEGABYTES, prices=prices,
+                          functions=functions, defaults=defaults, memory_gb=memory / 1_024, prices=prices,
                           progress=progress("runs"), met=met)  # fmt: skip
     refuse_unknown(own, (graph, *others), place, met)
     if as_json:
@@ -190,10 +189,6 @@ def _with_history(given: Assumptions, workflow: str, runs: int, url: str) -> Ass
         return assumed_from([client.handle(one).view() for one in ids], given)
 
 
-_SYSTEMS = {"stepwell": "Stepwell", "step_functions_standard": "Step Functions Standard",
-            "lambda_durable_functions": "Lambda durable functions"}  # fmt: skip
-
-
 def _show(found: Simulation, source: str) -> None:
     out = console()
     by = "" if source == "given" else f", {source}"
@@ -206,7 +201,7 @@ def _show(found: Simulation, source: str) -> None:
         told = (("p50", found.p50_seconds), ("p95", found.p95_seconds), ("longest", found.max_seconds))
         out.print("time: " + ", ".join(f"{name} {_duration(seconds or 0)}" for name, seconds in told))
     if found.usd_per_1000_runs:
-        costs = ", ".join(f"{title} {found.usd_per_1000_runs[name]:.4f}" for name, title in _SYSTEMS.items())
+        costs = ", ".join(f"{title} {found.usd_per_1000_runs[name]:.4f}" for name, title in SYSTEMS.items())
         out.print(f"USD for 1,000 runs, prices as of {found.prices_as_of}: {costs}", soft_wrap=True)
     for title, names in (("never reached", found.never_reached), ("never taken", found.never_taken)):
         if names:

@@ -12,8 +12,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import OfFolder, ResultAsJson, WorkflowName, option, read_json, read_pairs
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
-from stepwell.cli.progress import progress
-from stepwell.cli.screen import console, print_json
+from stepwell.cli.screen import console, print_json, progress
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
 

@@ -10,8 +10,8 @@ import typer
 
 from stepwell.cli.arguments import AsJson, Url, WorkflowName, argument, option
 from stepwell.cli.connect import connect
-from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import phrase, printable, when
+from stepwell.cli.screen import console, print_json, report
+from stepwell.cli.words import counted, phrase, printable, when
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 
 _SHOWN = 12  # characters of a version
@@ -51,12 +51,8 @@ def alias(
             told: Mapping[str, Any] = {"workflow": workflow, "alias": name, "version": None}
         else:
             told = client.alias(workflow, name, version)
-    if as_json:
-        print_json(told)
-    elif drop:
-        console().print(printable(f"{name} names no version of {workflow} any more"))
-    else:
-        console().print(printable(f"{name} names version {_short(told['version'])} of {workflow}"))
+    what = "no version" if drop else f"version {_short(told['version'])}"
+    report(told, as_json, f"{name} names {what} of {workflow}{' any more' if drop else ''}")
 
 
 def _show(found: Mapping[str, Any], most: int) -> None:
@@ -78,7 +74,7 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     older = "1 open run goes on with an older version" if old == 1 else f"{old} open runs go on with older versions"
     told = older if old else "every open run has the deployed version"
     if not any(one["deployed"] for one in found["items"]):
-        told = f"no version is deployed; {f'{old} open run' + 's' * (old != 1) if old else 'no run is open'}"
+        told = f"no version is deployed; {counted(old, 'open runs') if old else 'no run is open'}"
     out.print(printable(f"{found['workflow']}: {told}"), style="yellow" if old else "green", soft_wrap=True)
 
 

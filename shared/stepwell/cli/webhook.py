@@ -13,11 +13,10 @@ from uuid import uuid4
 from stepwell.cli.arguments import ResultAsJson, argument, option, read_pairs
 from stepwell.cli.checking import print_problems
 from stepwell.cli.folders import chosen_folder
-from stepwell.cli.screen import console, print_json
-from stepwell.cli.unread import unread
-from stepwell.cli.words import printable
+from stepwell.cli.screen import report
 from stepwell.definition.text import closest
 from stepwell.errors import NotFound, UserError
+from stepwell.os_errors import unread
 from stepwell.settings import environment
 
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ def send_signed(
             now_ms=time.time_ns() // 1_000_000,
         )
         answer = client.deliver(source, signed.content, {**signed.headers, **headers}, signed.query)
-    if as_json:
-        print_json(answer)
-        return
-    console().print(printable(_told(answer)))
+    report(answer, as_json, _told(answer))
 
 
 def _told(answer: Mapping[str, object]) -> str:

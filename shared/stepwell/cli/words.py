@@ -70,6 +70,12 @@ def ago(moment: datetime, now: datetime) -> str:
     return f"{' '.join(_coarse(away).split()[:2])} ago"
 
 
+def how_long_ago(text: object, now: datetime) -> str:
+    """Formats the distance of a moment of the API from now; "" without one."""
+    moment = parse_time(text)
+    return ago(moment, now) if moment else ""
+
+
 def between(start: object, end: object, now: datetime) -> str:
     """Formats the duration so far or in total; empty if it has not begun."""
     begun = parse_time(start)

@@ -8,7 +8,7 @@ from dataclasses import asdict, field
 from typing import Any
 
 from stepwell.definition.graph import Graph
-from stepwell.prices import Prices, usd_here, usd_on_durable_functions, usd_on_step_functions
+from stepwell.prices import Prices, usd_by_system
 from stepwell.simulation.assumptions import Assumptions
 from stepwell.simulation.deadlines import Contradiction
 from stepwell.simulation.playing import Played
@@ -105,12 +105,8 @@ class Tally:
             return {}, {}
         names = [name for name in ledgers[0] if name != "is_whole"]
         used = {name: round(sum(one[name] for one in ledgers) / len(ledgers), 3) for name in names}
-        prices = self._prices
-        return used, {
-            "stepwell": round(usd_here(used, prices, self._memory_gb) * _PER, 6),
-            "step_functions_standard": round(usd_on_step_functions(used, prices, self._memory_gb) * _PER, 6),
-            "lambda_durable_functions": round(usd_on_durable_functions(used, prices, self._memory_gb) * _PER, 6),
-        }
+        usd = usd_by_system(used, self._prices, self._memory_gb, _PER)
+        return used, {name: round(cost, 6) for name, cost in usd.items()}
 
     def _seen(self, known: Collection[str]) -> Sequence[Contradiction]:
         """What no definition shows: a wait that the run's own deadline ended each time that nobody answered."""
